@@ -17,7 +17,7 @@ from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.handshake import NoHandshake, ServerHandshake
@@ -26,23 +26,23 @@ from amqp10.protocol.session import SessionLimits
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from core import process
 from core.access.login import Access, LoginPeer
+from core.access.logins import Logins
 from core.access.mechanisms import offered
 from core.amqp091.factory import amqp091_factory, amqp091_settings
 from core.config import Settings
 from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
 from core.engine.broker import Broker
-from core.flow_facts import FlowRecorder
-from core.interface import Converter, Mailbox, StallWatch
+from core.interface import Converter, Mailbox
 from core.message import Origin
+from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
-from core.server.logins import Logins
 from core.server.run import Server
 from core.server.sampler import Sampler
 from core.server.signals import Signals
-from core.server.traffic import Traffic
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """The product and version in our open name RabbitMQ, because RabbitMQ's own AMQP 1.0 clients refuse other servers. They
@@ -54,10 +54,10 @@ LET_IN = encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANON
 """A SASL exchange that succeeds whatever the peer sends in it."""
 
 
-def front_end_settings(settings: Settings) -> FrontEndSettings:
+def front_end_settings(settings: Settings) -> Amqp10FrontEndSettings:
     """The part of the configuration that AMQP 1.0 needs, in the units of the front end."""
     own = settings.amqp10
-    return FrontEndSettings(
+    return Amqp10FrontEndSettings(
         max_frame_size=own.max_frame_size,
         pre_open_frame_size_max=own.pre_open_frame_size_max,
         channel_max=own.channel_max,
@@ -93,7 +93,7 @@ def front_end_settings(settings: Settings) -> FrontEndSettings:
     )
 
 
-def connection_settings(settings: FrontEndSettings) -> ConnectionSettings:
+def connection_settings(settings: Amqp10FrontEndSettings) -> ConnectionSettings:
     """What the broker announces on a connection, and its limits."""
     return ConnectionSettings(
         container_id=settings.container_id,
@@ -114,14 +114,14 @@ def connection_settings(settings: FrontEndSettings) -> ConnectionSettings:
 
 def amqp10_factory(
     *,
-    settings: FrontEndSettings,
+    settings: Amqp10FrontEndSettings,
     broker: Broker,
     control: BrokerControl,
     converter: Converter,
     access: Access,
-    stalls: StallWatch,
+    stalls: Stalls,
     traffic: Traffic | None = None,
-    flow: FlowRecorder | None = None,
+    flow: FlowEvents | None = None,
 ) -> FrontEndFactory:
     """The AMQP 1.0 front end, for the server's accept loop."""
     node = ManagementNode(broker, control)
@@ -188,7 +188,7 @@ class AllProtocols:
         self._control: BrokerControl | None = None
 
     def front_ends(
-        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
+        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowEvents
     ) -> Sequence[FrontEndFactory]:
         """The front ends of both protocols. AMQP 1.0 is first, because the first one refuses peers of unknown
         protocols."""

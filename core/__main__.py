@@ -21,17 +21,18 @@ from core.amqp091.inspection import Inspection
 from core.amqp091.properties import BasicProperties, encode_properties
 from core.config import ConfigError, Settings, load
 from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
 from core.engine.broker import Broker
 from core.engine.quorum.annotations import PlainAnnotations
 from core.errors import Invalid
-from core.flow_facts import PACKET_CONTENT_TYPE, FlowRecorder
+from core.flow_facts import PACKET_CONTENT_TYPE
 from core.message import Origin
+from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.process import headgate_version, serve
 from core.server.frontends import FrontEndFactory
 from core.server.run import Server
 from core.server.sampler import Sampler
-from core.server.traffic import Traffic
 from core.store.errors import StoreDamaged, StoreFailure, StoreRefused
 
 USAGE, DAMAGED, DISK_FAILED = 2, 8, 9
@@ -49,7 +50,7 @@ class Amqp091Alone:
         self._control: BrokerControl | None = None
 
     def front_ends(
-        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
+        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowEvents
     ) -> Sequence[FrontEndFactory]:
         """The front end factory of AMQP 0.9.1."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)

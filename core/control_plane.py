@@ -16,7 +16,10 @@ from core.store.definitions import PolicyDeclaration
 
 
 class BrokerControl:
-    """The control plane of one broker process. ``server`` and ``sampler`` are set once they exist."""
+    """The control plane of one broker process. ``server`` and ``sampler`` are set once they exist.
+
+    What ``identity`` means stands in a snapshot under the first of :data:`core.rows.IDENTITY_FIELDS` that it has.
+    """
 
     def __init__(self, broker: Broker, *, version: str, pid: int, stalls: Stalls) -> None:
         self.server: Server | None = None
@@ -43,7 +46,7 @@ class BrokerControl:
         return self._stalls.rows() if kind == "stalls" else self._broker.rows(kind, identity)
 
     def status(self) -> Snapshot:
-        """A summary of the broker's state."""
+        """A summary of the broker's state: version, listeners, alarms, descriptors."""
         status: Snapshot = {"product": "Headgate", "version": self._version, "pid": self._pid}
         if self.server is not None:
             status["listeners"] = self.server.snapshot("listeners")
@@ -79,7 +82,8 @@ class BrokerControl:
         return self._broker.replay_messages(queue, count)
 
     def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
-        """What holds up a connection, link or address; None where there is none of that name."""
+        """What holds up one of the :data:`core.rows.WHY_KINDS`, by its identity or the name of a queue; None where
+        there is none of that name."""
         return why(self, kind, identity)
 
     def close_connection(self, identity: str, reason: str) -> bool:
@@ -129,25 +133,28 @@ class BrokerControl:
     def set_policy(
         self, *, name: str, pattern: str, priority: int, apply_to: str, definition: Mapping[str, object]
     ) -> None:
-        """Make or change a policy."""
+        """Make or change a policy. Raises Invalid, LimitReached and PreconditionFailed."""
         self._broker.policies.set(
             PolicyDeclaration(name=name, pattern=pattern, priority=priority, apply_to=apply_to, definition=definition)
         )
 
     def clear_policy(self, name: str) -> None:
-        """Remove a policy."""
+        """Remove a policy. Raises NotFound and PreconditionFailed."""
         self._broker.policies.clear(name)
 
     def policy(self, name: str) -> Snapshot | None:
-        """One policy."""
+        """The row of a policy; None where there is none of that name."""
         return next(iter(self._broker.snapshot("policies", name)), None)
 
     def explain_policies(self, queue: str) -> Snapshot:
-        """Which policy applies to a queue, and why."""
+        """Which policy applies to a queue, and why. Raises NotFound."""
         return self._broker.explain_policies(queue)
 
     def memory(self) -> Snapshot:
-        """The memory alarm, with its figures."""
+        """The memory alarm with its figures, and ``warning``: what speaks against the watermark.
+
+        This and the next three methods raise PreconditionFailed where nothing is measured.
+        """
         return self._measuring().memory()
 
     def disk(self) -> Snapshot:
@@ -155,11 +162,12 @@ class BrokerControl:
         return self._measuring().disk()
 
     def set_memory_watermark(self, text: str) -> None:
-        """Set another watermark, until the next start."""
+        """Set another watermark until the next start, in the words of the configuration. Raises Invalid."""
         self._measuring().set_memory_watermark(text)
 
     def set_disk_free_limit(self, text: str) -> None:
-        """Set another limit of free disk space, until the next start."""
+        """Set another limit of free disk space until the next start, in the words of the configuration. Raises
+        Invalid."""
         self._measuring().set_disk_free_limit(text)
 
     def _measuring(self) -> Sampler:

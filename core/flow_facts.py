@@ -1,16 +1,16 @@
-"""The interface through which front ends report the flow on their connections to a recorder of flow events.
+"""The facts about flow on a connection that front ends report to the recorder of flow events.
 
-Front ends call a recorder per run, never per message. Where nothing is recorded, they hold None and call nothing. A
-recorder adds up and takes notes; it returns no answer, raises nothing and changes nothing.
+The recorder is :class:`core.observe.flow_events.recorder.FlowEvents`. Front ends call it per run, never per message.
+Where nothing is recorded, they hold None and call nothing. The recorder adds up and takes notes; it returns no answer,
+raises nothing and changes nothing.
 
-The recorder reads the counters of a link or stage itself, when its record is due: :data:`LinkStanding` and
-:data:`StageStanding`. So a front end only reports that something has changed.
+The recorder reads the counters of a link or stage itself, when its record is due: :class:`LinkFlowState` and
+:class:`StageCreditState`. So a front end only reports that something has changed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 FLOW_STREAM = "$flow"
 """The stream in which flow events are kept. Links to and from it are not recorded, or it would feed on itself."""
@@ -40,7 +40,7 @@ class FlowLink:
     address: str
 
 
-class LinkStanding(NamedTuple):
+class LinkFlowState(NamedTuple):
     """The flow state of a link now."""
 
     delivery_count: int
@@ -48,7 +48,7 @@ class LinkStanding(NamedTuple):
     link_credit: int
 
 
-class StageStanding(NamedTuple):
+class StageCreditState(NamedTuple):
     """The stage credit of a stage now."""
 
     blocks: int
@@ -65,78 +65,3 @@ class Settled(Enum):
     REJECTED = "rejected"
     RELEASED = "released"
     MODIFIED = "modified"
-
-
-class LinkRecorder(Protocol):
-    """Records the flow on one link."""
-
-    def transferred(self, n: int) -> None:
-        """Note that ``n`` messages came in, or went out to the socket."""
-
-    def settled(self, n: int, outcome: Settled) -> None:
-        """Note that ``n`` messages were settled."""
-
-    def changed(self) -> None:
-        """Note that the link credit may have changed."""
-
-    def detached(self) -> None:
-        """Note that the link has ended. No method is called after this."""
-
-
-class StageRecorder(Protocol):
-    """Records one stage of stage credit."""
-
-    def changed(self) -> None:
-        """Note that the stage has become blocked, or is not blocked any more."""
-
-
-class FlowFeed(Protocol):
-    """The events of one connection, for its own client. Events that the client does not fetch in time are dropped and
-    counted."""
-
-    @property
-    def due(self) -> float | None:
-        """The monotonic time at which there is something to take; None while nothing is expected."""
-
-    def take(self) -> bytes | None:
-        """Take the next packed events; None when there are none."""
-
-    def close(self) -> None:
-        """End the feed: the client wants no more."""
-
-
-class ConnectionRecorder(Protocol):
-    """Records the flow on one connection."""
-
-    def link_attached(self, link: FlowLink, standing: Callable[[], LinkStanding] | None) -> LinkRecorder:
-        """Note a new link. One without ``standing`` has no link credit (0.9.1)."""
-
-    def stage(self, kind: str, name: str, standing: Callable[[], StageStanding]) -> StageRecorder:
-        """Note a stage that this connection's messages pass: a "reader", "channel" or "queue"."""
-
-    def window_closed(self, session: str, side: str) -> None:
-        """Note that an incoming-window is used up or closed: that of the "broker" or of the "client"."""
-
-    def window_opened(self, session: str, side: str) -> None:
-        """Note that it is open again. Ignored when it was not closed."""
-
-    def session_ended(self, session: str) -> None:
-        """Note that a session has ended, and its windows with it."""
-
-    def follow(self, notify: Callable[[], None]) -> FlowFeed:
-        """Give the connection's client its own events from now on, beginning with the present state.
-
-        ``notify`` is called when there is an event that should not wait. Only one feed at a time is possible.
-        """
-
-    def closed(self) -> None:
-        """Note that the connection has closed, or that its events are not wanted any more. No method is called after
-        this."""
-
-
-class FlowRecorder(Protocol):
-    """Records flow events."""
-
-    def connection(self, who: FlowConnection, *, followed: bool = False) -> ConnectionRecorder | None:
-        """Begin to record a connection that has opened, or (``followed``) whose client follows it. None when that is
-        not wanted."""

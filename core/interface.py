@@ -411,7 +411,7 @@ class QueueInfo:
     """32 hexadecimal digits, new at every declaration: they tell a queue from an earlier one of the same name."""
 
 
-class Topology(Protocol):
+class TopologyVerbs(Protocol):
     """The control plane of one virtual host. Raises EngineError kinds as each method says."""
 
     def declare_queue(
@@ -585,16 +585,3 @@ class StallSubject:
     """``in`` from publishers, ``out`` to consumers."""
     address: str
     """"" for a reader, which serves many addresses, and for the anonymous terminus."""
-
-
-class StallWatch(Protocol):
-    """The ledger to which stalls are reported. ``culprit`` is what has to change: "queue q", "alarm disk", "client"."""
-
-    def blocked(self, who: StallSubject, reason: FlowReason, culprit: str, now: Now) -> None:
-        """Report a stall since ``now``, or another reason for it; the same reason again may name another culprit."""
-
-    def unblocked(self, who: StallSubject, now: Now) -> None:
-        """Report that the subject moves again, or is gone. Ignored when it was not blocked."""
-
-    def look_at(self, look: Callable[[Now], Iterator[int]], *, wanted: bool) -> None:
-        """Call ``look`` several times a second from now on, or stop. It yields after so many links looked at."""

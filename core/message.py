@@ -73,7 +73,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class RunPart:
     """The part of a run that a queue takes on at once: entries from ``start`` up to before ``stop``."""
 
     run: Run

@@ -26,12 +26,14 @@ from core.clock import Now
 from core.config import Settings, render
 from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
 from core.credit_flow.flow import StageCreditSpec
-from core.engine.broker import Broker, EngineSettings
+from core.engine.broker import Broker
 from core.engine.quorum.annotations import AnnotationCodec
-from core.flow_facts import FlowRecorder
+from core.engine.settings import VirtualHostSettings
 from core.interface import Converter
 from core.message import Origin
+from core.observe.flow_events.recorder import FlowEvents
 from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
@@ -52,7 +54,6 @@ from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
 from core.server.signals import Signals
 from core.server.stall_rounds import StallRounds
-from core.server.traffic import Traffic
 from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:
@@ -89,10 +90,10 @@ def node_name() -> str:
     return f"headgate@{socket.gethostname()}"
 
 
-def engine_settings(settings: Settings) -> EngineSettings:
+def engine_settings(settings: Settings) -> VirtualHostSettings:
     """The part of the configuration that the engine needs."""
     credit = settings.stage_credit
-    return EngineSettings(
+    return VirtualHostSettings(
         queue_messages_per_turn=settings.engine.stage_messages_per_turn.queue,
         queue_work_per_turn=settings.engine.work_per_turn.queues,
         queues_max=settings.engine.queues_max,
@@ -130,7 +131,7 @@ class Protocols(Protocol):
         """The counts of each protocol, by the names that metrics give to protocols."""
 
     def front_ends(
-        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowRecorder
+        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowEvents
     ) -> Sequence[FrontEndFactory]:
         """The protocols that answer on the port. The first also refuses peers that speak none of them."""
 

@@ -16,7 +16,7 @@ RUN_ITEMS = 200
 """Items sorted in one slice: a fraction of a millisecond, keys included."""
 
 
-def at_a_stretch(walk: Walk[Found]) -> Found:
+def run_at_once(walk: Walk[Found]) -> Found:
     """Run a walk without a pause and return its result, where no other task waits."""
     while True:
         try:

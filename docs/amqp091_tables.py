@@ -1,7 +1,7 @@
 """Makes the tables of ``protocol/amqp091.md`` from the code: methods, reply codes with their levels, capabilities.
 
-The level of a reply code is found in the broker's modules: a ``ChannelFault`` closes a channel, a ``ConnectionFault``
-the connection.
+The level of a reply code is found in the broker's modules: a ``ChannelFault`` closes a channel, a
+``Amqp091ConnectionFault`` the connection.
 """
 
 import ast
@@ -19,7 +19,7 @@ CODE = Path(__file__).parents[1] / "core" / "amqp091"
 
 LEVELS = {
     "ChannelFault": "channel",
-    "ConnectionFault": "connection",
+    "Amqp091ConnectionFault": "connection",
     "ConnectionClose": "connection",
     "BasicReturn": "basic.return",
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from core.observe.flow_events.schema import COMMON, HEADER, SHAPES, Field
+from core.observe.flow_events.schema import COMMON, EVENT_SCHEMAS, HEADER, Field
 
 _TYPES = {str: "text", int: "integer", float: "float", bool: "boolean"}
 
@@ -17,9 +17,9 @@ def _tables() -> Iterator[str]:
     yield from _table(HEADER)
     yield "\n### Every record\n\n"
     yield from _table(COMMON)
-    for kind, shape in SHAPES.items():
-        yield f"\n### `{kind}`\n\n{shape.what}\n\n"
-        yield from _table(shape.fields)
+    for kind, schema in EVENT_SCHEMAS.items():
+        yield f"\n### `{kind}`\n\n{schema.what}\n\n"
+        yield from _table(schema.fields)
 
 
 def _table(fields: Sequence[Field]) -> Iterator[str]:

@@ -6,12 +6,8 @@
 - ``operating/why-blocked.md``: every reason of ``core/observe/advice.py``.
 - the tables of the schema in ``flow-events.md``, between their marks.
 - the two tables of limits in ``architecture.md``, between their marks.
-<<<<<<< HEAD
 - the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between their marks.
-=======
-- the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between theirs.
 - ``amqp10/cli/completions``: the scripts of ``headgate completion``, from the commands and their options.
->>>>>>> 69355b7 (A command takes less than 150 ms of CPU)
 
 ``tests/docs`` compares each page with the text that would be written, so a page is never older than the code.
 """

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from core.observe.advice import ADVICE, QUEUE_ADVICE, Edge
+from core.observe.advice import ADVICE, QUEUE_ADVICE, HopKind
 
 TOP = """\
 # Why is it blocked?
@@ -60,8 +60,8 @@ def page() -> str:
 def _reasons() -> Iterator[str]:
     for reason, advice in ADVICE.items():
         yield f"\n### `{reason.value}`\n\n{advice.means}\n\n"
-        of_consumers = f", of a consumer's link `{Edge.QUEUE_LINK}`" if advice.direction == "in, out" else ""
-        yield f"- **Direction**: {advice.direction}. **Edge**: `{advice.edge}`{of_consumers}.\n"
+        of_consumers = f", of a consumer's link `{HopKind.QUEUE_LINK}`" if advice.direction == "in, out" else ""
+        yield f"- **Direction**: {advice.direction}. **Edge**: `{advice.hop}`{of_consumers}.\n"
         yield f"- **Shows in**: {advice.shows}.\n"
         yield f"- **What to do**: {advice.do}\n"
 

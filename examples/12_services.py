@@ -11,7 +11,7 @@ from functools import partial
 
 import trio
 
-from amqp10.services import CallTimedOut, Commands, RemoteError, Request, Ring, Service, Unroutable
+from amqp10.services import CallTimedOut, Commands, HostRing, RemoteError, Service, ServiceRequest, Unroutable
 
 URL = os.environ.get("HEADGATE_URL", "amqp://guest:guest@127.0.0.1:5672")
 HOSTS = ("host1", "host2")
@@ -20,7 +20,7 @@ repo, ctrl, web = Commands(), Commands(), Commands()
 
 
 @repo.command("load", idempotent=True)
-def load(request: Request) -> object:
+def load(request: ServiceRequest) -> object:
     """A command that is executed at once; its result is the answer."""
     if request.body == "nothing":
         raise RemoteError("repo:not-found", "there is no 'nothing'")
@@ -28,19 +28,19 @@ def load(request: Request) -> object:
 
 
 @ctrl.command("show", idempotent=True)
-async def show(request: Request) -> object:
+async def show(request: ServiceRequest) -> object:
     """A command that calls another service before it answers. Its caller waits meanwhile, and no thread does."""
     loaded = await request.service.call("REPO", "load", request.body, host="host2")
     return f"{loaded}, shown by {request.service.place}"
 
 
 @ctrl.command("sleep")
-async def sleep(request: Request) -> None:
+async def sleep(request: ServiceRequest) -> None:
     """A command that never answers."""
     await trio.sleep_forever()
 
 
-def note(request: Request, notes: trio.MemorySendChannel[str]) -> None:
+def note(request: ServiceRequest, notes: trio.MemorySendChannel[str]) -> None:
     """Remember which host was told."""
     notes.send_nowait(str(request.service.place))
 
@@ -51,7 +51,7 @@ async def call(caller: Service) -> None:
         print("any free host:", await caller.call("REPO", "load", "a page"))
     print("one host:", await caller.call("REPO", "load", "the cover", host="host2"))
     print("a chain:", await caller.call("CTRL", "show", "the cover", host="host1"))
-    host = Ring(HOSTS).host_of("customer-4711")
+    host = HostRing(HOSTS).host_of("customer-4711")
     print("the host of customer-4711:", await caller.call("REPO", "load", "customer-4711", host=host))
 
     for target, command, body in (("REPO", "load", "nothing"), ("CTRL", "sleep", ""), ("MAIL", "send", "")):

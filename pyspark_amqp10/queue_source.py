@@ -63,7 +63,7 @@ class Settlement(NamedTuple):
     outcome: Outcome
 
 
-class Batch(NamedTuple):
+class QueueBatch(NamedTuple):
     """A micro-batch that Spark has not committed, as far as it is known."""
 
     end: Json
@@ -79,7 +79,7 @@ class QueueSource:
         self._connection: BlockingConnection | None = None
         self._links: dict[str, ReceivingLink] = {}
         self._depths: QueueDepths | None = None
-        self._batches: list[Batch] = []
+        self._batches: list[QueueBatch] = []
         self._identities: dict[str, str] = {}
         """The identities of the queues, as last seen."""
         self._mean_bytes = 0.0
@@ -154,7 +154,7 @@ class QueueSource:
             if address in written or begin.committed.ranges
         ):
             end = with_identities(queue_json(ends, self._lag()), self._identities)
-            self._batches.append(Batch(end, batch.settlements))
+            self._batches.append(QueueBatch(end, batch.settlements))
             if self._options.settle == "fetch":
                 self.committed(end)
         self._flush()
@@ -413,7 +413,7 @@ def _with_numbers(
         raise DataLost(
             f"{link.address}: {missing} messages of the batch that was begun before the crash did not come again "
             f"within {options.drain_time_out_s:g} s, the first with the number {left.ranges[0][0]}: they expired, or "
-            "somebody else took them; option failOnDataLoss=false goes on with what is left"
+            "another consumer took them; option failOnDataLoss=false goes on with what is left"
         )
     return [found[number] for number in sorted(found)]
 

@@ -13,7 +13,7 @@ from amqp10.wire.performatives import Flow
 from amqp10.wire.types import plain
 from core.interface import Snapshot
 from core.observe.why import why
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.amqp10.frontend.test_flow_self import follow, stalls
 from tests.kit.looker import Looker
 from tests.kit.scraped import Scraped
@@ -27,7 +27,7 @@ DECIDED_BY_THE_CLIENT = {"session-window", "link-credit", "socket"}
 
 def answers(broker: InProcessBroker, kind: str, identity: str) -> dict[str, list[tuple[object, object]]]:
     """The reason and culprit of the one stall, by view; [] where there is no stall. Metrics have no culprit."""
-    found = at_a_stretch(why(Looker(broker), kind, identity))
+    found = run_at_once(why(Looker(broker), kind, identity))
     assert found is not None
     blocked = Scraped(broker)()["headgate_links_blocked"] if kind == "links" else {}
     return {

@@ -21,7 +21,7 @@ from core.store.definitions import DEFINITIONS_FILE, Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
 from core.store.folder import offline
-from core.store.inspect import Verdict, entries, read_definitions
+from core.store.inspect import EntryVerdict, entries, read_definitions
 from core.store.lost import lost_entries
 
 OPEN_FILES = 8
@@ -174,7 +174,7 @@ def check(*, data: Data, json: AsJson = False) -> None:
     described: list[str] = []
     found = examined(data, tell=(lambda line: described.append(str(line))) if json else print)
     if json:
-        records = {verdict.value: found.records[verdict] for verdict in Verdict}
+        records = {verdict.value: found.records[verdict] for verdict in EntryVerdict}
         print_json({"data": str(data), "records": records, "problems": found.problems, "described": described})
     else:
         print(found)
@@ -186,27 +186,27 @@ def check(*, data: Data, json: AsJson = False) -> None:
 class Examined:
     """The result of reading a data folder."""
 
-    records: Mapping[Verdict, int]
+    records: Mapping[EntryVerdict, int]
     problems: int
     """Problems in the definitions."""
 
     @property
     def is_damaged(self) -> bool:
         """Whether the folder has lost messages or definitions that were confirmed."""
-        return bool(self.records[Verdict.CORRUPT] or self.problems)
+        return bool(self.records[EntryVerdict.CORRUPT] or self.problems)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{self.records[verdict]} {verdict.value}" for verdict in Verdict) + " records"
+        told = ", ".join(f"{self.records[verdict]} {verdict.value}" for verdict in EntryVerdict) + " records"
         return f"{told}, {self.problems} problems of definitions" if self.problems else told
 
 
 def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) -> Examined:
     """Read all records. ``tell`` is called with each record that is not sound and each problem. Raises CommandError."""
     with _explained(), _opened(data) as disk:
-        counts: Counter[Verdict] = Counter()
+        counts: Counter[EntryVerdict] = Counter()
         for entry in entries(disk):
             counts[entry.verdict] += 1
-            if entry.verdict is not Verdict.SOUND:
+            if entry.verdict is not EntryVerdict.SOUND:
                 tell(entry)
         _, problems = read_definitions(data)
         for problem in problems:

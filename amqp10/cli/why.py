@@ -1,4 +1,4 @@
-"""``headgate why``: what holds up a connection, a link or a queue, edge by edge."""
+"""``headgate why``: what holds up a connection, a link or a queue, hop by hop."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -30,8 +30,8 @@ PART = re.compile(r"c\d+/\d+")
 LINK = re.compile(r"c\d+/\d+/\d+")
 
 NEAR_MAX = 3
-EDGE_WIDTH = 22
-"""Characters for the name of an edge, a little more than the longest has."""
+HOP_WIDTH = 22
+"""Characters for the name of a hop, a little more than the longest has."""
 
 WHY_HELP = f"""Tell what holds a connection, a link or a queue up: the first edge that blocks on the way from publisher
 to consumer, its figures, since when, and what to do.
@@ -125,7 +125,7 @@ def _bare(address: str) -> str:
 
 
 def lines(answer: Mapping[str, object]) -> Iterator[str]:
-    """A line for each edge of the chain, with a mark at the edge that blocks, then the sentence and the advice."""
+    """A line for each hop of the chain, with a mark at the hop that blocks, then the sentence and the advice."""
     if "protocol" in answer:
         yield f"connection {answer.get('connection')} ({answer['protocol']}) is {answer.get('state')}"
     chain = answer.get("chain")
@@ -142,12 +142,12 @@ def lines(answer: Mapping[str, object]) -> Iterator[str]:
 
 
 def _line(hop: Mapping[str, object], *, first: bool) -> str:
-    """The line of one edge. ``first`` marks the edge that blocks."""
+    """The line of one hop. ``first`` marks the hop that blocks."""
     numbers = hop.get("numbers")
     figures = " ".join(f"{key}={_plain(value)}" for key, value in numbers.items()) if isinstance(numbers, dict) else ""
     says = str(hop.get("says") or "")
     mark = ">" if first else " "
-    return f"{mark} {hop.get('edge')!s:{EDGE_WIDTH}} {hop.get('verdict')!s:9} {says or figures}".rstrip()
+    return f"{mark} {hop.get('edge')!s:{HOP_WIDTH}} {hop.get('verdict')!s:9} {says or figures}".rstrip()
 
 
 def _plain(value: object) -> str:

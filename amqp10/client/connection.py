@@ -20,12 +20,12 @@ from math import inf
 
 import trio
 
+from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.management import Management
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
 from amqp10.client.session import ClientSession
 from amqp10.client.settings import ClientSettings
-from amqp10.client.standing import Standing
 from amqp10.client.wire import Wire
 from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable
 from amqp10.client_core.events import take_event
@@ -59,7 +59,7 @@ class ClientConnection:
     def __init__(self, url: Url, settings: ClientSettings) -> None:
         self.url = url
         self.settings = settings
-        self.standing = Standing()
+        self.status = EndpointStatus()
         self.container_id = settings.container_id or random_name("headgate-client")
         self._names = count(1)
         self._engine: Connection | None = None
@@ -83,7 +83,7 @@ class ClientConnection:
     async def begin_session(self) -> ClientSession:
         """Begin a session. Links that are opened on the connection itself share one session."""
         session = self._new_session()
-        await session.standing.usable()
+        await session.status.usable()
         return session
 
     async def open_sender(self, address: str | None, *, settled: bool = False, name: str | None = None) -> Sender:
@@ -113,13 +113,13 @@ class ClientConnection:
     async def close(self) -> None:
         """Close, and wait a limited time for the broker's answer. Messages without an outcome become uncertain."""
         self._closing = True
-        if self._engine is not None and self.standing.up:
+        if self._engine is not None and self.status.up:
             self._settle()
             self._engine.close(monotonic=trio.current_time())
             self.wake()
             with trio.move_on_after(self.settings.close_time_out_s), suppress(ClientError):
-                while self.standing.up:
-                    await self.standing.change()
+                while self.status.up:
+                    await self.status.change()
         self._end(ConnectionLost("the connection was closed"))
 
     # --- the sessions' side ----------------------------------------------------------------------------------------
@@ -181,13 +181,13 @@ class ClientConnection:
         self._engine = self._wire = None
         for session in list(self._sessions):
             session.lost(reason)
-        self.standing.went_away(reason)
+        self.status.went_away(reason)
 
     def _end(self, reason: ClientError) -> None:
         for session in list(self._sessions):
             session.ended(reason)
         self._sessions.clear()
-        self.standing.ended(reason)
+        self.status.ended(reason)
 
     # --- the engine's events ---------------------------------------------------------------------------------------
 
@@ -195,11 +195,11 @@ class ClientConnection:
         """A batch of events is processed. Only now can the connection count as open, because a broker that refuses a
         client opens and closes at once."""
         engine = self._engine
-        if engine is not None and engine.opened and not self.standing.up:
+        if engine is not None and engine.opened and not self.status.up:
             self._opening.deadline = inf
             for session in self._sessions:
                 session.begin(engine)
-            self.standing.came_up()
+            self.status.came_up()
             if not self._established:
                 self._established = True
                 self._task_status.started()
@@ -230,12 +230,12 @@ class ClientConnection:
         return self._default
 
     def _new_session(self) -> ClientSession:
-        self.standing.check()
+        self.status.check()
         session = ClientSession(
             self.settings, wake=self.wake, new_link_name=self.new_link_name, forget=self._forget_session
         )
         self._sessions[session] = None
-        if self._engine is not None and self.standing.up:
+        if self._engine is not None and self.status.up:
             session.begin(self._engine)
             self.wake()
         return session

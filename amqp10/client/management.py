@@ -46,8 +46,8 @@ class Management:
         sender, receiver = await self._links()
         request = self._requests.begin(method, path, body)
         while True:
-            await receiver.standing.usable()
-            losses = receiver.standing.losses
+            await receiver.status.usable()
+            losses = receiver.status.losses
             receiver.grant(self._requests.sending())
             fate = await sender.send(request)
             if not isinstance(fate, Unsent):
@@ -62,12 +62,12 @@ class Management:
             for delivery in receiver.receive_nowait(1):
                 if (answer := self._requests.answer(delivery.encoded)) is not None:
                     return answer
-            receiver.standing.check(losses)
+            receiver.status.check(losses)
             if not receiver.waiting:
-                await receiver.standing.change()
+                await receiver.status.change()
 
     async def _links(self) -> tuple[Sender, Receiver]:
-        if self._sender is None or self._receiver is None or self._sender.standing.over or self._receiver.standing.over:
+        if self._sender is None or self._receiver is None or self._sender.status.over or self._receiver.status.over:
             self._receiver = await self._session.open_receiver(
                 NODE,
                 name=self._name,

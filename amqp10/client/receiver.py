@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 import trio
 
+from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.link_session import LinkSession
-from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.message import Message
@@ -108,7 +108,7 @@ class Receiver:
         self.name = name
         self.address = address
         """The address; None for a dynamic node until the broker has named it."""
-        self.standing = Standing()
+        self.status = EndpointStatus()
         self.waiting_reason: str | None = None
         """Why the broker sends no messages; None when it sends, or has given no reason."""
         self._session = session
@@ -152,12 +152,12 @@ class Receiver:
         answers with its own state, behind the messages that it sends at once."""
         if not 0 <= n <= 0xFFFF_FFFF:
             raise ValueError("link credit is a uint")
-        self.standing.check()
+        self.status.check()
         self._automatic = self._paused = False
         self._to_grant = n
         if self._link is not None:
             self._link.credit.maximum = 0  # the automatic rule ends
-            if self.standing.up:
+            if self.status.up:
                 self._set_link_credit(n, echo=echo)
 
     async def drain(self, time_out_s: float = 10.0) -> int:
@@ -166,8 +166,8 @@ class Receiver:
         When this returns, all messages that came can be received, and the link credit is 0 until ``grant`` or
         ``resume``. Returns the link credit that was not used. Raises TimedOut.
         """
-        await self.standing.usable()
-        losses, self._drained = self.standing.losses, 0
+        await self.status.usable()
+        losses, self._drained = self.status.losses, 0
         self._pause(drain=True)
         self._to_grant = 0
         await self._until(lambda: self.link_credit == 0, losses, time_out_s, "the broker did not answer the drain")
@@ -177,18 +177,18 @@ class Receiver:
 
     async def pause(self, time_out_s: float = 10.0) -> None:
         """Take all link credit back, and wait until no message is in flight any more. Raises TimedOut."""
-        await self.standing.usable()
-        losses, self._quiet = self.standing.losses, False
+        await self.status.usable()
+        losses, self._quiet = self.status.losses, False
         self._pause(drain=False)
         await self._until(lambda: self._quiet, losses, time_out_s, "the broker did not answer the pause")
 
     def resume(self) -> None:
         """Give link credit again: automatically, or the amount that ``pause`` took back."""
-        self.standing.check()
+        self.status.check()
         if not self._paused:
             return
         self._paused = False
-        if self._link is None or not self.standing.up:
+        if self._link is None or not self.status.up:
             return
         self._link.credit.withheld = False
         if self._automatic:
@@ -219,7 +219,7 @@ class Receiver:
         if self._buffer:
             await trio.lowlevel.checkpoint()
         while not self._buffer:
-            await self.standing.change()
+            await self.status.change()
         return self.receive_nowait(n_max)
 
     def receive_nowait(self, n_max: int) -> list[Delivery]:
@@ -324,7 +324,7 @@ class Receiver:
         assert link is not None
         if self._dynamic and isinstance(attach.source, Source) and isinstance(attach.source.address, str):
             self.address = attach.source.address
-        self.standing.came_up()
+        self.status.came_up()
         if self._automatic:
             link.channel.refill_later(link)
         elif self._to_grant and not self._paused:
@@ -348,7 +348,7 @@ class Receiver:
             [Delivery(first + index, entry, event.settled, self, event.link) for index, entry in enumerate(entries)]
         )
         self._session.buffered(n, sum(map(len, entries)))
-        self.standing.changed()
+        self.status.changed()
 
     def settle_accepted(self) -> None:
         """Settle the deliveries that were accepted one by one."""
@@ -372,7 +372,7 @@ class Receiver:
         if flow.link_credit == 0 and flow.delivery_count == event.link.credit.delivery_count:
             self._quiet = True
         self.waiting_reason = waiting_reason(flow, self.waiting_reason)
-        self.standing.changed()
+        self.status.changed()
 
     def detached(self, error: Error | None) -> None:
         """The broker ended the link."""
@@ -388,7 +388,7 @@ class Receiver:
         self._link = None
         self.waiting_reason = None
         self._drop_unsettled()
-        self.standing.went_away(reason)
+        self.status.went_away(reason)
 
     def ended(self, reason: ClientError) -> None:
         """The session or the connection is over, or the user has given up the attach."""
@@ -422,9 +422,9 @@ class Receiver:
 
     async def _until(self, reached: Callable[[], bool], losses: int, time_out_s: float, complaint: str) -> None:
         with trio.move_on_after(time_out_s) as scope:
-            while self.standing.losses == losses and not reached():
-                await self.standing.change()
-        self.standing.check(losses)
+            while self.status.losses == losses and not reached():
+                await self.status.change()
+        self.status.check(losses)
         if scope.cancelled_caught:
             raise TimedOut(f"{complaint} within {time_out_s:g} s")
 
@@ -443,7 +443,7 @@ class Receiver:
 
     def _over(self, reason: ClientError) -> None:
         self._drop_unsettled()
-        self.standing.ended(reason)
+        self.status.ended(reason)
 
     def _drop_unsettled(self) -> None:
         """Drop unsettled deliveries: they come again, or go to another consumer, so outcomes for them have no

@@ -15,9 +15,9 @@ from itertools import islice
 
 import trio
 
+from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.link_session import LinkSession
 from amqp10.client.receipt import Receipt
-from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, told
 from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.message import Message
@@ -53,7 +53,7 @@ class Sender:
         self.address = address
         """None for the anonymous terminus: then each message has its own address in ``to``."""
         self.settled = settled
-        self.standing = Standing()
+        self.status = EndpointStatus()
         self._session = session
         self._core = SenderCore(
             name=name, address=address, settled=settled, unsettled_max=unsettled_max, properties=properties
@@ -75,7 +75,7 @@ class Sender:
     @property
     def room(self) -> int:
         """Messages that :meth:`post_nowait` can send now, limited by link credit and ``unsettled_max``."""
-        return 0 if self._turn.locked() or not self.standing.up else self._core.room
+        return 0 if self._turn.locked() or not self.status.up else self._core.room
 
     @property
     def posted(self) -> int:
@@ -110,7 +110,7 @@ class Sender:
         """
         await trio.lowlevel.checkpoint()
         async with self._turn:
-            self.standing.check()
+            self.status.check()
             outcomes = Outcomes(self.posted)
             rest = iter(messages)
             try:
@@ -128,7 +128,7 @@ class Sender:
         Raises trio.WouldBlock when they are more than there is :attr:`room` for, which is 0 while a :meth:`post` is in
         progress; otherwise raises the same as ``post``.
         """
-        self.standing.check()
+        self.status.check()
         run = [_encoded(message) for message in messages]
         if len(run) > self.room:
             raise trio.WouldBlock
@@ -153,14 +153,14 @@ class Sender:
 
     def attach_answered(self, attach: Attach) -> None:
         """The broker attached too."""
-        self.standing.came_up()
+        self.status.came_up()
 
     def event_received(self, event: LinkEvent) -> None:
         """Link credit, outcomes, or messages that were sent."""
         for first, last in self._core.event_received(event):
             self._core.outcomes.note(first, last, Unsent("the broker took its link credit back"))
         if self.settled or not isinstance(event, DeliveriesSent):
-            self.standing.changed()
+            self.status.changed()
 
     def detached(self, error: Error | None) -> None:
         """The broker ended the link."""
@@ -173,7 +173,7 @@ class Sender:
         if link is not None:
             link.abandon()
         self._core.give_up(str(reason), link)
-        self.standing.went_away(reason)
+        self.status.went_away(reason)
 
     def ended(self, reason: ClientError) -> None:
         """The session or the connection is over, or the user has given up the attach."""
@@ -187,10 +187,10 @@ class Sender:
     async def _room(self) -> int:
         """Wait until at least one message may be sent; returns how many may."""
         while True:
-            await self.standing.usable()
+            await self.status.usable()
             if self._core.room:
                 return min(self._core.room, RUN_MESSAGES_MAX)
-            await self.standing.change()
+            await self.status.change()
 
     async def _hand_over(self, run: list[bytes], outcomes: Outcomes) -> None:
         """Send messages for which :meth:`_room` has returned room; they wait again only after a loss in between."""
@@ -207,7 +207,7 @@ class Sender:
 
     def _over(self, reason: ClientError, link: SenderLink | None) -> None:
         self._core.give_up(str(reason), link)
-        self.standing.ended(reason)
+        self.status.ended(reason)
 
 
 def _encoded(message: Sendable) -> bytes:

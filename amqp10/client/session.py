@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 
 import trio
 
+from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.link_session import LinkSession
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
 from amqp10.client.settings import ClientSettings
-from amqp10.client.standing import Standing
 from amqp10.client_core.errors import ClientError, LinkClosed, SessionClosed, told
 from amqp10.client_core.events import LinkUser
 from amqp10.client_core.opening import session_limits
@@ -36,7 +36,7 @@ class ClientSession:
         forget: Callable[["ClientSession"], None],
     ) -> None:
         """``wake`` wakes the connection's background task; ``forget`` drops a session that must not begin again."""
-        self.standing = Standing()
+        self.status = EndpointStatus()
         self.shared = LinkSession(settings, wake=wake, forget=self._forget)
         """What the links of this session share."""
         self._settings = settings
@@ -112,14 +112,14 @@ class ClientSession:
 
     def begun(self) -> None:
         """The broker answered our begin."""
-        self.standing.came_up()
+        self.status.came_up()
 
     def lost(self, reason: ClientError) -> None:
         """The connection is lost for now."""
         self.shared.over()
         for link in self._links:
             link.lost(reason)
-        self.standing.went_away(reason)
+        self.status.went_away(reason)
 
     def ended_by_peer(self, error: Error | None) -> None:
         """The broker ended the session, or we did because of a mistake of the broker."""
@@ -132,7 +132,7 @@ class ClientSession:
         for link in self._links:
             link.ended(reason)
         self._links.clear()
-        self.standing.ended(reason)
+        self.status.ended(reason)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -141,13 +141,13 @@ class ClientSession:
 
     async def _attach(self, link: Sender | Receiver) -> None:
         """Attach, and wait until the broker has attached too; a caller that is cancelled gives up the link."""
-        self.standing.check()
+        self.status.check()
         self._links.append(link)
         if self.shared.engine is not None:
             link.attach(self.shared.engine)
         self._wake()
         try:
-            await link.standing.usable()
+            await link.status.usable()
         except trio.Cancelled:
             self._forget(link)
             link.ended(LinkClosed("the link was given up before the broker had answered"))

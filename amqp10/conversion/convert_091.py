@@ -59,7 +59,7 @@ from core.amqp091 import deaths as deaths_091
 from core.amqp091 import properties as basic
 from core.amqp091 import table
 from core.amqp091.content import PROPERTIES_AT, entry_of, header_length
-from core.amqp091.errors import SHORT_STRING_BYTES_MAX, ConnectionFault, EncodeError
+from core.amqp091.errors import SHORT_STRING_BYTES_MAX, Amqp091ConnectionFault, Amqp091EncodeError
 from core.amqp091.properties import PERSISTENT, TRANSIENT, BasicProperties
 from core.amqp091.table import FieldTable, FieldValue, OpaqueString
 from core.interface import QueueTarget
@@ -209,7 +209,7 @@ def field_value(value: object, depth_left: int = table.DEPTH_MAX - 1) -> FieldVa
         case ULong():
             return value.value if value.value <= INT64_MAX else str(value.value)
         case Timestamp():
-            return table.Timestamp(value.value // 1000) if value.value >= 0 else None
+            return table.Amqp091Timestamp(value.value // 1000) if value.value >= 0 else None
         case uuid.UUID():
             return value.urn
         case Described():
@@ -344,7 +344,7 @@ def _encoded(properties: BasicProperties) -> bytes:
     """The encoded property flags and property list; without the headers if they are too large for a frame."""
     try:
         encoded = basic.encode_properties(properties)
-    except EncodeError:
+    except Amqp091EncodeError:
         encoded = b""
     if not encoded or len(encoded) > HEADER_BYTES_MAX:
         return basic.encode_properties(replace(properties, headers=None))
@@ -357,7 +357,7 @@ def _encoded(properties: BasicProperties) -> bytes:
 def amqp_value(value: FieldValue) -> object:
     """A table field as an AMQP 1.0 value; null for a time that is too late for a timestamp."""
     match value:
-        case table.Timestamp():
+        case table.Amqp091Timestamp():
             return Timestamp(value.seconds * 1000) if value.seconds * 1000 <= INT64_MAX else None
         case OpaqueString():
             return value.value
@@ -373,7 +373,7 @@ def amqp_value(value: FieldValue) -> object:
 def _lead(encoded: bytes) -> _Lead:
     try:
         properties = basic.decode_properties(encoded, 0, len(encoded))
-    except ConnectionFault:
+    except Amqp091ConnectionFault:
         return _Lead(b"", None)
     annotations, application = _sorted_out(properties.headers or {})
     rest = _section_10(APPLICATION_PROPERTIES, application)

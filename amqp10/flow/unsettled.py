@@ -15,8 +15,8 @@ Owner = TypeVar("Owner")
 State = TypeVar("State")
 
 
-class Settled(NamedTuple, Generic[Owner]):
-    """A range taken out of the map: ids ``first`` to ``last``, which have the owner's numbers from ``number`` up."""
+class DeliveryIdRange(NamedTuple, Generic[Owner]):
+    """The delivery-ids ``first`` to ``last`` of one owner, which have the owner's numbers from ``number`` up."""
 
     owner: Owner
     first: int
@@ -40,7 +40,7 @@ class UnsettledMap(Generic[Owner]):
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
-        self._records: list[Settled[Owner]] = []
+        self._records: list[DeliveryIdRange[Owner]] = []
         self._owned: dict[Owner, int] = {}
         """How many deliveries of the map each owner has; an owner without any is absent."""
         self.count = 0
@@ -55,47 +55,49 @@ class UnsettledMap(Generic[Owner]):
             tail = records[-1]
             assert first > tail.last
             if tail.last + 1 == first and tail.owner is owner and tail.last_number + 1 == number:
-                records[-1] = Settled(owner, tail.first, first + n - 1, tail.number)
+                records[-1] = DeliveryIdRange(owner, tail.first, first + n - 1, tail.number)
                 return
         self._firsts.append(first)
-        records.append(Settled(owner, first, first + n - 1, number))
+        records.append(DeliveryIdRange(owner, first, first + n - 1, number))
 
-    def settle(self, first: int, last: int) -> list[Settled[Owner]]:
+    def settle(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """Take out the deliveries with ids in a range, both inclusive, in order of their ids."""
         if not self._records or first > last:
             return []
         begin = max(0, bisect_right(self._firsts, first) - 1)
         end = bisect_right(self._firsts, last)
-        taken: list[Settled[Owner]] = []
-        kept: list[Settled[Owner]] = []
+        taken: list[DeliveryIdRange[Owner]] = []
+        kept: list[DeliveryIdRange[Owner]] = []
         for record in self._records[begin:end]:
             if record.last < first:
                 kept.append(record)
                 continue
             low, high = max(first, record.first), min(last, record.last)
-            taken.append(Settled(record.owner, low, high, record.number + low - record.first))
+            taken.append(DeliveryIdRange(record.owner, low, high, record.number + low - record.first))
             if record.first < low:
-                kept.append(Settled(record.owner, record.first, low - 1, record.number))
+                kept.append(DeliveryIdRange(record.owner, record.first, low - 1, record.number))
             if high < record.last:
-                kept.append(Settled(record.owner, high + 1, record.last, record.number + high + 1 - record.first))
+                kept.append(
+                    DeliveryIdRange(record.owner, high + 1, record.last, record.number + high + 1 - record.first)
+                )
         self._records[begin:end] = kept
         self._firsts[begin:end] = [record.first for record in kept]
-        for piece in taken:
-            self._took(piece.owner, piece.last - piece.first + 1)
+        for delivery_ids in taken:
+            self._took(delivery_ids.owner, delivery_ids.last - delivery_ids.first + 1)
         return taken
 
-    def overlap(self, first: int, last: int) -> list[Settled[Owner]]:
+    def overlap(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """The deliveries with ids in a range, both inclusive, in order; they stay in the map."""
         begin = max(0, bisect_right(self._firsts, first) - 1)
         end = bisect_right(self._firsts, last)
-        pieces = []
+        found = []
         for record in self._records[begin:end]:
             low, high = max(first, record.first), min(last, record.last)
             if low <= high:
-                pieces.append(Settled(record.owner, low, high, record.number + low - record.first))
-        return pieces
+                found.append(DeliveryIdRange(record.owner, low, high, record.number + low - record.first))
+        return found
 
-    def forget(self, owner: Owner) -> list[Settled[Owner]]:
+    def forget(self, owner: Owner) -> list[DeliveryIdRange[Owner]]:
         """Take out all deliveries of one owner, in order. Takes constant time for an owner without any."""
         if owner not in self._owned:
             return []
@@ -120,7 +122,7 @@ class UnsettledMap(Generic[Owner]):
         else:
             del self._owned[owner]
 
-    def ranges(self) -> list[Settled[Owner]]:
+    def ranges(self) -> list[DeliveryIdRange[Owner]]:
         """All records, in order of their ids."""
         return list(self._records)
 

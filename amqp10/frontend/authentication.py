@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from amqp10.protocol.sasl import OUTCOME_SYS_TEMP, Challenge, Failure, Success, Waiting
+from amqp10.protocol.sasl import OUTCOME_SYS_TEMP, AnswerPending, Challenge, Failure, Success
 from core.access import exchange
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of :mod:`core.access` as a :class:`amqp10.protocol.sasl.SaslMechanism`."""
+    """A mechanism of :mod:`core.access` as a :class:`amqp10.protocol.sasl.SaslServerMechanism`."""
 
     inner: exchange.SaslMechanism
 
@@ -17,18 +17,18 @@ class Mechanism:
         """The name as registered with IANA."""
         return self.inner.name
 
-    def start(self) -> "Exchange":
+    def start(self) -> "LoginAttempt":
         """Begin an attempt."""
-        return Exchange(self.inner.start())
+        return LoginAttempt(self.inner.start())
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """One attempt; its replies become the classes of the SASL layer."""
+class LoginAttempt:
+    """One attempt to log in: replies of :mod:`core.access` become the classes of the SASL layer."""
 
     inner: exchange.SaslExchange
 
-    def respond(self, response: bytes) -> Challenge | Success | Failure | Waiting:
+    def respond(self, response: bytes) -> Challenge | Success | Failure | AnswerPending:
         """Answer a response of the peer."""
         kind, data = self.inner.respond(response)
         match kind:
@@ -37,7 +37,7 @@ class Exchange:
             case "challenge":
                 return Challenge(data)
             case "wait":
-                return Waiting()
+                return AnswerPending()
             case "later":
                 return Failure("too many logins have failed or wait", OUTCOME_SYS_TEMP)
             case "failure":

@@ -3,8 +3,8 @@ afterwards."""
 
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Link
+from core.counters.flow_totals import FlowTotals
 from core.interface import Snapshot
-from core.server.flow_totals import FlowTotals
 
 
 def balance_row(link: Link) -> Snapshot:

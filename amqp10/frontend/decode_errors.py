@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import ConnectionClosed
-from core.server.flow_totals import FlowTotals
+from core.counters.flow_totals import FlowTotals
 
 COUNTED: Mapping[str, str] = {
     ErrorCondition.DECODE_ERROR: "decode-error",

@@ -6,13 +6,15 @@ from amqp10.frontend import termini
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
-from core.interface import Topology
+from core.interface import TopologyVerbs
 
 
 class DynamicNodes:
     """The dynamic nodes of one connection; its ``owner`` owns their queues."""
 
-    def __init__(self, connection: Connection, topology: Topology, *, owner: object, unique: Callable[[], str]) -> None:
+    def __init__(
+        self, connection: Connection, topology: TopologyVerbs, *, owner: object, unique: Callable[[], str]
+    ) -> None:
         """``unique`` returns the part of a name that no peer can guess."""
         self._connection = connection
         self._topology = topology

@@ -29,18 +29,11 @@ from amqp10.wire.messaging import Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.sections import DATA, Properties, encode_properties, encode_section
 from core.clock import Now
-from core.flow_facts import (
-    FLOW_STREAM,
-    PACKET_CONTENT_TYPE,
-    ConnectionRecorder,
-    FlowConnection,
-    FlowFeed,
-    FlowLink,
-    FlowRecorder,
-    LinkRecorder,
-    LinkStanding,
-)
+from core.flow_facts import FLOW_STREAM, PACKET_CONTENT_TYPE, FlowConnection, FlowLink, LinkFlowState
 from core.interface import QueueTarget
+from core.observe.flow_events.accounts import LinkAccount
+from core.observe.flow_events.feed import Feed
+from core.observe.flow_events.recorder import ConnectionEvents, FlowEvents
 from core.server.frontends import PeerInfo
 
 FLOW_SELF = "/flow/self"
@@ -74,7 +67,7 @@ class SelfReceiver:
 
     __slots__ = ("_next_number", "feed", "link")
 
-    def __init__(self, link: SenderLink, feed: FlowFeed) -> None:
+    def __init__(self, link: SenderLink, feed: Feed) -> None:
         self.link = link
         self.feed = feed
         self._next_number = 0
@@ -125,10 +118,10 @@ class ConnectionFlow:
     __slots__ = ("_closed_windows", "_connection", "_flow", "_info", "_wake", "_wanted", "receiver", "recorder")
 
     def __init__(
-        self, flow: FlowRecorder | None, info: PeerInfo, connection: Connection, wake: Callable[[], None]
+        self, flow: FlowEvents | None, info: PeerInfo, connection: Connection, wake: Callable[[], None]
     ) -> None:
         """Without ``flow`` no event is recorded or sent to the client. ``wake`` asks for a turn of this connection."""
-        self.recorder: ConnectionRecorder | None = None
+        self.recorder: ConnectionEvents | None = None
         self.receiver: SelfReceiver | None = None
         self._flow = flow
         self._info = info
@@ -144,7 +137,7 @@ class ConnectionFlow:
             self.recorder = self._flow.connection(self._who())
             self._wanted = self.recorder is not None
 
-    def recorder_of(self, user: PublisherLink | ConsumerLink) -> LinkRecorder | None:
+    def recorder_of(self, user: PublisherLink | ConsumerLink) -> LinkAccount | None:
         """The recorder for a link that was attached; None when the link is not reported."""
         if self.recorder is None or _is_about_flow_events(user):
             return None
@@ -156,7 +149,7 @@ class ConnectionFlow:
             direction="out" if isinstance(link, SenderLink) else "in",
             address=address_of(link) or "",
         )
-        return self.recorder.link_attached(facts, partial(_standing, link))
+        return self.recorder.link_attached(facts, partial(_link_flow_state, link))
 
     def report(self, now: Now) -> None:
         """Call this before each output: report windows that closed or opened, and send the client packets that are
@@ -166,7 +159,7 @@ class ConnectionFlow:
         if self.receiver is not None:
             self.receiver.send(now)
 
-    def _look_at_windows(self, recorder: ConnectionRecorder) -> None:
+    def _look_at_windows(self, recorder: ConnectionEvents) -> None:
         sessions = self._connection.sessions
         closed: dict[tuple[Session, str], None] = {}
         for session in sessions:
@@ -244,8 +237,8 @@ class ConnectionFlow:
         )
 
 
-def _standing(link: Link) -> LinkStanding:
-    return LinkStanding(link.credit.delivery_count, link.credit.link_credit)
+def _link_flow_state(link: Link) -> LinkFlowState:
+    return LinkFlowState(link.credit.delivery_count, link.credit.link_credit)
 
 
 def _is_about_flow_events(user: PublisherLink | ConsumerLink) -> bool:

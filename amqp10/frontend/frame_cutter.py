@@ -17,7 +17,7 @@ _DESCRIPTOR_BYTES = {code.SMALL_ULONG: 2, code.ULONG: 9}
 """Sizes of smallulong and ulong: the constructor and the value."""
 
 
-class FrameCutter:
+class Amqp10FrameCutter:
     """Cuts one direction, beginning at the start of a frame or of the connection."""
 
     __slots__ = ("_lost", "_rest", "_skip")

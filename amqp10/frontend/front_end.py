@@ -18,15 +18,15 @@ from amqp10.frontend.balances import count_gone
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.dynamic_nodes import DynamicNodes
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
-from amqp10.frontend.frame_cutter import FrameCutter
+from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import Operating
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.reasons import BlockWatches, Telling
+from amqp10.frontend.reasons import BlockWatches, ReportTimes
 from amqp10.frontend.session_watches import SessionWatches
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
 from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
 from amqp10.management.node import ManagementNode
@@ -52,8 +52,8 @@ from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.performatives import Attach, Open
 from core.clock import Now
+from core.counters.traffic import Traffic
 from core.errors import EngineError
-from core.flow_facts import FlowRecorder
 from core.interface import (
     Action,
     ActivityChanged,
@@ -69,16 +69,16 @@ from core.interface import (
     Mailbox,
     PublisherBlocked,
     PublisherClosed,
-    StallWatch,
     StreamOptions,
     TakenBack,
-    Topology,
+    TopologyVerbs,
 )
+from core.observe.flow_events.recorder import FlowEvents
+from core.observe.stalls import Stalls
 from core.server.drain import DRAINED
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
 from core.server.orders import Order
-from core.server.traffic import Traffic
 from core.work import Work
 
 EVENT_WORK, ACTION_WORK = 15, 15
@@ -99,15 +99,15 @@ class Amqp10FrontEnd:
         mailbox: Mailbox,
         connection: Connection,
         engine: Engine,
-        topology: Topology,
+        topology: TopologyVerbs,
         converter: Converter,
         management: ManagementNode,
-        stalls: StallWatch,
-        settings: FrontEndSettings,
+        stalls: Stalls,
+        settings: Amqp10FrontEndSettings,
         unique: Callable[[], str],
         wake: Callable[[], None],
         traffic: Traffic | None = None,
-        flow: FlowRecorder | None = None,
+        flow: FlowEvents | None = None,
         work: Work | None = None,
     ) -> None:
         """``unique`` returns the part of a dynamic node's name that no peer can guess; ``wake`` asks for another turn.
@@ -130,9 +130,9 @@ class Amqp10FrontEnd:
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic = DynamicNodes(connection, topology, owner=info.identity, unique=unique)
-        telling = Telling(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
-        told = telling if settings.reasons else None
-        self._blocks = BlockWatches(told, stalls, partial(stall_subject, info, connection))
+        times = ReportTimes(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
+        report_times = times if settings.reasons else None
+        self._blocks = BlockWatches(report_times, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
@@ -207,12 +207,12 @@ class Amqp10FrontEnd:
         self.connection.output_backlog(waiting_bytes)
 
     def deadline(self) -> float | None:
-        deadline, telling = self.connection.deadline(), self._blocks.deadline()
+        deadline, next_report = self.connection.deadline(), self._blocks.deadline()
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
-            telling = earlier(telling, self._flow.receiver.deadline())
-        return earlier(deadline, telling)
+            next_report = earlier(next_report, self._flow.receiver.deadline())
+        return earlier(deadline, next_report)
 
     def tick(self, now: Now) -> None:
         self._now = now
@@ -255,11 +255,11 @@ class Amqp10FrontEnd:
         return parts_of(kind, self.info, self.connection, alarms=self._alarms.on, watches=self._sessions, now=now)
 
     def check(self, order: Order) -> None:
-        """See :class:`core.server.orders.Obedient`."""
+        """See :class:`core.server.orders.TakesOrders`."""
         self._operating.check(order)
 
     def obey(self, order: Order, now: Now) -> None:
-        """See :class:`core.server.orders.Obedient`."""
+        """See :class:`core.server.orders.TakesOrders`."""
         self._now = now
         if (user := self._operating.obey(order)) is not None:
             self._blocks.look_at(user)
@@ -267,7 +267,7 @@ class Amqp10FrontEnd:
 
     def cutters(self) -> Cutters:
         """See :class:`core.server.frame_tap.Traceable`."""
-        return Cutters(FrameCutter(), FrameCutter(), self.connection.unread())
+        return Cutters(Amqp10FrameCutter(), Amqp10FrameCutter(), self.connection.unread())
 
     # --- stalls ----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.events import DeliveriesReceived
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import ReceiverLink
@@ -31,8 +31,9 @@ from amqp10.wire.sections import (
 from amqp10.wire.serial import MASK
 from amqp10.wire.types import Symbol
 from core.clock import Now
+from core.counters.traffic import Traffic
 from core.errors import EngineError
-from core.flow_facts import LinkRecorder, Settled
+from core.flow_facts import Settled
 from core.interface import (
     Confirmed,
     Engine,
@@ -44,8 +45,8 @@ from core.interface import (
     Target,
 )
 from core.message import Attributes, Run
-from core.server.arrivals import Arrivals
-from core.server.traffic import Traffic
+from core.observe.flow_events.accounts import LinkAccount
+from core.server.arrivals import UnansweredArrivals
 
 LOOKED_INTO_BYTES_MAX = 65_536
 """Size of the largest section that is decoded: at 0.2 µs a byte that takes 13 ms, in which no other connection is
@@ -66,7 +67,7 @@ class Unrouted:
 
 
 @dataclass(slots=True)
-class Looked:
+class CheckedMessage:
     """One message after the check, with the values that the engine needs."""
 
     entry: bytes
@@ -106,14 +107,14 @@ class PublisherLink:
         engine: Engine,
         identity: str,
         attributes: AttributesByHeader,
-        settings: FrontEndSettings,
+        settings: Amqp10FrontEndSettings,
         traffic: Traffic,
     ) -> None:
         """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
         self.name = name
         self.link = link
         self.publisher = publisher
-        self.flow: LinkRecorder | None = None
+        self.flow: LinkAccount | None = None
         """Records flow events of this link; None while they are not wanted."""
         self._engine = engine
         self._identity = identity
@@ -121,7 +122,7 @@ class PublisherLink:
         self._settings = settings
         self._target = publisher.fixed_target
         self._traffic = traffic
-        self._arrivals = Arrivals(traffic.flow.settle_seconds)
+        self._arrivals = UnansweredArrivals(traffic.flow.settle_seconds)
         self._unasked = 0
         """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
         self._held_up: FlowReason | None = None
@@ -285,26 +286,26 @@ class PublisherLink:
         for index, payload in enumerate(event.entries):
             number = event.first + index
             try:
-                looked = self._look(payload, event)
+                checked = self._check(payload, event)
             except LinkFault:
                 self._flush(target, gathered, event, now)
                 raise
-            if isinstance(looked, Unrouted):
+            if isinstance(checked, Unrouted):
                 self._flush(target, gathered, event, now)
                 gathered = None
-                self._unrouted(number, looked, event)
+                self._unrouted(number, checked, event)
                 continue
             if (
                 gathered is not None
-                and looked.target == target
-                and looked.attributes is gathered.attributes
-                and looked.routing_keys == gathered.routing_keys
+                and checked.target == target
+                and checked.attributes is gathered.attributes
+                and checked.routing_keys == gathered.routing_keys
             ):
-                gathered.entries.append(looked.entry)
+                gathered.entries.append(checked.entry)
                 continue
             self._flush(target, gathered, event, now)
-            target = looked.target
-            gathered = Run(number, [looked.entry], looked.attributes, looked.routing_keys)
+            target = checked.target
+            gathered = Run(number, [checked.entry], checked.attributes, checked.routing_keys)
         self._flush(target, gathered, event, now)
 
     def _flush(self, target: Target | None, run: Run | None, event: DeliveriesReceived, now: Now) -> None:
@@ -322,7 +323,7 @@ class PublisherLink:
             for number in range(run.first, run.first + n):
                 self._unrouted(number, unrouted, event)
 
-    def _look(self, payload: bytes, event: DeliveriesReceived) -> Looked | Unrouted:
+    def _check(self, payload: bytes, event: DeliveriesReceived) -> CheckedMessage | Unrouted:
         """Check one message. Raises LinkFault for one that must end the link."""
         if event.checked:
             # one body section and nothing else: no `to`, so only the anonymous terminus comes here
@@ -344,7 +345,7 @@ class PublisherLink:
         if isinstance(target, Unrouted):
             return target
         start = bounds.delivery_annotations or bounds.header
-        return Looked(payload[start[1] :] if start else payload, attributes, target, routing_keys)
+        return CheckedMessage(payload[start[1] :] if start else payload, attributes, target, routing_keys)
 
     def _routing_keys(self, payload: bytes, bounds: SectionBounds) -> tuple[str, ...]:
         """The extra keys of x-cc; raises DecodeError for reserved annotations, LinkFault for a bad x-cc."""

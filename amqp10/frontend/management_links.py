@@ -18,7 +18,7 @@ from typing import NamedTuple
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
 from amqp10.management.node import ManagementNode, RequestError
@@ -148,7 +148,7 @@ class Pair:
 class ManagementRequests:
     """The pairs of one connection that have requests: each gets one step in turn."""
 
-    def __init__(self, node: ManagementNode, owner: object, settings: FrontEndSettings, work: Work) -> None:
+    def __init__(self, node: ManagementNode, owner: object, settings: Amqp10FrontEndSettings, work: Work) -> None:
         """``owner`` is the connection whose exclusive queues the requests may use."""
         self._node = node
         self._owner = owner
@@ -190,7 +190,7 @@ class ManagementRequests:
 class ManagementLinks:
     """The management pairs of one session, by link name."""
 
-    def __init__(self, requests: ManagementRequests, settings: FrontEndSettings) -> None:
+    def __init__(self, requests: ManagementRequests, settings: Amqp10FrontEndSettings) -> None:
         self._requests = requests
         self._settings = settings
         self._pairs: dict[str, Pair] = {}

@@ -17,7 +17,8 @@ from amqp10.protocol.events import CreditReceived, DeliveriesSent, DeliveriesSet
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
-from core.flow_facts import LinkRecorder, Settled
+from core.counters.traffic import Traffic
+from core.flow_facts import Settled
 from core.interface import (
     Consumer,
     Converter,
@@ -29,7 +30,7 @@ from core.interface import (
     TakenBack,
 )
 from core.message import Origin, Return
-from core.server.traffic import Traffic
+from core.observe.flow_events.accounts import LinkAccount
 
 UNSENT = Return(unsent=True)
 ACTIVE_KEY = "rabbitmq:active"
@@ -115,7 +116,7 @@ class ConsumerLink:
     ) -> None:
         self.link = link
         self.consumer: Consumer | None = None
-        self.flow: LinkRecorder | None = None
+        self.flow: LinkAccount | None = None
         """Records flow events of this link; None while they are not wanted."""
         self.of_stream = False
         """Its queue is a stream, which keeps delivered messages; answers to grants tell what is available to this

@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 from amqp10.protocol.session import Link
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
-from core.interface import FlowReason, StallSubject, StallWatch
+from core.interface import FlowReason, StallSubject
+from core.observe.stalls import Stalls
 
 REASON_KEY = "headgate:reason"
 SINCE_KEY = "headgate:since"
@@ -41,14 +42,14 @@ def reason_of_alarms(alarms: frozenset[str]) -> FlowReason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class ReportTimes:
     """When a block is reported to the peer, in seconds."""
 
     after_s: float
     interval_s: float
 
 
-class Waiting(Protocol):
+class BlockableLink(Protocol):
     """A link that may be blocked."""
 
     @property
@@ -68,14 +69,14 @@ class Waiting(Protocol):
 class BlockWatch:
     """One link: whether and since when it is blocked, and the last reason that its peer got."""
 
-    __slots__ = ("_next_telling", "_since", "_told", "reason")
+    __slots__ = ("_next_report", "_since", "_told", "reason")
 
     def __init__(self) -> None:
         self.reason: FlowReason | None = None
         """Why the link is blocked now; None when it is not."""
         self._since = Now(0.0, 0.0)
         self._told: FlowReason | None = None
-        self._next_telling = 0.0
+        self._next_report = 0.0
 
     def observe(self, reason: FlowReason | None, now: Now) -> None:
         """Note that the link is blocked for this reason, or not blocked (None)."""
@@ -88,21 +89,21 @@ class BlockWatch:
         """The link is not blocked, and its peer has got the end of every block that was reported."""
         return self.reason is None and self._told is None
 
-    def deadline(self, telling: Telling) -> float | None:
+    def deadline(self, report_times: ReportTimes) -> float | None:
         """The monotonic time at which ``due`` may have properties to send; None when there are none to come."""
         if self.reason is self._told:
             return None
         if self.reason is None or self._told is not None:
-            return self._next_telling
-        return max(self._since.monotonic + telling.after_s, self._next_telling)
+            return self._next_report
+        return max(self._since.monotonic + report_times.after_s, self._next_report)
 
-    def due(self, telling: Telling, now: Now) -> Mapping[str, object] | None:
+    def due(self, report_times: ReportTimes, now: Now) -> Mapping[str, object] | None:
         """The properties to send now, or None. The caller must send them."""
-        deadline = self.deadline(telling)
+        deadline = self.deadline(report_times)
         if deadline is None or now.monotonic < deadline:
             return None
         self._told = self.reason
-        self._next_telling = now.monotonic + telling.interval_s
+        self._next_report = now.monotonic + report_times.interval_s
         if self.reason is None:
             return {REASON_KEY: None}
         return {
@@ -122,26 +123,28 @@ class Glimpse(NamedTuple):
 class BlockWatches:
     """The links of one connection that are blocked, or whose peers have not got the end of a block."""
 
-    __slots__ = ("_glimpses", "_reported", "_stalls", "_subject_of", "_subjects", "_telling", "_watches")
+    __slots__ = ("_glimpses", "_report_times", "_reported", "_stalls", "_subject_of", "_subjects", "_watches")
 
-    def __init__(self, telling: Telling | None, stalls: StallWatch, subject_of: Callable[[Link], StallSubject]) -> None:
-        """Without ``telling`` only the ledger gets reasons, and no peer."""
-        self._telling = telling
+    def __init__(
+        self, report_times: ReportTimes | None, stalls: Stalls, subject_of: Callable[[Link], StallSubject]
+    ) -> None:
+        """Without ``report_times`` only the ledger gets reasons, and no peer."""
+        self._report_times = report_times
         self._stalls = stalls
         self._subject_of = subject_of
-        self._watches: dict[Waiting, BlockWatch] = {}
-        self._glimpses: dict[Waiting, Glimpse] = {}
-        self._subjects: dict[Waiting, StallSubject] = {}
+        self._watches: dict[BlockableLink, BlockWatch] = {}
+        self._glimpses: dict[BlockableLink, Glimpse] = {}
+        self._subjects: dict[BlockableLink, StallSubject] = {}
         """Of each link that was ever blocked; kept because a busy publisher is blocked a thousand times a second."""
-        self._reported: dict[Waiting, StallSubject] = {}
+        self._reported: dict[BlockableLink, StallSubject] = {}
         """The links that are blocked in the ledger, with the subjects under which they are."""
 
-    def look_at(self, link: Waiting) -> None:
+    def look_at(self, link: BlockableLink) -> None:
         """A change on this link: the next ``tell`` checks whether it is blocked."""
         if link not in self._watches:
             self._watches[link] = BlockWatch()
 
-    def forget(self, link: Waiting, now: Now) -> None:
+    def forget(self, link: BlockableLink, now: Now) -> None:
         """Drop a link that is over."""
         self._watches.pop(link, None)
         self._glimpses.pop(link, None)
@@ -150,9 +153,9 @@ class BlockWatches:
 
     def deadline(self) -> float | None:
         """The monotonic time at which a reason may be due."""
-        if self._telling is None or not self._watches:
+        if self._report_times is None or not self._watches:
             return None
-        deadlines = (watch.deadline(self._telling) for watch in self._watches.values())
+        deadlines = (watch.deadline(self._report_times) for watch in self._watches.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tell(self, alarms: frozenset[str], now: Now) -> bool:
@@ -165,7 +168,7 @@ class BlockWatches:
             watch.observe(link.blocked_by(alarms), now)
             if watch.reason is not before:
                 self._report(link, watch.reason, now)
-            properties = None if self._telling is None else watch.due(self._telling, now)
+            properties = None if self._report_times is None else watch.due(self._report_times, now)
             if properties is not None:
                 link.tell(properties)
                 said = True
@@ -173,7 +176,7 @@ class BlockWatches:
                 del self._watches[link]
         return said
 
-    def looked(self, link: Waiting, reason: FlowReason | None, *, delivery_count: int, now: Now) -> None:
+    def looked(self, link: BlockableLink, reason: FlowReason | None, *, delivery_count: int, now: Now) -> None:
         """Note the check of a consuming link: why it waits for its client, if it does, and its delivery-count."""
         watch = self._watches.get(link)
         if watch is not None and watch.reason is not None:
@@ -190,7 +193,7 @@ class BlockWatches:
         self._glimpses[link] = glimpse
         self._report(link, reason, glimpse.since)
 
-    def _report(self, link: Waiting, reason: FlowReason | None, now: Now) -> None:
+    def _report(self, link: BlockableLink, reason: FlowReason | None, now: Now) -> None:
         if reason is None:
             subject = self._reported.pop(link, None)
             if subject is not None:

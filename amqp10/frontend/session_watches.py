@@ -11,8 +11,8 @@ from amqp10.frontend.ages import Ages
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
 from core.clock import Now
+from core.counters.blocked_time import BlockedTimes
 from core.interface import FlowReason
-from core.server.standing import StandingTimes
 
 
 class SessionWatches:
@@ -20,7 +20,7 @@ class SessionWatches:
 
     __slots__ = ("_ages", "_closed", "_times")
 
-    def __init__(self, times: StandingTimes[tuple[str, str]]) -> None:
+    def __init__(self, times: BlockedTimes[tuple[str, str]]) -> None:
         """``times`` are those of all connections, by direction and reason."""
         self._times = times
         self._closed: dict[tuple[Session, str], FlowReason] = {}

@@ -7,7 +7,7 @@ from amqp10.protocol.session import SessionLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontEndSettings:
+class Amqp10FrontEndSettings:
     """What the broker announces and allows on AMQP 1.0. Counts are messages, sizes are bytes."""
 
     container_id: str = "headgate"

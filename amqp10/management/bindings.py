@@ -20,11 +20,11 @@ import re
 from collections.abc import Mapping
 
 from amqp10.errors import quote
-from amqp10.management.message import BodyFields, Refusal, Response, encodable, segment_text
+from amqp10.management.message import BodyFields, RequestRefusal, Response, encodable, segment_text
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.percent import percent_encode
 from core.errors import NotFound
-from core.interface import Binding, Topology
+from core.interface import Binding, TopologyVerbs
 from core.slices import Walk
 
 LISTED_MAX = 10_000
@@ -42,11 +42,11 @@ _SEGMENT = re.compile(
 )
 
 
-def bind(topology: Topology, body: object, owner: object) -> Response:
-    """Make a binding. Raises Refusal, Locked, Forbidden, Invalid, LimitReached."""
+def bind(topology: TopologyVerbs, body: object, owner: object) -> Response:
+    """Make a binding. Raises RequestRefusal, Locked, Forbidden, Invalid, LimitReached."""
     fields = BodyFields(body, what="binding", names=_FIELDS)
     if ("destination_queue" in fields) == ("destination_exchange" in fields):
-        raise Refusal(400, "a binding needs either destination_queue or destination_exchange")
+        raise RequestRefusal(400, "a binding needs either destination_queue or destination_exchange")
     to_queue = "destination_queue" in fields
     binding = Binding(
         source=fields.text("source"),
@@ -59,14 +59,14 @@ def bind(topology: Topology, body: object, owner: object) -> Response:
         topology.bind(binding, owner)
     except NotFound as error:
         # A 404 would say that the collection of bindings is missing; here the source or the destination is missing.
-        raise Refusal(400, str(error)) from None
+        raise RequestRefusal(400, str(error)) from None
     return Response(204)
 
 
-def listed(topology: Topology, query: Mapping[str, str]) -> Walk[Response]:
-    """The bindings between two nodes. Raises Refusal."""
+def listed(topology: TopologyVerbs, query: Mapping[str, str]) -> Walk[Response]:
+    """The bindings between two nodes. Raises RequestRefusal."""
     if "src" not in query or ("dstq" in query) == ("dste" in query):
-        raise Refusal(400, "the query must have src and either dstq or dste, and may have key")
+        raise RequestRefusal(400, "the query must have src and either dstq or dste, and may have key")
     to_queue = "dstq" in query
     key = query.get("key")
     shown: list[object] = []
@@ -74,16 +74,16 @@ def listed(topology: Topology, query: Mapping[str, str]) -> Walk[Response]:
         if binding is not None and key in (None, binding.binding_key):
             shown.append(_show(binding))
             if len(shown) > LISTED_MAX:
-                raise Refusal(400, f"more than {LISTED_MAX} bindings, and no more can be listed; name a key")
+                raise RequestRefusal(400, f"more than {LISTED_MAX} bindings, and no more can be listed; name a key")
         yield
     return Response(200, shown)
 
 
-def unbind(topology: Topology, segment: str, owner: object) -> Walk[Response]:
-    """Remove the binding at a location. Raises Refusal, Locked, Forbidden."""
+def unbind(topology: TopologyVerbs, segment: str, owner: object) -> Walk[Response]:
+    """Remove the binding at a location. Raises RequestRefusal, Locked, Forbidden."""
     match = _SEGMENT.fullmatch(segment)
     if match is None:
-        raise Refusal(
+        raise RequestRefusal(
             400,
             f"bad binding path segment {quote(segment)}; it must be 'src=:x;dstq=:queue;key=:key;args=:hash'",
         )

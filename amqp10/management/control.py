@@ -35,72 +35,33 @@ comes or goes between two pages may be missed, what stays is not, and nothing is
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from amqp10.addresses import AddressError, parse_source
 from amqp10.errors import quote
-from amqp10.management.control_frames import FrameControl, frame_operations
-from amqp10.management.control_links import LinkControl, close_operation, link_operations
-from amqp10.management.control_policies import PolicyControl, policy_operations
+from amqp10.management.control_frames import frame_operations
+from amqp10.management.control_links import close_operation, link_operations
+from amqp10.management.control_policies import policy_operations
 from amqp10.management.control_queues import queue_operations
-from amqp10.management.message import Operation, Refusal, Response, segment_text
-from core.interface import Control, Snapshot
-from core.row_walks import RowSource, page_of, row_of
+from amqp10.management.message import Operation, RequestRefusal, Response, segment_text
+from core.row_walks import page_of, row_of
 from core.rows import KINDS, PAGE_MAX, WHY_KINDS
 from core.slices import Walk
+
+if TYPE_CHECKING:  # front ends must not load the server
+    from core.control_plane import BrokerControl
 
 REASON_CHARACTERS_MAX = 100
 """With it a close frame fits into 512 bytes, whatever the characters [2.4.1]."""
 CLOSED_BY_OPERATOR = "closed by the operator"
 
 
-class ControlPlane(RowSource, Control, PolicyControl, LinkControl, FrameControl, Protocol):
-    """The broker as a whole: the engine's own state and that of the server around it.
-
-    What ``identity`` means stands in a snapshot under the first of :data:`core.rows.IDENTITY_FIELDS` that it has.
-    """
-
-    def status(self) -> Snapshot:
-        """Version, listeners, alarms, descriptors: what concerns no single thing."""
-
-    def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
-        """What holds up one of the :data:`core.rows.WHY_KINDS`, by its identity or the name of a queue; None where
-        there is no such one."""
-
-    def configuration(self) -> str:
-        """The settings in force, as a file without secrets."""
-
-    def drain(self, *, wanted: bool) -> Snapshot:
-        """Drain the broker before a stop, or serve as usual again. Returns the same as the next."""
-
-    def draining(self) -> Snapshot:
-        """How far a drain is."""
-
-    def close_connection(self, identity: str, reason: str) -> bool:
-        """Start to close a connection; False when there is no such one."""
-
-    def memory(self) -> Snapshot:
-        """The memory alarm with its figures, and ``warning``: what speaks against the watermark.
-
-        This and the next three raise PreconditionFailed where nothing is measured.
-        """
-
-    def disk(self) -> Snapshot:
-        """The disk alarm with its figures."""
-
-    def set_memory_watermark(self, text: str) -> None:
-        """Another watermark until the next start, in the words of the configuration. Raises Invalid."""
-
-    def set_disk_free_limit(self, text: str) -> None:
-        """Another limit until the next start, in the words of the configuration. Raises Invalid."""
-
-
 def control_operations(
-    control: ControlPlane, segments: list[str], query: Mapping[str, str], body: object
+    control: "BrokerControl", segments: list[str], query: Mapping[str, str], body: object
 ) -> Mapping[str, Operation]:
     """What can be done to the resource at these path segments, by method; nothing where there is no resource.
 
-    Raises Refusal for an identity that does not decode.
+    Raises RequestRefusal for an identity that does not decode.
     """
     match segments:
         case ["status"]:
@@ -150,17 +111,17 @@ def control_operations(
     return {}
 
 
-def _one(control: ControlPlane, kind: str, identity: str) -> Walk[Response]:
+def _one(control: "BrokerControl", kind: str, identity: str) -> Walk[Response]:
     found = yield from row_of(control, kind, identity)
     if found is None:
-        raise Refusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
+        raise RequestRefusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
     return Response(200, found)
 
 
-def _why(control: ControlPlane, kind: str, identity: str) -> Walk[Response]:
+def _why(control: "BrokerControl", kind: str, identity: str) -> Walk[Response]:
     answer = yield from control.why(kind, _queue_name(identity) if kind == "addresses" else identity)
     if answer is None:
-        raise Refusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
+        raise RequestRefusal(404, f"there is no {quote(identity)} under /headgate/{kind}")
     return Response(200, answer)
 
 
@@ -169,10 +130,10 @@ def _queue_name(address: str) -> str:
     try:
         return parse_source(address) if address.startswith("/") else address
     except AddressError as error:
-        raise Refusal(400, str(error)) from error
+        raise RequestRefusal(400, str(error)) from error
 
 
-def _page(control: ControlPlane, kind: str, query: Mapping[str, str]) -> Walk[Response]:
+def _page(control: "BrokerControl", kind: str, query: Mapping[str, str]) -> Walk[Response]:
     items, following = yield from page_of(control.rows(kind), after=query.get("after"), limit=_limit(query))
     return Response(200, {"items": items, "next": following})
 
@@ -180,37 +141,37 @@ def _page(control: ControlPlane, kind: str, query: Mapping[str, str]) -> Walk[Re
 def _limit(query: Mapping[str, str]) -> int:
     text = query.get("limit", str(PAGE_MAX))
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= PAGE_MAX):
-        raise Refusal(400, f"limit is {quote(text)}; it must be 1 to {PAGE_MAX}")
+        raise RequestRefusal(400, f"limit is {quote(text)}; it must be 1 to {PAGE_MAX}")
     return int(text)
 
 
 def _value(query: Mapping[str, str], name: str) -> str:
     if name not in query:
-        raise Refusal(400, f"?{name}= is missing")
+        raise RequestRefusal(400, f"?{name}= is missing")
     return query[name]
 
 
-def _set_memory_watermark(control: ControlPlane, text: str) -> Response:
+def _set_memory_watermark(control: "BrokerControl", text: str) -> Response:
     control.set_memory_watermark(text)
     return Response(200, control.memory())
 
 
-def _set_disk_free_limit(control: ControlPlane, text: str) -> Response:
+def _set_disk_free_limit(control: "BrokerControl", text: str) -> Response:
     control.set_disk_free_limit(text)
     return Response(200, control.disk())
 
 
-def _set_alarm(control: ControlPlane, name: str) -> Response:
+def _set_alarm(control: "BrokerControl", name: str) -> Response:
     control.set_alarm(name)
     return Response(204)
 
 
-def _clear_alarm(control: ControlPlane, name: str) -> Response:
+def _clear_alarm(control: "BrokerControl", name: str) -> Response:
     control.clear_alarm(name)
     return Response(204)
 
 
-def _close_connection(control: ControlPlane, identity: str, reason: str) -> Response:
+def _close_connection(control: "BrokerControl", identity: str, reason: str) -> Response:
     if not control.close_connection(identity, reason):
-        raise Refusal(404, f"there is no connection {quote(identity)}")
+        raise RequestRefusal(404, f"there is no connection {quote(identity)}")
     return Response(204)

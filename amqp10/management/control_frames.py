@@ -9,7 +9,7 @@ request                                            answer
                                                    the frame's beginning as binary; ``next`` is where to go on,
                                                    ``more`` that this can be done at once, ``missed`` how many
                                                    had to be dropped before, ``open`` that the connection lives
-``DELETE …/frames``                                204: nobody looks any more
+``DELETE …/frames``                                204: no client looks any more
 =================================================  ========================================================
 
 Of a transfer the message is not among its bytes, and of a SASL frame nothing but the header is. Who does not ask for
@@ -17,27 +17,19 @@ ten seconds does not look any more.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from amqp10.errors import quote
-from amqp10.management.message import Operation, Refusal, Response
-from core.interface import Snapshot
+from amqp10.management.message import Operation, RequestRefusal, Response
+
+if TYPE_CHECKING:  # front ends must not load the server
+    from core.control_plane import BrokerControl
 
 NUMBER_DIGITS_MAX = 18
 """What a long of the wire can carry."""
 
 
-class FrameControl(Protocol):
-    """Who can look at frames."""
-
-    def trace_frames(self, identity: str, *, wanted: bool) -> None:
-        """Look at the frames of this connection, or do not any more. Raises NotFound, LimitReached."""
-
-    def traced_frames(self, identity: str, after: int) -> Snapshot:
-        """Those from this number on. Raises NotFound."""
-
-
-def frame_operations(control: FrameControl, identity: str, query: Mapping[str, str]) -> Mapping[str, Operation]:
+def frame_operations(control: "BrokerControl", identity: str, query: Mapping[str, str]) -> Mapping[str, Operation]:
     """What can be done, by method."""
     return {
         "PUT": lambda: _trace(control, identity, wanted=True),
@@ -46,7 +38,7 @@ def frame_operations(control: FrameControl, identity: str, query: Mapping[str, s
     }
 
 
-def _trace(control: FrameControl, identity: str, *, wanted: bool) -> Response:
+def _trace(control: "BrokerControl", identity: str, *, wanted: bool) -> Response:
     control.trace_frames(identity, wanted=wanted)
     return Response(204)
 
@@ -54,5 +46,5 @@ def _trace(control: FrameControl, identity: str, *, wanted: bool) -> Response:
 def _after(query: Mapping[str, str]) -> int:
     text = query.get("after", "0")
     if not (text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX):
-        raise Refusal(400, f"after is {quote(text)}; it must be the number of a frame")
+        raise RequestRefusal(400, f"after is {quote(text)}; it must be the number of a frame")
     return int(text)

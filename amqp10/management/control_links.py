@@ -17,29 +17,25 @@ gone with the link.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from amqp10.errors import quote
-from amqp10.management.message import Operation, Refusal, Response
+from amqp10.management.message import Operation, RequestRefusal, Response
 from amqp10.wire.serial import MASK
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
 
-
-class LinkControl(Protocol):
-    """Who passes orders on."""
-
-    def order(self, order: Order) -> None:
-        """Have it obeyed in the turn that follows. Raises NotFound, Invalid."""
+if TYPE_CHECKING:  # front ends must not load the server
+    from core.control_plane import BrokerControl
 
 
-def close_operation(control: LinkControl, kind: str, identity: str, reason: str) -> Operation:
+def close_operation(control: "BrokerControl", kind: str, identity: str, reason: str) -> Operation:
     """End one of the ``links`` or ``sessions``."""
     order = CloseLink(identity, reason) if kind == "links" else CloseSession(identity, reason)
     return lambda: _ordered(control, order)
 
 
 def link_operations(
-    control: LinkControl, identity: str, what: str, query: Mapping[str, str]
+    control: "BrokerControl", identity: str, what: str, query: Mapping[str, str]
 ) -> Mapping[str, Operation]:
     """What can be done to a link that stays, by method; nothing where there is no such resource."""
     match what:
@@ -56,7 +52,7 @@ def link_operations(
     return {}
 
 
-def _ordered(control: LinkControl, order: Order) -> Response:
+def _ordered(control: "BrokerControl", order: Order) -> Response:
     control.order(order)
     return Response(204)
 
@@ -64,5 +60,5 @@ def _ordered(control: LinkControl, order: Order) -> Response:
 def _link_credit(query: Mapping[str, str]) -> int:
     text = query.get("max", "")
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(MASK)) and 1 <= int(text) <= MASK):
-        raise Refusal(400, f"max is {quote(text)}; it must be 1 to {MASK}. To stop a link, pause it")
+        raise RequestRefusal(400, f"max is {quote(text)}; it must be 1 to {MASK}. To stop a link, pause it")
     return int(text)

@@ -17,41 +17,26 @@ knows and checks.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from amqp10.errors import quote
-from amqp10.management.message import Operation, Refusal, Response, segment_text
+from amqp10.management.message import Operation, RequestRefusal, Response, segment_text
 from amqp10.wire.types import plain
+
+if TYPE_CHECKING:  # front ends must not load the server
+    from core.control_plane import BrokerControl
 
 VIRTUAL_HOST = "/"
 _FIELDS = ("pattern", "definition", "priority", "apply_to")
 
 
-class PolicyControl(Protocol):
-    """What can be done about policies."""
-
-    def set_policy(
-        self, *, name: str, pattern: str, priority: int, apply_to: str, definition: Mapping[str, object]
-    ) -> None:
-        """Make or change a policy. Raises Invalid, LimitReached, PreconditionFailed."""
-
-    def clear_policy(self, name: str) -> None:
-        """Raises NotFound, PreconditionFailed."""
-
-    def policy(self, name: str) -> dict[str, object] | None:
-        """One policy as plain values."""
-
-    def explain_policies(self, queue: str) -> dict[str, object]:
-        """Which policy holds for a queue, and why. Raises NotFound."""
-
-
 def policy_operations(
-    control: PolicyControl, segments: list[str], query: Mapping[str, str], body: object
+    control: "BrokerControl", segments: list[str], query: Mapping[str, str], body: object
 ) -> Mapping[str, Operation]:
-    """What can be done to the resource at these path segments below ``policies``, by method. Raises Refusal."""
+    """What can be done to the resource at these path segments below ``policies``, by method. Raises RequestRefusal."""
     host = query.get("vhost", VIRTUAL_HOST)
     if host != VIRTUAL_HOST:
-        raise Refusal(404, f"there is no virtual host {quote(host)}; there is {quote(VIRTUAL_HOST)}")
+        raise RequestRefusal(404, f"there is no virtual host {quote(host)}; there is {quote(VIRTUAL_HOST)}")
     match segments:
         case ["explain", segment]:
             queue = segment_text(segment)
@@ -66,13 +51,13 @@ def policy_operations(
     return {}
 
 
-def _set(control: PolicyControl, name: str, body: object) -> Response:
+def _set(control: "BrokerControl", name: str, body: object) -> Response:
     fields = plain(body)
     if not isinstance(fields, dict):
-        raise Refusal(400, f"the body of a policy must be a map, not {quote(fields)}")
+        raise RequestRefusal(400, f"the body of a policy must be a map, not {quote(fields)}")
     for field in fields:
         if field not in _FIELDS:
-            raise Refusal(400, f"bad policy field {quote(field)}; there are {', '.join(_FIELDS)}")
+            raise RequestRefusal(400, f"bad policy field {quote(field)}; there are {', '.join(_FIELDS)}")
     control.set_policy(
         name=name,
         pattern=_text(fields, "pattern"),
@@ -86,31 +71,31 @@ def _set(control: PolicyControl, name: str, body: object) -> Response:
 def _text(fields: Mapping[object, object], name: str, default: str | None = None) -> str:
     value = fields.get(name, default)
     if not isinstance(value, str):
-        raise Refusal(400, f"policy field {name} must be a string, not {quote(value)}")
+        raise RequestRefusal(400, f"policy field {name} must be a string, not {quote(value)}")
     return value
 
 
 def _number(fields: Mapping[object, object], name: str, default: int) -> int:
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Refusal(400, f"policy field {name} must be an integer, not {quote(value)}")
+        raise RequestRefusal(400, f"policy field {name} must be an integer, not {quote(value)}")
     return value
 
 
 def _map(fields: Mapping[object, object], name: str) -> dict[str, object]:
     value = fields.get(name)
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise Refusal(400, f"policy field {name} must be a map with strings as keys, not {quote(value)}")
+        raise RequestRefusal(400, f"policy field {name} must be a map with strings as keys, not {quote(value)}")
     return value
 
 
-def _show(control: PolicyControl, name: str) -> Response:
+def _show(control: "BrokerControl", name: str) -> Response:
     shown = control.policy(name)
     if shown is None:
-        raise Refusal(404, f"there is no policy {quote(name)}")
+        raise RequestRefusal(404, f"there is no policy {quote(name)}")
     return Response(200, shown)
 
 
-def _clear(control: PolicyControl, name: str) -> Response:
+def _clear(control: "BrokerControl", name: str) -> Response:
     control.clear_policy(name)
     return Response(204)

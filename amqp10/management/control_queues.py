@@ -18,7 +18,7 @@ A move goes on after the answer. What became of it is in the queue's snapshot: `
 from collections.abc import Mapping
 
 from amqp10.errors import quote
-from amqp10.management.message import Operation, Refusal, Response
+from amqp10.management.message import Operation, RequestRefusal, Response
 from core.interface import Control, ExchangeTarget, QueueTarget, Target
 
 PEEKED_DEFAULT = 10
@@ -53,7 +53,7 @@ def _target(query: Mapping[str, str]) -> Target:
             return QueueTarget(queue)
         case None, str(exchange):
             return ExchangeTarget(exchange, query.get("key", ""))
-    raise Refusal(400, "either ?to= or ?exchange= must say where the messages go")
+    raise RequestRefusal(400, "either ?to= or ?exchange= must say where the messages go")
 
 
 def _count(query: Mapping[str, str]) -> int | None:
@@ -61,5 +61,5 @@ def _count(query: Mapping[str, str]) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= COUNT_DIGITS_MAX):
-        raise Refusal(400, f"count is {quote(text)}; it must be a number of messages")
+        raise RequestRefusal(400, f"count is {quote(text)}; it must be a number of messages")
     return int(text)

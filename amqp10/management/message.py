@@ -5,8 +5,8 @@ A request is a message whose properties are an HTTP request line: ``subject`` is
 one, is an amqp-value. The response carries its status in ``subject``.
 
 There are two kinds of mistake: a message that cannot be answered (:class:`RequestError`, ends the link) and a request
-that cannot be served (:class:`Refusal`, is answered). Requests are bounded in size and depth, so values read from one
-need no bounds of their own. This module does not know which resources exist.
+that cannot be served (:class:`RequestRefusal`, is answered). Requests are bounded in size and depth, so values read
+from one need no bounds of their own. This module does not know which resources exist.
 """
 
 import re
@@ -63,7 +63,7 @@ class RequestError(Exception):
         return self.description
 
 
-class Refusal(Exception):
+class RequestRefusal(Exception):
     """A request that cannot be served; it is answered with this status and text."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -81,11 +81,11 @@ class Response:
 
 
 Operation = Callable[[], Response | Walk[Response]]
-"""One thing that can be done to one resource, at once or as a walk. Raises Refusal, EngineError."""
+"""One thing that can be done to one resource, at once or as a walk. Raises RequestRefusal, EngineError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ManagementRequest:
     """A message that can be answered. What it asks for has not been checked yet."""
 
     message: bytes
@@ -94,40 +94,40 @@ class Request:
 
     @property
     def method(self) -> str:
-        """The HTTP method. Raises Refusal."""
+        """The HTTP method. Raises RequestRefusal."""
         if self.properties.subject is None:
-            raise Refusal(400, "the request's subject is missing; it must be a method like 'GET'")
+            raise RequestRefusal(400, "the request's subject is missing; it must be a method like 'GET'")
         return self.properties.subject
 
     def target(self) -> tuple[list[str], dict[str, str]]:
-        """The segments of the path, still percent-encoded, and the query, decoded. Raises Refusal."""
+        """The segments of the path, still percent-encoded, and the query, decoded. Raises RequestRefusal."""
         to = self.properties.to
         match = _TARGET.fullmatch(to) if isinstance(to, str) else None
         if match is None:
-            raise Refusal(
+            raise RequestRefusal(
                 400,
                 f"the request's to is {quote(to)}; it must be a path like '/queues/:queue', percent-encoded",
             )
         return match["path"][1:].split("/"), _query(match["query"] or "")
 
     def body(self) -> object:
-        """The value in the body, None when there is none. Raises Refusal."""
+        """The value in the body, None when there is none. Raises RequestRefusal."""
         if self.bounds.body is None:
             return None
         start, end = self.bounds.body
         try:
             section, stop = decode_value(self.message, start, end, REQUEST_DEPTH_MAX)
         except DecodeError as fault:
-            raise Refusal(400, f"the request's body does not decode: {fault.description}") from None
+            raise RequestRefusal(400, f"the request's body does not decode: {fault.description}") from None
         assert isinstance(section, Described)
         if self.bounds.body_code == AMQP_VALUE:
             return section.value
         if section.value or stop < end:
-            raise Refusal(400, "the request's body must be an amqp-value")
+            raise RequestRefusal(400, "the request's body must be an amqp-value")
         return None  # some clients send an empty section of another kind for no body
 
 
-def decode_request(message: bytes) -> Request:
+def decode_request(message: bytes) -> ManagementRequest:
     """The request in a message. Raises RequestError."""
     if len(message) > REQUEST_BYTES_MAX:
         raise RequestError(
@@ -146,11 +146,12 @@ def decode_request(message: bytes) -> Request:
             ErrorCondition.INVALID_FIELD,
             f"management request: reply-to is {quote(properties.reply_to)}, it must be '{REPLY_TO}'",
         )
-    return Request(message, bounds, properties)
+    return ManagementRequest(message, bounds, properties)
 
 
 def encode_response(response: Response, message_id: object) -> Walk[bytes]:
-    """The message that answers the request with this message-id. Raises Refusal for one that would be too large."""
+    """The message that answers the request with this message-id. Raises RequestRefusal for one that would be too
+    large."""
     encoded = (
         encode_properties(Properties(subject=str(response.status), correlation_id=message_id)),
         encode_section(APPLICATION_PROPERTIES, {"http:response": "1.1"}),
@@ -189,16 +190,18 @@ def _encode_entries(entries: list[object]) -> Walk[bytes]:
     return encode_list_of(parts)
 
 
-def _too_large() -> Refusal:
-    return Refusal(400, f"the response has more than {RESPONSE_BYTES_MAX} bytes, and no more are sent; ask for less")
+def _too_large() -> RequestRefusal:
+    return RequestRefusal(
+        400, f"the response has more than {RESPONSE_BYTES_MAX} bytes, and no more are sent; ask for less"
+    )
 
 
 def segment_text(segment: str) -> str:
-    """A path segment, decoded. Raises Refusal."""
+    """A path segment, decoded. Raises RequestRefusal."""
     try:
         return percent_decode(segment)
     except ValueError as fault:
-        raise Refusal(400, f"path segment {quote(segment)}: {fault}") from None
+        raise RequestRefusal(400, f"path segment {quote(segment)}: {fault}") from None
 
 
 def _query(query: str) -> dict[str, str]:
@@ -207,16 +210,18 @@ def _query(query: str) -> dict[str, str]:
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
         if name in values:
-            raise Refusal(400, f"query parameter {quote(name)} is there twice")
+            raise RequestRefusal(400, f"query parameter {quote(name)} is there twice")
         try:
             values[name] = unquote_plus(value, errors="strict")
         except UnicodeDecodeError:
-            raise Refusal(400, f"query parameter {quote(name)}: its percent-encoded bytes are not UTF-8") from None
+            raise RequestRefusal(
+                400, f"query parameter {quote(name)}: its percent-encoded bytes are not UTF-8"
+            ) from None
     return values
 
 
 class BodyFields:
-    """A map in a request's body whose keys are known names. Every method raises Refusal.
+    """A map in a request's body whose keys are known names. Every method raises RequestRefusal.
 
     Fields that are null count as absent. Keys may be strings or symbols.
     """
@@ -226,7 +231,7 @@ class BodyFields:
         self._fields = _text_keys({} if body is None else body, f"the body of a {what}")
         for name in self._fields:
             if name not in names:
-                raise Refusal(400, f"bad {what} field {quote(name)}; there are {', '.join(names)}")
+                raise RequestRefusal(400, f"bad {what} field {quote(name)}; there are {', '.join(names)}")
 
     def boolean(self, name: str, *, default: bool) -> bool:
         """A boolean field."""
@@ -245,7 +250,7 @@ class BodyFields:
         if not isinstance(value, str):
             raise self._wrong(name, "a string")
         if len(value.encode()) > NAME_BYTES_MAX:
-            raise Refusal(400, f"{self._what} field {name} is longer than {NAME_BYTES_MAX} bytes")
+            raise RequestRefusal(400, f"{self._what} field {name} is longer than {NAME_BYTES_MAX} bytes")
         return value
 
     def arguments(self) -> dict[str, object]:
@@ -256,20 +261,20 @@ class BodyFields:
     def __contains__(self, name: str) -> bool:
         return self._fields.get(name) is not None
 
-    def _wrong(self, name: str, expected: str) -> Refusal:
-        return Refusal(400, f"{self._what} field {name} must be {expected}, not {quote(self._fields.get(name))}")
+    def _wrong(self, name: str, expected: str) -> RequestRefusal:
+        return RequestRefusal(400, f"{self._what} field {name} must be {expected}, not {quote(self._fields.get(name))}")
 
 
 def _text_keys(value: object, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise Refusal(400, f"{what} must be a map, not {quote(value)}")
+        raise RequestRefusal(400, f"{what} must be a map, not {quote(value)}")
     items: dict[str, object] = {}
     for key, item in value.items():
         name = key.value if isinstance(key, Symbol) else key
         if not isinstance(name, str):
-            raise Refusal(400, f"{what} has the key {quote(name)}; keys must be strings")
+            raise RequestRefusal(400, f"{what} has the key {quote(name)}; keys must be strings")
         if name in items:
-            raise Refusal(400, f"{what} has the key {quote(name)} twice")
+            raise RequestRefusal(400, f"{what} has the key {quote(name)} twice")
         items[name] = item
     return items
 
@@ -288,7 +293,7 @@ def _plain(value: object, what: str) -> object:
         return [_plain(item, what) for item in value.items]
     stripped = plain(value)
     if isinstance(value, Described) or not isinstance(stripped, str | int | float | None):
-        raise Refusal(400, f"{what} is {quote(value)}; it must be a string, number, boolean, list or map")
+        raise RequestRefusal(400, f"{what} is {quote(value)}; it must be a string, number, boolean, list or map")
     return stripped
 
 

@@ -22,15 +22,16 @@ and knows neither links nor sessions: it takes the bytes of a request and return
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from amqp10.errors import quote
 from amqp10.management.bindings import bind, listed, unbind
-from amqp10.management.control import ControlPlane, control_operations
+from amqp10.management.control import control_operations
 from amqp10.management.message import (
     BodyFields,
+    ManagementRequest,
     Operation,
-    Refusal,
-    Request,
+    RequestRefusal,
     Response,
     decode_request,
     encode_response,
@@ -52,8 +53,11 @@ from core.errors import (
     ResourceDeleted,
     StillGoing,
 )
-from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, Topology
+from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, TopologyVerbs
 from core.slices import Walk
+
+if TYPE_CHECKING:  # front ends must not load the server
+    from core.control_plane import BrokerControl
 
 STATUSES: Mapping[type[EngineError], int] = {
     NotFound: 404,
@@ -80,7 +84,7 @@ _METHODS_WITHOUT_BODY = ("GET", "DELETE")
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, topology: Topology, control: ControlPlane) -> None:
+    def __init__(self, topology: TopologyVerbs, control: "BrokerControl") -> None:
         self._topology = topology
         self._control = control
 
@@ -96,25 +100,25 @@ class ManagementNode:
         try:
             response = yield from self._serve(answerable, owner)
             return (yield from encode_response(response, message_id))
-        except Refusal as refusal:
+        except RequestRefusal as refusal:
             refused = Response(refusal.status, refusal.text)
         except EngineError as error:
             refused = Response(STATUSES[type(error)], str(error))
         return (yield from encode_response(refused, message_id))
 
-    def _serve(self, request: Request, owner: object) -> Walk[Response]:
+    def _serve(self, request: ManagementRequest, owner: object) -> Walk[Response]:
         method = request.method
         segments, query = request.target()
         body = request.body()
         operations = self._operations(segments, query, body, owner)
         if not operations:
-            raise Refusal(404, f"there is no resource {quote(request.properties.to)}")
+            raise RequestRefusal(404, f"there is no resource {quote(request.properties.to)}")
         operation = operations.get(method)
         if operation is None:
             allowed = ", ".join(operations)
-            raise Refusal(405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done")
+            raise RequestRefusal(405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done")
         if body is not None and method in _METHODS_WITHOUT_BODY:
-            raise Refusal(400, f"a {method} has no body; it must be null, not {quote(body)}")
+            raise RequestRefusal(400, f"a {method} has no body; it must be null, not {quote(body)}")
         answer = operation()
         return answer if isinstance(answer, Response) else (yield from answer)
 
@@ -154,7 +158,7 @@ class ManagementNode:
         return {}
 
 
-def _declare_queue(topology: Topology, name: str, body: object, owner: object) -> Walk[Response]:
+def _declare_queue(topology: TopologyVerbs, name: str, body: object, owner: object) -> Walk[Response]:
     fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
     declaration = QueueDeclaration(
         name=name,
@@ -168,7 +172,7 @@ def _declare_queue(topology: Topology, name: str, body: object, owner: object) -
     except Inequivalent as error:
         if topology.queue_info(name, owner).declaration.exclusive != declaration.exclusive:
             # Clients of RabbitMQ expect the status of a lock here, as for another connection's exclusive queue.
-            raise Refusal(STATUSES[Locked], str(error)) from None
+            raise RequestRefusal(STATUSES[Locked], str(error)) from None
         raise
     return Response(201 if made else 200, _show_queue(info))
 
@@ -191,7 +195,7 @@ def _show_queue(info: QueueInfo) -> dict[str, object]:
     }
 
 
-def _purge_queue(topology: Topology, name: str, owner: object) -> Walk[Response]:
+def _purge_queue(topology: TopologyVerbs, name: str, owner: object) -> Walk[Response]:
     return _message_count((yield from topology.purge_queue(name, owner)))
 
 
@@ -199,14 +203,14 @@ def _message_count(count: int) -> Response:
     return Response(200, {"message_count": ULong(count)})
 
 
-def _declare_exchange(topology: Topology, name: str, body: object) -> Walk[Response]:
+def _declare_exchange(topology: TopologyVerbs, name: str, body: object) -> Walk[Response]:
     fields = BodyFields(body, what="exchange", names=_EXCHANGE_FIELDS)
     kind = fields.text("type", default=ExchangeType.DIRECT.value)
     try:
         exchange_type = ExchangeType(kind)
     except ValueError:
         types = ", ".join(known.value for known in ExchangeType)
-        raise Refusal(400, f"unknown exchange type {quote(kind)}; there are {types}") from None
+        raise RequestRefusal(400, f"unknown exchange type {quote(kind)}; there are {types}") from None
     declaration = ExchangeDeclaration(
         name=name,
         type=exchange_type,
@@ -219,12 +223,12 @@ def _declare_exchange(topology: Topology, name: str, body: object) -> Walk[Respo
     return Response(204)
 
 
-def _delete_exchange(topology: Topology, name: str) -> Response:
+def _delete_exchange(topology: TopologyVerbs, name: str) -> Response:
     topology.delete_exchange(name)
     return Response(204)
 
 
 def _renew_token(body: object) -> Response:
     if not isinstance(body, bytes):
-        raise Refusal(400, f"a token must be binary, not {quote(body)}")
-    raise Refusal(403, "this broker has no tokens; its users are in the configuration")
+        raise RequestRefusal(400, f"a token must be binary, not {quote(body)}")
+    raise RequestRefusal(403, "this broker has no tokens; its users are in the configuration")

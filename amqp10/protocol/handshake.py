@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from amqp10.errors import ConnectionFault
-from amqp10.protocol.sasl import Authenticated, Credentials, Refused, SaslClient, SaslMechanism, SaslServer
+from amqp10.protocol.sasl import Authenticated, Credentials, Refused, SaslClient, SaslServer, SaslServerMechanism
 from amqp10.wire.framing import (
     PROTOCOL_HEADER_AMQP,
     PROTOCOL_HEADER_BYTES,
@@ -87,7 +87,7 @@ class ServerHandshake:
 
     def __init__(
         self,
-        mechanisms: Sequence[SaslMechanism],
+        mechanisms: Sequence[SaslServerMechanism],
         *,
         bare_allowed: bool,
         refusal_delay_s: Callable[[], float],

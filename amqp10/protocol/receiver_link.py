@@ -219,11 +219,11 @@ class ReceiverLink:
         With rcv-settle-mode second they stay unsettled until the sender has settled them [2.6.12].
         """
         if self.rcv_settle_mode == SECOND:
-            for piece in self.channel.incoming.overlap(first, last):
-                self.channel.dispositions.add(piece.first, piece.last, state, settled=False)
+            for delivery_ids in self.channel.incoming.overlap(first, last):
+                self.channel.dispositions.add(delivery_ids.first, delivery_ids.last, state, settled=False)
         else:
-            for piece in self.channel.incoming.settle(first, last):
-                self.channel.dispositions.add(piece.first, piece.last, state, settled=True)
+            for delivery_ids in self.channel.incoming.settle(first, last):
+                self.channel.dispositions.add(delivery_ids.first, delivery_ids.last, state, settled=True)
         self.channel.refill_later(self)
 
     def confirmed(self, n: int) -> None:

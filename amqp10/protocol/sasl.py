@@ -4,17 +4,20 @@ The server announces mechanisms, the client chooses one in its init, challenges 
 ends the exchange. Both ends are sans-IO here: a SASL frame goes in, the bytes to send come out, and ``result`` is set
 at the end. The connection handles the protocol headers around this layer.
 
-The server knows no user and no password. The caller provides the mechanisms that do (:class:`SaslMechanism`), and all
-randomness. A mechanism may need time, for example to hash a password in another thread; the server then takes nothing
-from the client until the answer is there. A client has one attempt and :data:`CLIENT_FRAMES_MAX` frames, so every
-guess costs a connection. The reason of a failed attempt goes only to our log; the peer gets code 1, or 4 when nothing
-has been decided.
+The server knows no user and no password. The caller provides the mechanisms that do (:class:`SaslServerMechanism`), and
+all randomness. A mechanism may need time, for example to hash a password in another thread; the server then takes
+nothing from the client until the answer is there. A client has one attempt and :data:`CLIENT_FRAMES_MAX` frames, so
+every guess costs a connection. The reason of a failed attempt goes only to our log; the peer gets code 1, or 4 when
+nothing has been decided.
+
+A client has credentials for one or more mechanisms (:class:`Credentials`). Those of ANONYMOUS and PLAIN are here, those
+of SCRAM-SHA-256 in ``amqp10/client_core/scram.py``.
 
 A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other side's performative) gets no outcome:
 :class:`~amqp10.errors.ConnectionFault` is raised and the connection ends.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -147,26 +150,26 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Another part of the program computes the answer."""
+class AnswerPending:
+    """The answer is not known yet: another part of the program computes it."""
 
 
-class SaslExchange(Protocol):
+class SaslServerExchange(Protocol):
     """One attempt with one mechanism, on the server's side."""
 
-    def respond(self, response: bytes) -> Challenge | Success | Failure | Waiting:
-        """Take the client's initial or next response. Called again only after a Challenge, and with b"" after Waiting
-        until there is an answer. Raises nothing."""
+    def respond(self, response: bytes) -> Challenge | Success | Failure | AnswerPending:
+        """Take the client's initial or next response. Called again only after a Challenge, and with b"" after an
+        AnswerPending until there is an answer. Raises nothing."""
 
 
-class SaslMechanism(Protocol):
+class SaslServerMechanism(Protocol):
     """A way to authenticate that the server offers."""
 
     @property
     def name(self) -> str:
         """The registered name, for example PLAIN."""
 
-    def start(self) -> SaslExchange:
+    def start(self) -> SaslServerExchange:
         """Begin an attempt."""
 
 
@@ -197,10 +200,10 @@ class SaslServer:
     together with the last bytes to send.
     """
 
-    def __init__(self, mechanisms: Sequence[SaslMechanism]) -> None:
+    def __init__(self, mechanisms: Sequence[SaslServerMechanism]) -> None:
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._mechanism = ""
-        self._exchange: SaslExchange | None = None
+        self._exchange: SaslServerExchange | None = None
         self._frames = 0
         self.waiting = False
         """The answer to a response is being computed: ask :meth:`go_on` for it before the next frame."""
@@ -240,11 +243,11 @@ class SaslServer:
         # An empty challenge asks a client for its first response if its init had none [RFC 4422 5].
         return encode_sasl_frame(SaslChallenge(challenge=b""))
 
-    def _respond(self, exchange: SaslExchange, response: bytes) -> bytes:
+    def _respond(self, exchange: SaslServerExchange, response: bytes) -> bytes:
         answer = exchange.respond(response)
-        self.waiting = isinstance(answer, Waiting)
+        self.waiting = isinstance(answer, AnswerPending)
         match answer:
-            case Waiting():
+            case AnswerPending():
                 return b""
             case Success(identity, additional_data):
                 self.result = Authenticated(identity, self._mechanism)
@@ -325,20 +328,6 @@ class Anonymous:
 
 
 @dataclass(frozen=True, slots=True)
-class External:
-    """The identity that the layer below has authenticated, for example the subject of a TLS certificate [RFC 4422
-    A]."""
-
-    identity: str = ""
-    """The user to act as; empty leaves the choice to the server."""
-    mechanism: str = "EXTERNAL"
-
-    def start(self) -> ClientExchange:
-        """Begin an attempt."""
-        return _OneResponse(self.identity.encode())
-
-
-@dataclass(frozen=True, slots=True)
 class Plain:
     """A user name and a password, readable for anything that can read the connection [RFC 4616]."""
 
@@ -349,23 +338,6 @@ class Plain:
     def start(self) -> ClientExchange:
         """Begin an attempt."""
         return _OneResponse(f"\0{self.identity}\0{self.password}".encode())
-
-
-@dataclass(frozen=True, slots=True)
-class ScramSha256:
-    """A user name and a password. The password is not sent, and the server proves that it knows it too [RFC 7677]."""
-
-    identity: str
-    password: str
-    make_nonce: Callable[[], str]
-    """A fresh random text for each attempt, printable ASCII without commas."""
-    mechanism: str = "SCRAM-SHA-256"
-
-    def start(self) -> ClientExchange:
-        """Begin an attempt. The module of the exchange is imported here, because a broker never needs it."""
-        from amqp10.protocol.sasl_scram import ScramExchange
-
-        return ScramExchange(self.identity, self.password, self.make_nonce())
 
 
 class SaslClient:

@@ -98,7 +98,7 @@ class Fragment(NamedTuple):
     last: bytes
 
 
-class Answer(NamedTuple):
+class FlowOwed(NamedTuple):
     """A flow owed to the receiver, sent when no delivery waits any more."""
 
     available: int
@@ -109,7 +109,7 @@ class SenderLink:
     """Our sending end of a link."""
 
     __slots__ = (
-        "_answer",
+        "_flow_owed",
         "_fragment",
         "_runs",
         "channel",
@@ -135,7 +135,7 @@ class SenderLink:
         """For the user of the link; this class does not read it."""
         self._runs: deque[WaitingRun] = deque()
         self._fragment: Fragment | None = None
-        self._answer: Answer | None = None
+        self._flow_owed: FlowOwed | None = None
 
     def attach(
         self,
@@ -164,7 +164,7 @@ class SenderLink:
     @property
     def pending(self) -> bool:
         """A delivery or an answer waits for the session window, for the socket, or for the link's turn."""
-        return bool(self._runs) or self._fragment is not None or self._answer is not None
+        return bool(self._runs) or self._fragment is not None or self._flow_owed is not None
 
     @property
     def idle(self) -> bool:
@@ -234,14 +234,14 @@ class SenderLink:
 
     def answer_flow(self, *, available: int, drained: bool) -> None:
         """Send a flow behind all waiting deliveries; with ``drained`` the link credit is used up first."""
-        self._answer = Answer(available, drained or (self._answer is not None and self._answer.drained))
+        self._flow_owed = FlowOwed(available, drained or (self._flow_owed is not None and self._flow_owed.drained))
         self.channel.wants_to_send(self)
 
     def cancel_drained(self) -> None:
         """The receiver left drain mode before the answer was sent: the answer then reports the link credit
         unchanged."""
-        if self._answer is not None:
-            self._answer = Answer(self._answer.available, drained=False)
+        if self._flow_owed is not None:
+            self._flow_owed = FlowOwed(self._flow_owed.available, drained=False)
 
     def write_flow(self, *, available: int | None = None, properties: Mapping[str, object] | None = None) -> None:
         """Send the state of this end, with properties for the receiver [2.7.4]."""
@@ -268,8 +268,8 @@ class SenderLink:
                 n, size = self._send_fragment(self._fragment)
             used += n
             bytes_max -= size
-        if self._answer is not None and self.idle:
-            self._write_answer(self._answer)
+        if self._flow_owed is not None and self.idle:
+            self._write_owed_flow(self._flow_owed)
         return used
 
     def abandon(self) -> None:
@@ -286,7 +286,7 @@ class SenderLink:
             )
         self._fragment = None
         self._runs.clear()
-        self._answer = None
+        self._flow_owed = None
         self.waiting = 0
 
     def _send_whole(self, run: WaitingRun, frames_max: int, bytes_max: int) -> tuple[int, int]:
@@ -383,8 +383,8 @@ class SenderLink:
             self.channel.report(DeliveriesSent(self, fragment.number, fragment.number))
         return 1, size
 
-    def _write_answer(self, answer: Answer) -> None:
-        self._answer = None
-        if answer.drained:
+    def _write_owed_flow(self, owed: FlowOwed) -> None:
+        self._flow_owed = None
+        if owed.drained:
             self.credit.drained()
-        self.write_flow(available=answer.available)
+        self.write_flow(available=owed.available)

@@ -291,20 +291,20 @@ class Session:
             self._outgoing_disposed(extended, extended + span, settled, state if terminal else None)
         elif settled and self._last_delivery_id is not None:
             extended = serial.extend(self._last_delivery_id, first)
-            for piece in self.incoming.settle(extended, extended + span):
-                self.report(IncomingSettled(piece.owner, piece.first, piece.last, state))
+            for delivery_ids in self.incoming.settle(extended, extended + span):
+                self.report(IncomingSettled(delivery_ids.owner, delivery_ids.first, delivery_ids.last, state))
 
     def _outgoing_disposed(self, first: int, last: int, settled: bool, state: DeliveryState | None) -> None:
         if state is None and not settled:
             return
-        pieces = self.outgoing.settle(first, last)
-        if not pieces:
+        taken = self.outgoing.settle(first, last)
+        if not taken:
             return
         if not settled:  # the outcome applies at once, and the disposition tells the receiver that we have settled
-            self._due.as_sender.add(pieces[0].first, pieces[-1].last, state, settled=True)
+            self._due.as_sender.add(taken[0].first, taken[-1].last, state, settled=True)
         by_link: dict[SenderLink, list[tuple[int, int]]] = {}
-        for piece in pieces:
-            by_link.setdefault(piece.owner, []).append((piece.number, piece.last_number))
+        for delivery_ids in taken:
+            by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.number, delivery_ids.last_number))
         for link, ranges in by_link.items():
             self.report(DeliveriesSettled(link, ranges[0][0], ranges[-1][1], state, ranges))
 
@@ -401,7 +401,7 @@ class Session:
             )
         end = LinkEnd(self, name=attach.name, role=role, handle=self._free_handle(attach.handle))
         link = SenderLink(self, end) if role is SENDER else ReceiverLink(self, end)
-        self.connection.link_names.hold(attach.name, role, self, link)
+        self.connection.link_names.set_owner(attach.name, role, self, link)
         self._links_out[end.handle] = link
         return link
 

@@ -5,32 +5,32 @@ Begin with :meth:`Service.open`. :mod:`amqp10.services.errors` explains what eac
 It imports ``amqp10.client`` and ``amqp10.wire``, and nothing of ``core``. Begin reading with ``service.py``.
 """
 
-from amqp10.services.calls import Answer
+from amqp10.services.calls import CallResult
 from amqp10.services.errors import (
     BadName,
     Busy,
     CallTimedOut,
+    CommandUncertain,
     DeclaredDifferently,
     NotSent,
     RemoteError,
     ServiceError,
-    Uncertain,
     Unroutable,
 )
-from amqp10.services.naming import Place
+from amqp10.services.naming import ServiceName
 from amqp10.services.options import ServiceOptions
-from amqp10.services.ring import Ring
+from amqp10.services.ring import HostRing
 from amqp10.services.service import Service
-from amqp10.services.serving import Commands, Request
+from amqp10.services.serving import Commands, ServiceRequest
 
 __all__ = [
     "Service",
     "ServiceOptions",
     "Commands",
-    "Request",
-    "Answer",
-    "Place",
-    "Ring",
+    "ServiceRequest",
+    "CallResult",
+    "ServiceName",
+    "HostRing",
     "ServiceError",
     "BadName",
     "DeclaredDifferently",
@@ -39,5 +39,5 @@ __all__ = [
     "Busy",
     "RemoteError",
     "CallTimedOut",
-    "Uncertain",
+    "CommandUncertain",
 ]

@@ -21,7 +21,7 @@ HEAP_SLACK = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallResult:
     """How a call ended: with a body, or with an error."""
 
     body: object
@@ -34,8 +34,8 @@ class Answer:
         return self.body
 
 
-class Stage(Enum):
-    """How far an entry has got."""
+class CallStage(Enum):
+    """How far an entry in flight has got."""
 
     WAITING = "waiting"
     """It is in the outbox."""
@@ -70,7 +70,7 @@ class InFlight:
         self.answered = answered
         """True if it ends with an answer, False if it ends when the broker has accepted it."""
         self.on_end = on_end
-        self.stage = Stage.WAITING
+        self.stage = CallStage.WAITING
         self.resent = False
         """It carries the mark that it may have been delivered before."""
         self.uncertain = False
@@ -122,16 +122,16 @@ class CallTable:
 
     def end(self, entry: InFlight, body: object, error: ServiceError | None = None) -> None:
         """End an entry with a body or an error. An entry that is over stays as it is."""
-        if entry.stage is Stage.OVER:
+        if entry.stage is CallStage.OVER:
             return
-        entry.stage = Stage.OVER
+        entry.stage = CallStage.OVER
         del self._entries[entry.identity]
         entry.on_end(body, error)
 
     def withdraw(self, entry: InFlight) -> None:
         """Drop an entry whose caller has stopped waiting; an entry that is still in the outbox is not sent."""
-        if entry.stage is not Stage.OVER:
-            entry.stage = Stage.OVER
+        if entry.stage is not CallStage.OVER:
+            entry.stage = CallStage.OVER
             del self._entries[entry.identity]
 
     def next_deadline(self) -> float | None:
@@ -168,11 +168,11 @@ class CallTable:
 
 
 def _timed_out(entry: InFlight, reason: str | None) -> ServiceError:
-    if entry.stage is Stage.WAITING and entry.unroutable and not entry.uncertain:
+    if entry.stage is CallStage.WAITING and entry.unroutable and not entry.uncertain:
         return Unroutable(f"no queue has taken messages to {entry.target} in time")
-    if entry.stage is Stage.WAITING and not entry.uncertain:
+    if entry.stage is CallStage.WAITING and not entry.uncertain:
         why = "the broker has not said why" if reason is None else f"the broker says {reason}"
         return NotSent(f"there was no link credit for {entry.target} in time; {why}", reason)
-    if entry.stage is not Stage.ACCEPTED:
+    if entry.stage is not CallStage.ACCEPTED:
         return CallTimedOut(f"the broker has not said in time whether it took the message to {entry.target}")
     return CallTimedOut(f"{entry.target} has not answered in time")

@@ -90,7 +90,7 @@ class Envelope(NamedTuple):
     """The command of a request, or the condition of an error. Empty for an answer."""
     reply_to: str | None
     idempotent: bool
-    marked: bool
+    redelivered: bool
     """It may have been delivered before, according to the broker [3.2.1, first-acquirer] or to its sender."""
     ttl_s: float | None
     message_id: object
@@ -254,7 +254,7 @@ class EnvelopeReader:
             (idempotent, resent), body_at = flags, end
         if encoded[body_at : body_at + _DESCRIPTOR_BYTES] not in _BODIES:
             return None  # flags in a larger map, or other sections
-        marked = resent or header.delivery_count > 0 or not header.first_acquirer
+        redelivered = resent or header.delivery_count > 0 or not header.first_acquirer
         ttl_s = None if header.ttl is None else header.ttl / 1000
         if fields.startswith(_REQUEST_START):
             end = len(_REQUEST_START) + IDENTITY_CHARACTERS
@@ -263,12 +263,14 @@ class EnvelopeReader:
                 self._requests, fields[end:], lambda _: _command_and_reply_to(encoded, properties_at)
             )
             identity = fields[len(_REQUEST_START) : end]
-            envelope = Envelope(identity, encoded, False, command, reply_to, idempotent, marked, ttl_s, None, body_at)
+            envelope = Envelope(
+                identity, encoded, False, command, reply_to, idempotent, redelivered, ttl_s, None, body_at
+            )
             self._latest = Form.of(envelope, at + _FIELDS_AT + len(_REQUEST_START))
             return envelope
         if fields.startswith(_ANSWER_START) and len(fields) == len(_ANSWER_START) + IDENTITY_CHARACTERS:
             identity = fields[len(_ANSWER_START) :]
-            envelope = Envelope(identity, encoded, True, "", None, False, marked, ttl_s, None, body_at)
+            envelope = Envelope(identity, encoded, True, "", None, False, redelivered, ttl_s, None, body_at)
             self._latest = Form.of(envelope, at + _FIELDS_AT + len(_ANSWER_START))
             return envelope
         return None
@@ -303,7 +305,7 @@ def _read_any(encoded: bytes) -> Envelope:
         command=properties.subject or "",
         reply_to=properties.reply_to if isinstance(properties.reply_to, str) else None,
         idempotent=flags.get("idempotent") is True,
-        marked=flags.get("resent") is True or header.delivery_count > 0 or not header.first_acquirer,
+        redelivered=flags.get("resent") is True or header.delivery_count > 0 or not header.first_acquirer,
         ttl_s=None if header.ttl is None else header.ttl / 1000,
         message_id=name,
         encoded=encoded,

@@ -2,16 +2,16 @@
 
 The classes answer the most important question after a failure: can the command have been executed?
 
-=====================  ================================================================================
-error                  the command
-=====================  ================================================================================
-:class:`NotSent`       was not executed: it was never sent
-:class:`Unroutable`    was not executed: no queue takes it
-:class:`Busy`          was not executed: the target, its queue or this service has too many requests
-:class:`RemoteError`   was executed, or refused, by a host, and this is the error that the host reports
-:class:`Uncertain`     may have been executed, perhaps in part, and no answer will come
-:class:`CallTimedOut`  may have been executed, and the answer may still come: it will be dropped
-=====================  ================================================================================
+=========================  ================================================================================
+error                      the command
+=========================  ================================================================================
+:class:`NotSent`           was not executed: it was never sent
+:class:`Unroutable`        was not executed: no queue takes it
+:class:`Busy`              was not executed: the target, its queue or this service has too many requests
+:class:`RemoteError`       was executed, or refused, by a host, and this is the error that the host reports
+:class:`CommandUncertain`  may have been executed, perhaps in part, and no answer will come
+:class:`CallTimedOut`      may have been executed, and the answer may still come: it will be dropped
+=========================  ================================================================================
 
 Mistakes in using the kit (for example a negative time-out) are ValueError.
 """
@@ -66,7 +66,7 @@ class RemoteError(ServiceError):
         return f"{self.text} ({self.condition})"
 
 
-class Uncertain(ServiceError):
+class CommandUncertain(ServiceError):
     """Whether the command was executed is not known: a host may have had it before and died with it."""
 
 

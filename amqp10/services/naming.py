@@ -28,8 +28,8 @@ _HOST = re.compile(rf"[A-Za-z0-9_.-]{{1,{HOST_CHARACTERS_MAX}}}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A service: every host of a type (``host`` None), or one of them. Raises BadName."""
+class ServiceName:
+    """The name of a service: of every host of a type (``host`` None), or of one host. Raises BadName."""
 
     type: str
     host: str | None = None
@@ -63,8 +63,8 @@ class Place:
 
 @lru_cache(maxsize=ADDRESSES_CACHED_MAX)
 def address_of(of_type: str, host: str | None = None) -> str:
-    """The address to which messages for a service are sent: :attr:`Place.address`. Raises BadName."""
-    return Place(of_type, host).address
+    """The address to which messages for a service are sent: :attr:`ServiceName.address`. Raises BadName."""
+    return ServiceName(of_type, host).address
 
 
 def group_key(of_type: str | None) -> str:

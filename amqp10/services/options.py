@@ -35,7 +35,7 @@ class ServiceOptions:
     Answers come through the same queue, so its link credit cannot limit the requests."""
     sole_host: bool = False
     """No other process serves this type, nor this host under the same name. A message that comes a second time and is
-    not in the window of duplicates was then not executed, and can be; see :mod:`amqp10.services.fences`."""
+    not in the window of duplicates was then not executed, and can be; see :mod:`amqp10.services.markers`."""
     duplicates_max: int = 100_000
     """Message ids that are kept to recognize duplicates; 26 MB at most."""
     duplicates_kept_s: float = 600.0

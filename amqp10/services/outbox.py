@@ -27,7 +27,7 @@ from amqp10.client.sender import RUN_MESSAGES_MAX, Sender
 from amqp10.client.session import ClientSession
 from amqp10.client_core.errors import ConnectionLost, LinkClosed, MessageTooLarge, SessionClosed
 from amqp10.client_core.outcomes import Fate, Uncertain, Unsent
-from amqp10.services.calls import CallTable, InFlight, Stage
+from amqp10.services.calls import CallStage, CallTable, InFlight
 from amqp10.services.envelope import as_resent
 from amqp10.services.errors import Busy, NotSent, Unroutable
 from amqp10.services.options import ServiceOptions
@@ -89,7 +89,7 @@ class Destination:
             if self._again:
                 self.waiting.extendleft(reversed(self._again))
                 self._again.clear()
-            while self.waiting and self.waiting[0].stage is Stage.OVER:
+            while self.waiting and self.waiting[0].stage is CallStage.OVER:
                 self.waiting.popleft()
             if self.waiting:
                 return
@@ -105,7 +105,7 @@ class Destination:
                     await trio.sleep_until(self._again_at)
                 room = min(sender.room, RUN_MESSAGES_MAX)
                 if room <= 0:
-                    await sender.standing.change()
+                    await sender.status.change()
                 else:
                     self._hand_over(sender, room if self._singly == 0 else 1)
         except LinkClosed:
@@ -137,8 +137,8 @@ class Destination:
         waiting = self.waiting
         while waiting and len(run) < room:
             entry = waiting.popleft()
-            if entry.stage is Stage.WAITING:
-                entry.stage = Stage.SENT
+            if entry.stage is CallStage.WAITING:
+                entry.stage = CallStage.SENT
                 run.append(entry)
         return run
 
@@ -156,11 +156,11 @@ class Destination:
             self._outbox.on_outcomes()
 
     def _learn(self, entry: InFlight, fate: Fate) -> None:
-        if entry.stage is not Stage.SENT:
+        if entry.stage is not CallStage.SENT:
             return
         match fate:
             case Accepted():
-                entry.stage = Stage.ACCEPTED
+                entry.stage = CallStage.ACCEPTED
                 if not entry.answered:
                     self._outbox.table.end(entry, None)
             case Rejected():
@@ -181,7 +181,7 @@ class Destination:
                 self._outbox.table.end(entry, None, Unroutable(f"no queue takes messages to {self.address}"))
 
     def _once_more(self, entry: InFlight) -> None:
-        entry.stage = Stage.WAITING
+        entry.stage = CallStage.WAITING
         self._again.append(entry)
         self._changed.set()
 

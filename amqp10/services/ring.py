@@ -13,7 +13,7 @@ DRAW_BYTES = 8
 """64 bits: with a thousand hosts two numbers are equal once in 10^13 keys, and then the name decides."""
 
 
-class Ring:
+class HostRing:
     """The hosts of a type, and which of them has a key."""
 
     __slots__ = ("hosts",)

@@ -3,7 +3,7 @@
     commands = Commands()
 
     @commands.command("find", idempotent=True)
-    async def find(request: Request) -> object:
+    async def find(request: ServiceRequest) -> object:
         return await request.service.call("STORE", "read", request.body)
 
     async with Service.open("amqp://guest:guest@localhost", type="REPO", host="host1", commands=commands):
@@ -31,7 +31,7 @@ from amqp10.client.session import ClientSession
 from amqp10.client.settings import Backoff
 from amqp10.client_core.errors import ClientError, LinkClosed
 from amqp10.errors import DecodeError
-from amqp10.services.calls import Answer, CallTable, InFlight, Stage
+from amqp10.services.calls import CallResult, CallStage, CallTable, InFlight
 from amqp10.services.envelope import (
     Envelope,
     EnvelopeReader,
@@ -40,12 +40,12 @@ from amqp10.services.envelope import (
     encode_answer,
     request_template,
 )
-from amqp10.services.errors import Busy, CallTimedOut, NotSent, RemoteError, ServiceError, Uncertain
-from amqp10.services.fences import FENCE, Fence
-from amqp10.services.naming import Place, address_of, group_address
+from amqp10.services.errors import Busy, CallTimedOut, CommandUncertain, NotSent, RemoteError, ServiceError
+from amqp10.services.markers import MARKER_COMMAND, QueueMarker
+from amqp10.services.naming import ServiceName, address_of, group_address
 from amqp10.services.options import ServiceOptions
 from amqp10.services.outbox import Outbox
-from amqp10.services.serving import BUSY, FAILED, UNCERTAIN, Commands, Request, Serving
+from amqp10.services.serving import BUSY, FAILED, UNCERTAIN, Commands, ServiceRequest, Serving
 from amqp10.services.topology import declare
 from amqp10.wire.messaging import Error
 
@@ -63,7 +63,9 @@ TEMPLATES_MAX = 1000
 class Service:
     """One service on one host, made by :meth:`open`."""
 
-    def __init__(self, connection: ClientConnection, place: Place, commands: Commands, options: ServiceOptions) -> None:
+    def __init__(
+        self, connection: ClientConnection, place: ServiceName, commands: Commands, options: ServiceOptions
+    ) -> None:
         self.place = place
         self.address = place.address
         """The address for answers to this host."""
@@ -109,7 +111,7 @@ class Service:
         ends.
         """
         options = options or ServiceOptions()
-        place = Place(type, host)
+        place = ServiceName(type, host)
         async with connect(url, options.client) as connection:
             service = cls(connection, place, commands or Commands(), options)
             with single_errors():
@@ -138,7 +140,8 @@ class Service:
         ``body`` is bytes, or any value that AMQP has [1.6]; the answer is too. ``idempotent``: it may be executed again
         by another host. If the caller is cancelled, a message that has not been sent is withdrawn.
 
-        Raises RemoteError, Unroutable, Busy, NotSent, CallTimedOut and Uncertain, see :mod:`amqp10.services.errors`.
+        Raises RemoteError, Unroutable, Busy, NotSent, CallTimedOut and CommandUncertain, see
+        :mod:`amqp10.services.errors`.
         """
         entry = self._entry(address_of(target, host), command, body, self.address, time_out_s, idempotent)
         return await self._end_of(entry)
@@ -149,7 +152,7 @@ class Service:
         command: str,
         body: object = b"",
         *,
-        callback: Callable[[Answer], None],
+        callback: Callable[[CallResult], None],
         host: str | None = None,
         time_out_s: float | None = None,
         idempotent: bool = False,
@@ -159,7 +162,7 @@ class Service:
         An exception in it ends the service. Raises Busy when too many calls are in flight.
         """
         entry = self._entry(address_of(target, host), command, body, self.address, time_out_s, idempotent)
-        entry.on_end = lambda answer, error: callback(Answer(answer, error))
+        entry.on_end = lambda answer, error: callback(CallResult(answer, error))
         self._begin(entry)
 
     async def cast(
@@ -194,7 +197,7 @@ class Service:
         The host that gets the answer gives it to the function of :meth:`Commands.take_answers`, with the message-id
         that this returns. Raises what a cast raises.
         """
-        answer_to = Place(self.place.type).address
+        answer_to = ServiceName(self.place.type).address
         entry = self._entry(address_of(target, host), command, body, answer_to, time_out_s, idempotent)
         await self._end_of(entry)
         return entry.identity.decode()
@@ -209,7 +212,7 @@ class Service:
         idempotent: bool = False,
     ) -> None:
         """Have a command executed by every host of a type; wait until the broker has it. Raises what a cast raises."""
-        address = group_address(Place(target).type)
+        address = group_address(ServiceName(target).type)
         await self._end_of(self._entry(address, command, body, None, time_out_s, idempotent))
 
     async def broadcast(
@@ -295,7 +298,7 @@ class Service:
     async def _watch(self) -> None:
         """Raise when the session or the connection is over. The other tasks end without an error then."""
         while True:
-            await self._session.standing.change()
+            await self._session.status.change()
 
     async def _keep_time(self) -> None:
         while True:
@@ -312,7 +315,7 @@ class Service:
         options."""
         while not self._over():
             receiver = self._host_receiver = await self._open_receiver(self.place, ReceiverOptions())
-            self._put_up_fence(self.serving.host_fence, self.place)
+            self._begin_marker(self.serving.host_marker, self.place)
             task_status.started()
             task_status = trio.TASK_STATUS_IGNORED
             with suppress(ClientError):
@@ -320,11 +323,11 @@ class Service:
 
     async def _listen_to_type(self, task_status: trio.TaskStatus[None]) -> None:
         """Receive requests for any host of the type; the link credit is what is left of ``type_requests_max``."""
-        place = Place(self.place.type)
+        place = ServiceName(self.place.type)
         while not self._over():
             receiver = self._type_receiver = await self._open_receiver(place, ReceiverOptions(automatic=False))
             if self.options.sole_host:
-                self._put_up_fence(self.serving.type_fence, place)
+                self._begin_marker(self.serving.type_marker, place)
             self._grant()
             task_status.started()
             task_status = trio.TASK_STATUS_IGNORED
@@ -333,50 +336,50 @@ class Service:
 
     async def _take_all(self, receiver: Receiver, *, of_type: bool) -> None:
         """Process messages until the link is over."""
-        place = Place(self.place.type) if of_type else self.place
-        fence = self.serving.type_fence if of_type else self.serving.host_fence
-        losses = receiver.standing.losses
-        looked = of_type and not self.options.sole_host  # such a queue has no fence
+        place = ServiceName(self.place.type) if of_type else self.place
+        marker = self.serving.type_marker if of_type else self.serving.host_marker
+        losses = receiver.status.losses
+        looked = of_type and not self.options.sole_host  # such a queue has no marker
         while True:
             batch = await receiver.receive_batch(BATCH_MAX)
-            if receiver.standing.losses != losses:
-                losses = receiver.standing.losses
+            if receiver.status.losses != losses:
+                losses = receiver.status.losses
                 if not (of_type or self.options.sole_host):
-                    self._put_up_fence(fence, place)
+                    self._begin_marker(marker, place)
             for delivery in batch:
                 self._take(delivery, of_type=of_type)
-            if not (looked or fence.passed):
-                # Another process may have consumed the queue when the fence was sent, and taken the fence: so send
+            if not (looked or marker.passed):
+                # Another process may have consumed the queue when the marker was sent, and taken the marker: so send
                 # another.
-                self._put_up_fence(fence, place)
+                self._begin_marker(marker, place)
             looked = True
             if of_type:
                 self._grant()
 
     def _over(self) -> bool:
         """No new receiver is needed."""
-        return self._handing_over or self._session.standing.over
+        return self._handing_over or self._session.status.over
 
-    def _take_fence(self, envelope: Envelope, *, of_type: bool) -> None:
-        place = Place(self.place.type) if of_type else self.place
-        fence = self.serving.type_fence if of_type else self.serving.host_fence
-        if fence.came(envelope.identity, marked=envelope.marked):
-            self._put_up_fence(fence, place)
+    def _take_marker(self, envelope: Envelope, *, of_type: bool) -> None:
+        place = ServiceName(self.place.type) if of_type else self.place
+        marker = self.serving.type_marker if of_type else self.serving.host_marker
+        if marker.received(envelope.identity, redelivered=envelope.redelivered):
+            self._begin_marker(marker, place)
 
-    def _put_up_fence(self, fence: Fence, place: Place) -> None:
+    def _begin_marker(self, marker: QueueMarker, place: ServiceName) -> None:
         identity = self._identity()
-        fence.put_up(identity)
-        self._nursery.start_soon(self._send_fence, identity, place)
+        marker.sent(identity)
+        self._nursery.start_soon(self._send_marker, identity, place)
 
-    async def _send_fence(self, identity: bytes, place: Place) -> None:
-        """Send a fence. Errors are ignored: without its fence a queue only has more uncertain requests."""
-        template = request_template(FENCE, reply_to=None, idempotent=False, durable=True, ttl_s=None)
+    async def _send_marker(self, identity: bytes, place: ServiceName) -> None:
+        """Send a marker. Errors are ignored: without its marker a queue only has more uncertain requests."""
+        template = request_template(MARKER_COMMAND, reply_to=None, idempotent=False, durable=True, ttl_s=None)
         with suppress(ClientError):
             sender = await self._session.open_sender(place.queue_address)
             await sender.send(template.encode(identity, b""))
             await sender.close()
 
-    async def _open_receiver(self, place: Place, receiver_options: ReceiverOptions) -> Receiver:
+    async def _open_receiver(self, place: ServiceName, receiver_options: ReceiverOptions) -> Receiver:
         """A receiver from a queue; the queue is declared when the broker finds it missing."""
         attempt, backoff = 0, self.options.client.reconnect or Backoff()
         while True:
@@ -394,8 +397,8 @@ class Service:
             delivery.reject(Error(condition="amqp:decode-error", description=str(error)))
             return
         if not envelope.answers:
-            if envelope.command == FENCE:
-                self._take_fence(envelope, of_type=of_type)
+            if envelope.command == MARKER_COMMAND:
+                self._take_marker(envelope, of_type=of_type)
                 delivery.accept()
             else:
                 self.serving.take(envelope, delivery, of_type=of_type)
@@ -405,13 +408,13 @@ class Service:
             if self._commands.answer_taker is None:
                 self.answers_dropped += 1
             else:
-                self._commands.answer_taker(envelope.identity.decode(errors="replace"), Answer(body, refusal))
+                self._commands.answer_taker(envelope.identity.decode(errors="replace"), CallResult(body, refusal))
         delivery.accept()
 
     def _grant(self) -> None:
         """Raise the link credit when half of the requests that may be in hand are finished."""
         receiver = self._type_receiver
-        if receiver is None or self._handing_over or receiver.standing.over:
+        if receiver is None or self._handing_over or receiver.status.over:
             return
         room = self.options.type_requests_max - self.serving.in_hand_of_type - receiver.waiting
         if room > 0 and receiver.link_credit <= room // 2:
@@ -476,7 +479,7 @@ class Service:
         if self._table.begin(entry):
             self._sooner.set()
 
-    def _send_answer(self, request: Request, body: object, error: RemoteError | None) -> None:
+    def _send_answer(self, request: ServiceRequest, body: object, error: RemoteError | None) -> None:
         """Send an answer or an error. The request is settled when the broker has it, or when it cannot be delivered."""
         envelope = request.envelope
         assert envelope.reply_to is not None
@@ -504,7 +507,7 @@ class Service:
         except Busy as busy:
             self._answered(request, None, busy)
 
-    def _answered(self, request: Request, _: object, failure: ServiceError | None) -> None:
+    def _answered(self, request: ServiceRequest, _: object, failure: ServiceError | None) -> None:
         """The broker has the answer, or the answer cannot be delivered: the command was executed either way.
 
         When this service ends first, the request is left without an outcome, and goes to another process.
@@ -533,7 +536,7 @@ def _unheard(body: object, error: ServiceError | None) -> None:
 
 
 def _answer_in(envelope: Envelope) -> tuple[object, ServiceError | None]:
-    """Body and error of an answer, as for an :class:`Answer`, which only few calls need."""
+    """Body and error of an answer, as for an :class:`CallResult`, which only few calls need."""
     try:
         body = envelope.body
     except DecodeError as fault:
@@ -544,13 +547,13 @@ def _answer_in(envelope: Envelope) -> tuple[object, ServiceError | None]:
 def _from_remote(condition: str, text: object) -> ServiceError:
     words = text if isinstance(text, str) else repr(text)
     if condition == UNCERTAIN:
-        return Uncertain(words)
+        return CommandUncertain(words)
     if condition == BUSY:
         return Busy(words)
     return RemoteError(condition, words)
 
 
 def _lost(entry: InFlight) -> ServiceError:
-    if entry.stage is Stage.WAITING and not entry.uncertain:
+    if entry.stage is CallStage.WAITING and not entry.uncertain:
         return NotSent(f"the service was closed before the message to {entry.target} left")
-    return Uncertain(f"the service was closed before {entry.target} answered")
+    return CommandUncertain(f"the service was closed before {entry.target} answered")

@@ -1,12 +1,12 @@
 """The answering side: the commands of a service, and the requests that are in hand.
 
-A handler is a function or an async function of a :class:`Request`; its return value is the answer. An async one may
-call other services meanwhile, without blocking a thread. A request is settled only when the broker has taken its
+A handler is a function or an async function of a :class:`ServiceRequest`; its return value is the answer. An async one
+may call other services meanwhile, without blocking a thread. A request is settled only when the broker has taken its
 answer, so a host that dies leaves its requests to others.
 
 A request that may have been delivered before is executed again only when that does no harm: its command or its call was
-declared idempotent. Otherwise its caller gets Uncertain. No request is uncertain where the window of duplicates knows
-all requests that were executed: see :mod:`amqp10.services.fences`.
+declared idempotent. Otherwise its caller gets CommandUncertain. No request is uncertain where the window of duplicates
+knows all requests that were executed: see :mod:`amqp10.services.markers`.
 """
 
 from collections import deque
@@ -19,11 +19,11 @@ import trio
 
 from amqp10.client.receiver import Delivery
 from amqp10.errors import DecodeError
-from amqp10.services.calls import Answer
+from amqp10.services.calls import CallResult
 from amqp10.services.duplicates import DuplicateWindow, Seen
 from amqp10.services.envelope import Envelope
 from amqp10.services.errors import RemoteError, ServiceError
-from amqp10.services.fences import Fence
+from amqp10.services.markers import QueueMarker
 from amqp10.services.options import ServiceOptions
 from amqp10.wire.messaging import Error
 
@@ -36,7 +36,7 @@ NO_SUCH_COMMAND = "services:no-such-command"
 UNCERTAIN = "services:uncertain"
 
 
-class Request:
+class ServiceRequest:
     """A command that was received, and its caller, which may wait for an answer."""
 
     __slots__ = ("_serving", "body", "deliveries", "envelope", "later", "of_type", "over", "running")
@@ -84,7 +84,7 @@ class Request:
         self._serving.finish(self, None, RemoteError(condition, text))
 
 
-Handler = Callable[[Request], object] | Callable[[Request], Awaitable[object]]
+Handler = Callable[[ServiceRequest], object] | Callable[[ServiceRequest], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Commands:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Command] = {}
-        self.answer_taker: Callable[[str, Answer], None] | None = None
+        self.answer_taker: Callable[[str, CallResult], None] | None = None
 
     def add(self, name: str, handler: Handler, *, idempotent: bool = False) -> None:
         """Register a function as the handler of a command. ``idempotent``: executing it twice does no harm."""
@@ -109,7 +109,7 @@ class Commands:
             raise ValueError(f"the command {name!r} has a handler already")
         self.by_name[name] = Command(handler, iscoroutinefunction(handler), idempotent)
 
-    def take_answers(self, taker: Callable[[str, Answer], None]) -> None:
+    def take_answers(self, taker: Callable[[str, CallResult], None]) -> None:
         """Register a function for answers that no call of this process waits for; it gets the message-id of the
         request.
 
@@ -136,7 +136,7 @@ class Serving:
         nursery: trio.Nursery,
         commands: Commands,
         options: ServiceOptions,
-        send_answer: Callable[[Request, object, RemoteError | None], None],
+        send_answer: Callable[[ServiceRequest, object, RemoteError | None], None],
     ) -> None:
         self.service = service
         self._nursery = nursery
@@ -144,10 +144,10 @@ class Serving:
         self._options = options
         self._send_answer = send_answer
         self.duplicates = DuplicateWindow(ids_max=options.duplicates_max, kept_s=options.duplicates_kept_s)
-        self.type_fence = Fence()
-        self.host_fence = Fence()
-        self._by_identity: dict[bytes, Request] = {}
-        self._waiting: deque[Request] = deque()
+        self.type_marker = QueueMarker()
+        self.host_marker = QueueMarker()
+        self._by_identity: dict[bytes, ServiceRequest] = {}
+        self._waiting: deque[ServiceRequest] = deque()
         self._starting = False
         self.in_hand_of_type = 0
         self.in_hand_of_host = 0
@@ -170,7 +170,7 @@ class Serving:
         if self._is_duplicate(envelope, delivery):
             self.suppressed += 1
             return
-        request = Request(self, envelope, delivery, of_type=of_type)
+        request = ServiceRequest(self, envelope, delivery, of_type=of_type)
         if envelope.identity:
             self.duplicates.begin(envelope.identity)
             self._by_identity[envelope.identity] = request
@@ -182,7 +182,7 @@ class Serving:
         else:
             self._waiting.append(request)
 
-    def finish(self, request: Request, body: object, error: RemoteError | None) -> None:
+    def finish(self, request: ServiceRequest, body: object, error: RemoteError | None) -> None:
         """Answer or fail a request; :meth:`settle` follows when the broker has taken the answer."""
         if request.over:
             return
@@ -202,14 +202,14 @@ class Serving:
             delivery.accept()
         return seen is not Seen.NEW
 
-    def _refusal(self, request: Request) -> RemoteError | None:
+    def _refusal(self, request: ServiceRequest) -> RemoteError | None:
         """The error for a request that is not executed here; None when it is executed."""
         envelope, options = request.envelope, self._options
         command = self._commands.by_name.get(envelope.command)
         if command is None:
             return RemoteError(NO_SUCH_COMMAND, f"there is no command {envelope.command!r} here")
-        trusted = self.type_fence if request.of_type else self.host_fence
-        if envelope.marked and not (trusted.passed or command.idempotent or envelope.idempotent):
+        trusted = self.type_marker if request.of_type else self.host_marker
+        if envelope.redelivered and not (trusted.passed or command.idempotent or envelope.idempotent):
             self.uncertain += 1
             text = f"{envelope.command!r} came a second time: a host may have executed it, and did not answer"
             return RemoteError(UNCERTAIN, text)
@@ -219,7 +219,7 @@ class Serving:
             return RemoteError(BUSY, text)
         return None
 
-    def _start(self, request: Request) -> None:
+    def _start(self, request: ServiceRequest) -> None:
         command = self._commands.by_name[request.command]
         request.running = True
         self.executed += 1
@@ -249,7 +249,7 @@ class Serving:
             self._start(self._waiting.popleft())
         self._starting = False
 
-    async def _run(self, request: Request, handler: Handler) -> None:
+    async def _run(self, request: ServiceRequest, handler: Handler) -> None:
         try:
             answer = await cast("Awaitable[object]", handler(request))
             if not request.later:
@@ -257,7 +257,7 @@ class Serving:
         except Exception as error:
             self.finish(request, None, _as_remote(error))
 
-    def _call(self, request: Request, handler: Handler) -> None:
+    def _call(self, request: ServiceRequest, handler: Handler) -> None:
         try:
             answer = handler(request)
             if not request.later:
@@ -265,7 +265,7 @@ class Serving:
         except Exception as error:
             self.finish(request, None, _as_remote(error))
 
-    def settle(self, request: Request, error: RemoteError | None = None) -> None:
+    def settle(self, request: ServiceRequest, error: RemoteError | None = None) -> None:
         """A request is over: accept its messages, or reject them with an error, and note its id as done."""
         for delivery in request.deliveries:
             if error is None:

@@ -21,19 +21,19 @@ from urllib.parse import quote
 from amqp10.client.connection import ClientConnection
 from amqp10.client_core.errors import RequestRefused
 from amqp10.services.errors import DeclaredDifferently
-from amqp10.services.naming import EXCHANGE, GROUPS_EXCHANGE, Place, group_key
+from amqp10.services.naming import EXCHANGE, GROUPS_EXCHANGE, ServiceName, group_key
 from amqp10.services.options import ServiceOptions
 
 CONFLICT = 409
 """The status of a declaration that differs from the existing queue or exchange."""
 
 
-async def declare(connection: ClientConnection, place: Place, options: ServiceOptions) -> None:
+async def declare(connection: ClientConnection, place: ServiceName, options: ServiceOptions) -> None:
     """Declare exchanges, queues and bindings for a host. Existing ones that agree stay as they are.
 
     Raises DeclaredDifferently, RequestRefused for what the user may not declare, and the errors of the connection.
     """
-    of_type = Place(place.type)
+    of_type = ServiceName(place.type)
     await _put(connection, "exchange", EXCHANGE, {"type": "topic", "durable": True})
     await _put(connection, "exchange", GROUPS_EXCHANGE, {"type": "direct", "durable": True})
     await _put(connection, "queue", of_type.key, {"durable": True, "arguments": _type_queue_arguments(options)})

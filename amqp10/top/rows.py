@@ -162,7 +162,7 @@ def headline(overview: Row) -> str:
     rates, blocked = overview.get("rates"), overview.get("links_blocked")
     rates = rates if isinstance(rates, dict) else {}
     blocked = blocked if isinstance(blocked, dict) else {}
-    waiting = ", ".join(f"{count} {reason}" for reason, count in sorted(blocked.items())) or "nobody"
+    waiting = ", ".join(f"{count} {reason}" for reason, count in sorted(blocked.items())) or "none"
     alarms = overview.get("alarms")
     names = ", ".join(map(str, alarms)) if isinstance(alarms, list) and alarms else "none"
     flow = "  ".join(f"{name} {number(rates, name):.1f}/s" for name in ("in", "out", "confirmed", "settled"))

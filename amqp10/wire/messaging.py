@@ -19,7 +19,7 @@ from amqp10.wire.codec.composite import (
     UINT,
     ULONG,
     Composite,
-    Kind,
+    FieldKind,
     invalid_field,
     one_of,
     restricted,
@@ -132,7 +132,7 @@ def _write_unsettled(value: object) -> bytes:
     return encode_map_of(encoded)
 
 
-UNSETTLED_FIELD = Kind(_read_unsettled, _write_unsettled)
+UNSETTLED_FIELD = FieldKind(_read_unsettled, _write_unsettled)
 
 EXPIRY_POLICIES = ("link-detach", "session-end", "connection-close", "never")
 """The events after which the timeout of a terminus begins to count down [3.5.6]."""

@@ -19,7 +19,7 @@ from amqp10.wire.codec.composite import (
     ULONG,
     USHORT,
     Composite,
-    Kind,
+    FieldKind,
     by_descriptor,
     invalid_field,
     read_binary,
@@ -203,7 +203,7 @@ def _write_delivery_tag(value: object) -> bytes:
     return encoded
 
 
-_DELIVERY_TAG = Kind(_read_delivery_tag, _write_delivery_tag)
+_DELIVERY_TAG = FieldKind(_read_delivery_tag, _write_delivery_tag)
 
 _COMPOSITES: tuple[Composite[Performative], ...] = (
     Composite(

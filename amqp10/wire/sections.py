@@ -27,7 +27,7 @@ from amqp10.wire.codec.composite import (
     UBYTE,
     UINT,
     Composite,
-    Kind,
+    FieldKind,
     invalid_field,
     read_descriptor,
 )
@@ -252,7 +252,7 @@ def _read_message_id(buffer: bytes, position: int, end: int, depth_left: int) ->
     return value, behind
 
 
-_MESSAGE_ID = Kind(_read_message_id, encode_value)
+_MESSAGE_ID = FieldKind(_read_message_id, encode_value)
 
 _HEADER = Composite(Header, HEADER, "amqp:header:list", (BOOLEAN, UBYTE, UINT, BOOLEAN, UINT))
 _PROPERTIES = Composite(

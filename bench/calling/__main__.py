@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 import trio
 
-from amqp10.services import Commands, Request, Service, ServiceOptions
+from amqp10.services import Commands, Service, ServiceOptions, ServiceRequest
 from bench.calling.caller import Caller
 from bench.calling.plan import COMMAND, Measurement, Plan
 
@@ -34,10 +34,10 @@ def commands(plan: Plan) -> Commands:
     if plan.role == "caller":
         return made
 
-    def echo(request: Request) -> object:
+    def echo(request: ServiceRequest) -> object:
         return request.body
 
-    async def echo_late(request: Request) -> object:
+    async def echo_late(request: ServiceRequest) -> object:
         await trio.sleep(float("inf") if plan.answers_after_s is None else plan.answers_after_s)
         return request.body
 

@@ -47,7 +47,7 @@ class PasswordExchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainMechanism:
     """The mechanism PLAIN for one peer."""
 
     access: Access
@@ -68,7 +68,7 @@ def _plain_credentials(response: bytes) -> tuple[bytes, bytes] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ScramSha256:
+class ScramSha256Mechanism:
     """The mechanism SCRAM-SHA-256 for one peer: both sides prove that they know the password, without sending it."""
 
     access: Access
@@ -83,7 +83,7 @@ class ScramSha256:
 
 
 @dataclass(frozen=True, slots=True)
-class Anonymous:
+class AnonymousMechanism:
     """The mechanism ANONYMOUS for one peer. A loopback peer is logged in as guest while no users are configured; any
     other peer only if the configuration allows it."""
 
@@ -105,7 +105,7 @@ class Anonymous:
 
 @dataclass(frozen=True, slots=True)
 class _AnonymousExchange:
-    mechanism: Anonymous
+    mechanism: AnonymousMechanism
 
     def respond(self, response: bytes) -> Reply:
         """Accept any response: it is trace information. The identity is checked again, because users may have been
@@ -116,10 +116,10 @@ class _AnonymousExchange:
 
 def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     """Return the mechanisms for one AMQP 1.0 peer, the best first."""
-    return (ScramSha256(access, peer), Plain(access, peer), *offered_anonymous(access, peer))
+    return (ScramSha256Mechanism(access, peer), PlainMechanism(access, peer), *offered_anonymous(access, peer))
 
 
 def offered_anonymous(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     """Return ANONYMOUS if the peer may use it now, else nothing."""
-    mechanism = Anonymous(access, peer)
+    mechanism = AnonymousMechanism(access, peer)
     return () if mechanism.identity is None else (mechanism,)

@@ -87,7 +87,7 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._is_ours(host, scope):
-            return problem(421, "wrong-host", "the Host field names somebody else; see admin.hosts")
+            return problem(421, "wrong-host", "the Host field names another server; see admin.hosts")
         if _is_cross_site(headers, host):
             return problem(403, "cross-site", "requests from pages of other sites are refused")
         may_write = self._may_write(headers)

@@ -12,7 +12,7 @@ This module must not know channels, limits over several contents, or what a prop
 from struct import Struct
 
 from core.amqp091.content import BASIC_CLASS_ID, PROPERTIES_AT
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.methods import BasicPublish
 from core.amqp091.properties import decode_properties
 
@@ -45,7 +45,8 @@ class ContentAssembly:
         return len(self._body)
 
     def header_received(self, payload: bytes, max_message_size: int) -> None:
-        """Take the content header. Raises ConnectionFault, and ChannelFault when the announced body is too large."""
+        """Take the content header. Raises Amqp091ConnectionFault, and ChannelFault when the announced body is too
+        large."""
         if self._header:
             raise self.unexpected("a content header")
         body_size = body_size_of(payload)
@@ -60,11 +61,11 @@ class ContentAssembly:
         self._left = body_size
 
     def body_received(self, payload: bytes) -> None:
-        """Take a part of the body. Raises ConnectionFault."""
+        """Take a part of the body. Raises Amqp091ConnectionFault."""
         if not self._header:
             raise self.unexpected("a content body")
         if len(payload) > self._left:
-            raise ConnectionFault(
+            raise Amqp091ConnectionFault(
                 ReplyCode.FRAME_ERROR,
                 f"a content body of {len(payload)} bytes, where {self._left} are left of what its header announced",
                 *BasicPublish.ID,
@@ -81,27 +82,27 @@ class ContentAssembly:
         """Property flags and list, as received."""
         return self._header[PROPERTIES_AT:]
 
-    def unexpected(self, came: str) -> ConnectionFault:
+    def unexpected(self, came: str) -> Amqp091ConnectionFault:
         """Return the fault for a frame ``came`` that is not the one that is due."""
         due = "body" if self._header else "header"
-        return ConnectionFault(
+        return Amqp091ConnectionFault(
             ReplyCode.UNEXPECTED_FRAME, f"a content {due} is expected, and {came} came", *BasicPublish.ID
         )
 
 
 def body_size_of(header: bytes) -> int:
-    """The size of the body that a content header announces. Raises ConnectionFault for a header of another class than
-    basic.
+    """The size of the body that a content header announces. Raises Amqp091ConnectionFault for a header of another class
+    than basic.
 
     The properties are not decoded. UNEXPECTED_FRAME for another class is RabbitMQ's choice.
     """
     if len(header) < _HEADER_BYTES_MIN:
         text = f"a content header of {len(header)} bytes is below the minimum of {_HEADER_BYTES_MIN}"
-        raise ConnectionFault(ReplyCode.SYNTAX_ERROR, text)
+        raise Amqp091ConnectionFault(ReplyCode.SYNTAX_ERROR, text)
     class_id, weight, body_size = _HEADER.unpack_from(header)
     if class_id != BASIC_CLASS_ID:
         text = f"expected a content header of class {BASIC_CLASS_ID}, not of {class_id}"
-        raise ConnectionFault(ReplyCode.UNEXPECTED_FRAME, text)
+        raise Amqp091ConnectionFault(ReplyCode.UNEXPECTED_FRAME, text)
     if weight:
-        raise ConnectionFault(ReplyCode.FRAME_ERROR, f"a content header has weight {weight}, which must be 0")
+        raise Amqp091ConnectionFault(ReplyCode.FRAME_ERROR, f"a content header has weight {weight}, which must be 0")
     return int(body_size)

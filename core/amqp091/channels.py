@@ -17,9 +17,9 @@ from struct import Struct
 
 from core.amqp091.assembly import ContentAssembly
 from core.amqp091.codec import decode_method
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.events import AcksReceived, ChannelClosed, ChannelOpened, Event, MethodReceived, PublishesReceived
-from core.amqp091.framing import Frame, FrameType
+from core.amqp091.framing import Amqp091Frame, FrameType
 from core.amqp091.methods import (
     AccessRequest,
     BasicAck,
@@ -168,8 +168,8 @@ class Channels:
     # --- input from the peer
     # ----------------------------------------------------------------------------------------------
 
-    def frame_received(self, frame: Frame) -> None:
-        """Take the next frame. Raises ConnectionFault."""
+    def frame_received(self, frame: Amqp091Frame) -> None:
+        """Take the next frame. Raises Amqp091ConnectionFault."""
         known = self._channels.get(frame.channel)
         if known is None:
             self._take_open(frame)
@@ -184,22 +184,24 @@ class Channels:
         else:
             self._take_late(known, frame)
 
-    def _take_open(self, frame: Frame) -> None:
+    def _take_open(self, frame: Amqp091Frame) -> None:
         if method_id(frame) != ChannelOpen.ID:
-            raise ConnectionFault(ReplyCode.CHANNEL_ERROR, f"channel {frame.channel} is not open", *method_id(frame))
+            raise Amqp091ConnectionFault(
+                ReplyCode.CHANNEL_ERROR, f"channel {frame.channel} is not open", *method_id(frame)
+            )
         decode_method(frame.payload)
         self._channels[frame.channel] = _Channel()
         self._output.write_method(frame.channel, ChannelOpenOk())
         self._events.append(ChannelOpened(frame.channel))
 
-    def _take_late(self, known: _Channel, frame: Frame) -> None:
+    def _take_late(self, known: _Channel, frame: Amqp091Frame) -> None:
         """Take a frame on a closing channel: sent before the peer received our close, or its answer, or sent after its
         own close."""
         method = method_id(frame)
         if known.state is _State.CLOSE_RECEIVED:
             if method == ChannelOpen.ID:
                 text = f"channel {frame.channel} is opened before its close has been answered"
-                raise ConnectionFault(ReplyCode.CHANNEL_ERROR, text, *method)
+                raise Amqp091ConnectionFault(ReplyCode.CHANNEL_ERROR, text, *method)
         elif method == ChannelCloseOk.ID:
             del self._channels[frame.channel]
         elif method == ChannelClose.ID:
@@ -208,8 +210,8 @@ class Channels:
         elif method == ChannelOpen.ID and known.state is _State.CROSSED:
             self._take_open(frame)
 
-    def _take_method(self, known: _Channel, frame: Frame) -> None:
-        """Take a method. Raises ChannelFault and ConnectionFault."""
+    def _take_method(self, known: _Channel, frame: Amqp091Frame) -> None:
+        """Take a method. Raises ChannelFault and Amqp091ConnectionFault."""
         if known.assembly is not None:
             raise known.assembly.unexpected("a method")
         channel = frame.channel
@@ -217,31 +219,31 @@ class Channels:
         match method:
             case BasicPublish():
                 if method.immediate:
-                    raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "immediate=true", *method.ID)
+                    raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "immediate=true", *method.ID)
                 known.assembly = ContentAssembly(method)
             case BasicAck():
                 self._events.append(AcksReceived(channel, [_acknowledged(method)]))
             case ChannelFlow():
                 if not method.active:
-                    raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "active=false", *method.ID)
+                    raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "active=false", *method.ID)
                 self._output.write_method(channel, ChannelFlowOk(active=True))
             case ChannelClose():
                 known.state = _State.CLOSE_RECEIVED
                 self._events.append(ChannelClosed(channel, by_peer=True))
             case ChannelOpen():
-                raise ConnectionFault(ReplyCode.CHANNEL_ERROR, f"channel {channel} is open already", *method.ID)
+                raise Amqp091ConnectionFault(ReplyCode.CHANNEL_ERROR, f"channel {channel} is open already", *method.ID)
             case _ if isinstance(method, _FROM_CLIENTS):
                 self._events.append(MethodReceived(channel, method))
             case _:
                 text = f"{type(method).__name__} is not for clients to send on channel {channel}, which is open"
-                raise ConnectionFault(ReplyCode.COMMAND_INVALID, text, *method.ID)
+                raise Amqp091ConnectionFault(ReplyCode.COMMAND_INVALID, text, *method.ID)
 
-    def _take_content(self, known: _Channel, frame: Frame) -> None:
-        """Take a frame of a content. Raises ChannelFault and ConnectionFault."""
+    def _take_content(self, known: _Channel, frame: Amqp091Frame) -> None:
+        """Take a frame of a content. Raises ChannelFault and Amqp091ConnectionFault."""
         assembly = known.assembly
         if assembly is None:
             text = f"a content frame on channel {frame.channel}, where a method is expected"
-            raise ConnectionFault(ReplyCode.UNEXPECTED_FRAME, text)
+            raise Amqp091ConnectionFault(ReplyCode.UNEXPECTED_FRAME, text)
         if frame.frame_type is FrameType.HEADER:
             assembly.header_received(frame.payload, self._max_message_size)
         else:
@@ -266,7 +268,7 @@ class Channels:
 _METHOD_ID = Struct(">HH")
 
 
-def method_id(frame: Frame) -> tuple[int, int]:
+def method_id(frame: Amqp091Frame) -> tuple[int, int]:
     """Class id and method id of a frame that is not decoded; (0, 0) when it has none."""
     if frame.frame_type is not FrameType.METHOD or len(frame.payload) < _METHOD_ID.size:
         return 0, 0

@@ -1,7 +1,7 @@
 """Encodes methods as payloads of method frames, and decodes them [0-9-1 4.2.4, 4.2.5].
 
 A layout is made once for each method from its dataclass: a reader and a writer for each field. For any payload,
-decoding raises only ConnectionFault: NOT_IMPLEMENTED for a method that does not exist (RabbitMQ then drops the
+decoding raises only Amqp091ConnectionFault: NOT_IMPLEMENTED for a method that does not exist (RabbitMQ then drops the
 connection without an answer), SYNTAX_ERROR for bytes that are not its fields, too few or too many. The text names the
 field.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar, cast
 
 from core.amqp091.domains import Domain
-from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode
 from core.amqp091.methods import METHODS, Method
 from core.amqp091.table import (
     decode_long_string,
@@ -38,26 +38,26 @@ _ID_BYTES = 4
 
 
 def encode_method(method: Method) -> bytes:
-    """Encode the payload of a method frame. Raises EncodeError, which names a field that cannot be encoded."""
+    """Encode the payload of a method frame. Raises Amqp091EncodeError, which names a field that cannot be encoded."""
     layout = _LAYOUTS[method.ID]
     out = bytearray(layout.prefix)
     name = ""
     try:
         for name, _, write in layout.fields:
             write(out, getattr(method, name))
-    except (EncodeError, *UNENCODABLE) as fault:
-        raise EncodeError(f"{layout.name}, {name}: {fault}") from None
+    except (Amqp091EncodeError, *UNENCODABLE) as fault:
+        raise Amqp091EncodeError(f"{layout.name}, {name}: {fault}") from None
     return bytes(out)
 
 
 def decode_method(payload: bytes) -> Method:
-    """Decode the method in a whole payload. Raises ConnectionFault only."""
+    """Decode the method in a whole payload. Raises Amqp091ConnectionFault only."""
     if len(payload) < _ID_BYTES:
-        raise ConnectionFault(ReplyCode.SYNTAX_ERROR, f"a method frame of {len(payload)} bytes names no method")
+        raise Amqp091ConnectionFault(ReplyCode.SYNTAX_ERROR, f"a method frame of {len(payload)} bytes names no method")
     class_id, method_id = _parse_id(payload)
     layout = _LAYOUTS.get((class_id, method_id))
     if layout is None:
-        raise ConnectionFault(
+        raise Amqp091ConnectionFault(
             ReplyCode.NOT_IMPLEMENTED, f"there is no method {class_id}.{method_id}", class_id, method_id
         )
     values = {}
@@ -68,12 +68,12 @@ def decode_method(payload: bytes) -> Method:
             values[name], position = read(payload, position)
     except (IndexError, struct.error):
         text = f"{layout.name}, {name}: cut at offset {len(payload)}"
-        raise ConnectionFault(ReplyCode.SYNTAX_ERROR, text, class_id, method_id) from None
-    except ConnectionFault as fault:
-        raise ConnectionFault(fault.code, f"{layout.name}, {name}: {fault.text}", class_id, method_id) from None
+        raise Amqp091ConnectionFault(ReplyCode.SYNTAX_ERROR, text, class_id, method_id) from None
+    except Amqp091ConnectionFault as fault:
+        raise Amqp091ConnectionFault(fault.code, f"{layout.name}, {name}: {fault.text}", class_id, method_id) from None
     if position != len(payload):
         text = f"{layout.name}: its fields end at offset {position}, its frame at {len(payload)}"
-        raise ConnectionFault(ReplyCode.SYNTAX_ERROR, text, class_id, method_id)
+        raise Amqp091ConnectionFault(ReplyCode.SYNTAX_ERROR, text, class_id, method_id)
     return layout.type(**values)
 
 

@@ -26,14 +26,14 @@ from core.access.exchange import SaslMechanism
 from core.amqp091 import ack_run
 from core.amqp091.channels import Channels, method_id
 from core.amqp091.codec import decode_method
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
-from core.amqp091.events import AcksReceived, ConnectionClosed, ConnectionOpened, Event, PublishesReceived
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
+from core.amqp091.events import AcksReceived, Amqp091ConnectionClosed, Amqp091ConnectionOpened, Event, PublishesReceived
 from core.amqp091.framing import (
     FRAME_HEADER_BYTES,
     FRAME_OVERHEAD_BYTES,
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
-    Frame,
+    Amqp091Frame,
     FrameType,
     method_frame,
     read_frame,
@@ -48,15 +48,14 @@ from core.amqp091.methods import (
     ConnectionUpdateSecretOk,
     Method,
 )
-from core.amqp091.negotiation import ConnectionSettings, Negotiation
-from core.amqp091.negotiation import Stage as NegotiationStage
+from core.amqp091.negotiation import Amqp091ConnectionSettings, Negotiation, NegotiationStage
 from core.amqp091.output import Output
 from core.amqp091.properties import BasicProperties, decode_properties
 from core.amqp091.publish_run import PublishRunParser
-from core.amqp091.receive_buffer import ReceiveBuffer
+from core.amqp091.receive_buffer import Amqp091ReceiveBuffer
 from core.amqp091.table import FieldTable
 
-__all__ = ["Connection", "ConnectionSettings"]
+__all__ = ["Amqp091Connection", "Amqp091ConnectionSettings"]
 
 _FRAME_EXCESS_BYTES = 8
 """By how much a frame may exceed the agreed size: some clients count without the overhead. RabbitMQ allows this too."""
@@ -87,20 +86,20 @@ class _State(Enum):
 class _LostInput(Exception):
     """An invalid frame: the beginning of the next one cannot be known."""
 
-    def __init__(self, fault: ConnectionFault) -> None:
+    def __init__(self, fault: Amqp091ConnectionFault) -> None:
         super().__init__(fault)
         self.fault = fault
 
 
-class Connection:
+class Amqp091Connection:
     """The server's side of a connection, with its channels."""
 
-    def __init__(self, settings: ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
+    def __init__(self, settings: Amqp091ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
         """``mechanisms`` are offered in this order."""
         self.settings = settings
         self._negotiation = Negotiation(settings, mechanisms)
         self._state = _State.NEGOTIATING
-        self._buffer = ReceiveBuffer()
+        self._buffer = Amqp091ReceiveBuffer()
         self._events: deque[Event] = deque()
         self._output = Output()
         self._channels = Channels(
@@ -278,7 +277,7 @@ class Connection:
         """Answer the peer's channel.close, once the input before it has been processed."""
         self._channels.accept_close(channel)
 
-    def close(self, fault: ConnectionFault, now: float) -> None:
+    def close(self, fault: Amqp091ConnectionFault, now: float) -> None:
         """Close the connection for this fault; all input is dropped until the peer answers. Ignored when the connection
         is closed already."""
         if not self._serving:
@@ -303,7 +302,7 @@ class Connection:
         fits."""
         if self._state is not _State.OPEN:
             return b""
-        fault = ConnectionFault(ReplyCode.INTERNAL_ERROR, "the broker has failed; its log says how")
+        fault = Amqp091ConnectionFault(ReplyCode.INTERNAL_ERROR, "the broker has failed; its log says how")
         return method_frame(0, _close_method(fault))
 
     # --- input --------------------------------------------------------------------------------------------------------
@@ -331,7 +330,7 @@ class Connection:
             self.close(lost.fault, now)
             self._state = _State.LOST
             self._close_by = now + _LOST_GRACE_S
-        except ConnectionFault as fault:
+        except Amqp091ConnectionFault as fault:
             self.close(fault, now)
         return True
 
@@ -347,12 +346,12 @@ class Connection:
             self._finish()
         return True
 
-    def _next_frame(self) -> Frame | None:
+    def _next_frame(self) -> Amqp091Frame | None:
         """Take the next frame; None while it is incomplete. Raises _LostInput."""
         buffer = self._buffer
         try:
             frame = read_frame(buffer.data, buffer.position, self._negotiation.frame_max + _FRAME_EXCESS_BYTES)
-        except ConnectionFault as fault:
+        except Amqp091ConnectionFault as fault:
             raise _LostInput(fault) from fault
         if frame is not None:
             buffer.position = frame.end
@@ -364,13 +363,13 @@ class Connection:
             buffer.wait_for(FRAME_HEADER_BYTES)
         return None
 
-    def _take_channel_frame(self, frame: Frame) -> None:
+    def _take_channel_frame(self, frame: Amqp091Frame) -> None:
         if self._state is _State.NEGOTIATING:
             text = f"a frame on channel {frame.channel} of a connection that is not open yet"
-            raise ConnectionFault(ReplyCode.COMMAND_INVALID, text)
+            raise Amqp091ConnectionFault(ReplyCode.COMMAND_INVALID, text)
         if frame.channel > self.channel_max:
             text = f"channel {frame.channel} is above the negotiated channel_max ({self.channel_max})"
-            raise ConnectionFault(ReplyCode.NOT_ALLOWED, text)
+            raise Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, text)
         self._channels.frame_received(frame)
 
     def _take_run(self, publishes_max: Callable[[int], int]) -> bool:
@@ -417,14 +416,14 @@ class Connection:
 
     # --- channel 0 ----------------------------------------------------------------------------------------------------
 
-    def _take_connection_frame(self, frame: Frame, now: float) -> None:
+    def _take_connection_frame(self, frame: Amqp091Frame, now: float) -> None:
         if frame.frame_type is FrameType.HEARTBEAT:
             return
         if self._state is _State.CLOSE_SENT:
             self._take_after_close(frame)
             return
         if frame.frame_type is not FrameType.METHOD:
-            raise ConnectionFault(ReplyCode.CHANNEL_ERROR, "a content frame on channel 0, which has no contents")
+            raise Amqp091ConnectionFault(ReplyCode.CHANNEL_ERROR, "a content frame on channel 0, which has no contents")
         method = decode_method(frame.payload)
         if isinstance(method, ConnectionClose):
             # py-amqp closes with 0, which is no reply code and stands for success.
@@ -436,7 +435,7 @@ class Connection:
         elif isinstance(method, ConnectionUpdateSecret):
             self._output.write_method(0, ConnectionUpdateSecretOk())  # no login of ours expires
         else:
-            raise ConnectionFault(
+            raise Amqp091ConnectionFault(
                 ReplyCode.COMMAND_INVALID, f"{type(method).__name__} on channel 0 of an open connection", *method.ID
             )
 
@@ -452,9 +451,9 @@ class Connection:
             self._output.write_method(0, answer)
         if isinstance(method, ConnectionOpen):
             self._state = _State.OPEN
-            self._events.append(ConnectionOpened(method))
+            self._events.append(Amqp091ConnectionOpened(method))
 
-    def _take_after_close(self, frame: Frame) -> None:
+    def _take_after_close(self, frame: Amqp091Frame) -> None:
         """Take a frame behind our connection.close; all are dropped, except connection.close and
         connection.close-ok."""
         match method_id(frame):
@@ -505,7 +504,7 @@ class Connection:
         if not self._serving:
             return
         self._channels.clear()
-        self._events.append(ConnectionClosed(reply_code, reply_text, by_peer))
+        self._events.append(Amqp091ConnectionClosed(reply_code, reply_text, by_peer))
 
     def _finish(self) -> None:
         self._state = _State.FINISHED
@@ -514,7 +513,7 @@ class Connection:
         self._buffer.clear()
 
 
-def _close_method(fault: ConnectionFault) -> ConnectionClose:
+def _close_method(fault: Amqp091ConnectionFault) -> ConnectionClose:
     return ConnectionClose(
         reply_code=fault.code,
         reply_text=fault.reply_text,
@@ -526,5 +525,5 @@ def _close_method(fault: ConnectionFault) -> ConnectionClose:
 def _decoded(properties: bytes) -> BasicProperties | None:
     try:
         return decode_properties(properties, 0, len(properties))
-    except ConnectionFault:
+    except Amqp091ConnectionFault:
         return None

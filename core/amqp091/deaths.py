@@ -12,7 +12,7 @@ Any client can publish a message with such headers. Parts that do not have this 
 
 from collections.abc import Sequence
 
-from core.amqp091.table import FieldTable, FieldValue, Timestamp
+from core.amqp091.table import Amqp091Timestamp, FieldTable, FieldValue
 from core.interface import Death, DeathReason
 
 DEATHS = "x-death"
@@ -69,7 +69,7 @@ def _first_time(death: Death) -> Record:
         "count": 1,
         "reason": death.reason.value,
         "queue": death.queue,
-        "time": Timestamp(int(death.at)),
+        "time": Amqp091Timestamp(int(death.at)),
         "exchange": death.exchange,
         "routing-keys": list(death.routing_keys),
     }

@@ -39,7 +39,7 @@ def encode_run(
     """Encode one delivery for each entry; delivery tags count up from ``first_delivery_tag``.
 
     ``frame_max`` is the agreed size in bytes, never the 0 that means no limit. A larger content header is sent in one
-    frame all the same: the protocol cannot split it. Raises EncodeError for a name of more than 255 bytes.
+    frame all the same: the protocol cannot split it. Raises Amqp091EncodeError for a name of more than 255 bytes.
     """
     lead, end_of_method = _method_frame(channel, consumer_tag, redelivered, exchange, routing_key)
     payload_max = frame_max - FRAME_OVERHEAD_BYTES

@@ -1,8 +1,8 @@
 """Errors of AMQP 0.9.1: the reply codes and the exceptions that carry them.
 
 A fault is the peer's. Its class is its scope: a :class:`ChannelFault` is answered by channel.close, a
-:class:`ConnectionFault` by connection.close. The specification says which code has which scope [0-9-1 1.2]. While the
-connection is being opened, a soft code closes the whole connection; the caller sees to that.
+:class:`Amqp091ConnectionFault` by connection.close. The specification says which code has which scope [0-9-1 1.2].
+While the connection is being opened, a soft code closes the whole connection; the caller sees to that.
 
 Reply texts go to the peer and into logs, so peers' bytes in them are cut (:func:`quote`), and so are the texts.
 """
@@ -62,11 +62,11 @@ class ChannelFault(ProtocolError):
     """Ends one channel: answered by channel.close."""
 
 
-class ConnectionFault(ProtocolError):
+class Amqp091ConnectionFault(ProtocolError):
     """Ends the connection: answered by connection.close."""
 
 
-class EncodeError(Exception):
+class Amqp091EncodeError(Exception):
     """A value that has no encoding: a mistake of our own code, never a peer's."""
 
 

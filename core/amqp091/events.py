@@ -1,10 +1,10 @@
-"""The events that an AMQP 0.9.1 connection reports to its owner, through ``Connection.next_event``.
+"""The events that an AMQP 0.9.1 connection reports to its owner, through ``Amqp091Connection.next_event``.
 
 Publishes and acknowledgements come as runs; all other events are rare. An event is a fact: the protocol state includes
 it already. The front end acts on it by calling methods of the connection.
 
 Each :class:`ChannelOpened` is followed by exactly one :class:`ChannelClosed` of that channel, unless
-:class:`ConnectionClosed` comes first: that is the last event, and it ends every channel.
+:class:`Amqp091ConnectionClosed` comes first: that is the last event, and it ends every channel.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from core.amqp091.properties import BasicProperties
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionOpened:
+class Amqp091ConnectionOpened:
     """The peer has authenticated, limits are agreed, and its virtual host exists. connection.open-ok has been sent."""
 
     open: ConnectionOpen
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionClosed:
+class Amqp091ConnectionClosed:
     """The connection is over, whichever side ended it.
 
-    With ``by_peer`` and a ``reply_code`` the peer waits for connection.close-ok: call ``Connection.accept_close`` when
-    the input before the close has been processed. A ``reply_code`` of 0 is an end without a close: the socket has
-    ended, or the peer was silent for too long.
+    With ``by_peer`` and a ``reply_code`` the peer waits for connection.close-ok: call
+    ``Amqp091Connection.accept_close`` when the input before the close has been processed. A ``reply_code`` of 0 is an
+    end without a close: the socket has ended, or the peer was silent for too long.
     """
 
     reply_code: int
@@ -46,9 +46,9 @@ class ChannelOpened:
 class ChannelClosed:
     """The channel is over, and no method of it follows.
 
-    With ``by_peer`` the peer waits for channel.close-ok: call ``Connection.accept_channel_close`` when the input before
-    the close has been processed; until then the channel's number is not free. Otherwise channel.close has been sent,
-    for a fault that was found here or passed to ``Connection.fail_channel``.
+    With ``by_peer`` the peer waits for channel.close-ok: call ``Amqp091Connection.accept_channel_close`` when the input
+    before the close has been processed; until then the channel's number is not free. Otherwise channel.close has been
+    sent, for a fault that was found here or passed to ``Amqp091Connection.fail_channel``.
     """
 
     channel: int
@@ -95,6 +95,6 @@ Event = (
     | MethodReceived
     | ChannelOpened
     | ChannelClosed
-    | ConnectionOpened
-    | ConnectionClosed
+    | Amqp091ConnectionOpened
+    | Amqp091ConnectionClosed
 )

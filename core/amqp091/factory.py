@@ -7,22 +7,23 @@ from collections.abc import Callable
 from core.access.amqplain import Amqplain
 from core.access.exchange import SaslMechanism
 from core.access.login import Access, LoginPeer
-from core.access.mechanisms import Plain, offered_anonymous
-from core.amqp091.connection import Connection
+from core.access.logins import Logins
+from core.access.mechanisms import PlainMechanism, offered_anonymous
+from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import ConnectionClose
-from core.amqp091.negotiation import ConnectionSettings, Negotiation
+from core.amqp091.negotiation import Amqp091ConnectionSettings, Negotiation
 from core.config import Settings
+from core.counters.traffic import Traffic
 from core.credit_flow.flow import StageCreditSpec
-from core.flow_facts import FlowRecorder
-from core.interface import Converter, Engine, Mailbox, StallWatch, Topology
+from core.interface import Converter, Engine, Mailbox, TopologyVerbs
+from core.observe.flow_events.recorder import FlowEvents
+from core.observe.stalls import Stalls
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
-from core.server.logins import Logins
-from core.server.traffic import Traffic
 from core.work import Work
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
@@ -35,12 +36,12 @@ OTHER_VERSIONS = (b"AMQP\x01\x01", b"AMQP\x00\x00\x08", b"AMQP\x00\x00\x09\x00",
 """How the protocol headers of 0.8, 0.9 and 0.10 begin. Their peers are told our version [0-9-1 4.2.2]."""
 
 
-def amqp091_settings(settings: Settings, *, version: str) -> FrontEndSettings:
+def amqp091_settings(settings: Settings, *, version: str) -> Amqp091FrontEndSettings:
     """The part of the configuration that AMQP 0.9.1 needs, as its own settings. ``version`` is the broker's version."""
     own = settings.amqp091
     credit = settings.stage_credit
-    return FrontEndSettings(
-        connection=ConnectionSettings(
+    return Amqp091FrontEndSettings(
+        connection=Amqp091ConnectionSettings(
             frame_max=own.frame_max,
             channel_max=own.channel_max,
             heartbeat_s=own.heartbeat,
@@ -68,15 +69,15 @@ def amqp091_settings(settings: Settings, *, version: str) -> FrontEndSettings:
 
 def amqp091_factory(
     *,
-    settings: FrontEndSettings,
+    settings: Amqp091FrontEndSettings,
     engine: Engine,
-    topology: Topology,
+    topology: TopologyVerbs,
     converter: Converter,
     access: Access,
-    stalls: StallWatch,
+    stalls: Stalls,
     random_bytes: Callable[[int], bytes],
     traffic: Traffic | None = None,
-    flow: FlowRecorder | None = None,
+    flow: FlowEvents | None = None,
     work: Work | None = None,
 ) -> FrontEndFactory:
     """Make the front end factory of AMQP 0.9.1 for the server."""
@@ -85,14 +86,14 @@ def amqp091_factory(
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
         peer = LoginPeer(info.remote_host, info.loopback, notify)
         mechanisms: tuple[SaslMechanism, ...] = (
-            Plain(access, peer),
+            PlainMechanism(access, peer),
             Amqplain(access, peer),
             *offered_anonymous(access, peer),
         )
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
-            connection=Connection(settings.connection, logins.counting(mechanisms)),
+            connection=Amqp091Connection(settings.connection, logins.counting(mechanisms)),
             engine=engine,
             topology=topology,
             converter=converter,
@@ -113,7 +114,7 @@ def amqp091_factory(
     )
 
 
-def refusal(settings: ConnectionSettings, reason: str) -> bytes:
+def refusal(settings: Amqp091ConnectionSettings, reason: str) -> bytes:
     """connection.start, and connection.close with the reason, for a peer that cannot be served. No answer is
     awaited."""
     start = Negotiation(settings, ()).start()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from core.amqp091.codec import encode_method
 from core.amqp091.content import header_length
-from core.amqp091.errors import ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ReplyCode
 from core.amqp091.methods import Method
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -40,7 +40,7 @@ HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 """[0-9-1 4.2.7]"""
 
 
-class Frame(NamedTuple):
+class Amqp091Frame(NamedTuple):
     """One whole frame; ``end`` is the offset behind it."""
 
     frame_type: FrameType
@@ -49,22 +49,22 @@ class Frame(NamedTuple):
     end: int
 
 
-def read_frame(buffer: bytes, offset: int, frame_max: int) -> Frame | None:
-    """Return the frame at an offset; None while it is incomplete. Raises ConnectionFault only."""
+def read_frame(buffer: bytes, offset: int, frame_max: int) -> Amqp091Frame | None:
+    """Return the frame at an offset; None while it is incomplete. Raises Amqp091ConnectionFault only."""
     if len(buffer) - offset < FRAME_HEADER_BYTES:
         return None
     frame_type, channel, size = _parse_header(buffer, offset)
     known = _FRAME_TYPES.get(frame_type)
     if known is None or size > frame_max - FRAME_OVERHEAD_BYTES or (known is FrameType.HEARTBEAT and (channel or size)):
-        raise ConnectionFault(ReplyCode.FRAME_ERROR, _header_fault(frame_type, channel, size, frame_max))
+        raise Amqp091ConnectionFault(ReplyCode.FRAME_ERROR, _header_fault(frame_type, channel, size, frame_max))
     start = offset + FRAME_HEADER_BYTES
     stop = start + size
     if stop >= len(buffer):
         return None
     if buffer[stop] != FRAME_END:
         text = f"a frame of {size} bytes on channel {channel} ends with {buffer[stop]:#04x}, not with {FRAME_END:#04x}"
-        raise ConnectionFault(ReplyCode.FRAME_ERROR, text)
-    return Frame(known, channel, buffer[start:stop], stop + 1)
+        raise Amqp091ConnectionFault(ReplyCode.FRAME_ERROR, text)
+    return Amqp091Frame(known, channel, buffer[start:stop], stop + 1)
 
 
 def encode_frame(frame_type: FrameType, channel: int, payload: bytes) -> bytes:
@@ -73,7 +73,8 @@ def encode_frame(frame_type: FrameType, channel: int, payload: bytes) -> bytes:
 
 
 def method_frame(channel: int, method: Method) -> bytes:
-    """Encode a method, always in one frame [0-9-1 4.2.4]. Raises EncodeError for a field that cannot be encoded."""
+    """Encode a method, always in one frame [0-9-1 4.2.4]. Raises Amqp091EncodeError for a field that cannot be
+    encoded."""
     return encode_frame(FrameType.METHOD, channel, encode_method(method))
 
 

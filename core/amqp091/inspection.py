@@ -14,9 +14,9 @@ from typing import cast
 
 from core.amqp091 import deaths
 from core.amqp091.content import PROPERTIES_AT, body_of, entry_of, header_length
-from core.amqp091.errors import ConnectionFault, EncodeError
+from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
-from core.amqp091.table import FieldTable, FieldValue, OpaqueString, Timestamp
+from core.amqp091.table import Amqp091Timestamp, FieldTable, FieldValue, OpaqueString
 from core.interface import Death, DeathReason, Snapshot
 from core.message import Attributes, Origin
 
@@ -82,7 +82,7 @@ class Inspection:
 def plain(value: FieldValue) -> object:
     """The value without its 0.9.1 type, for decisions and for display. A timestamp becomes ms, as in AMQP 1.0."""
     match value:
-        case Timestamp():
+        case Amqp091Timestamp():
             return value.seconds * 1000
         case OpaqueString():
             return value.value
@@ -108,7 +108,7 @@ def _properties(entry: bytes, origin: Origin) -> BasicProperties | None:
         return None
     try:
         return decode_properties(entry, PROPERTIES_AT, header_length(entry))
-    except ConnectionFault:
+    except Amqp091ConnectionFault:
         return None
 
 
@@ -116,5 +116,5 @@ def _with_headers(entry: bytes, properties: BasicProperties, headers: Mapping[st
     """The message with these headers in its properties; unchanged where a header cannot be encoded."""
     try:
         return entry_of(encode_properties(replace(properties, headers=cast("FieldTable", headers))), body_of(entry))
-    except EncodeError:
+    except Amqp091EncodeError:
         return entry

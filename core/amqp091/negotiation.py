@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from core.access.exchange import SaslExchange, SaslMechanism
-from core.amqp091.errors import ConnectionFault, ReplyCode, quote
+from core.amqp091.errors import Amqp091ConnectionFault, ReplyCode, quote
 from core.amqp091.framing import FRAME_MIN_SIZE
 from core.amqp091.methods import (
     ConnectionOpen,
@@ -57,7 +57,7 @@ def _at_once() -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionSettings:
+class Amqp091ConnectionSettings:
     """The limits that the server announces and enforces on one connection."""
 
     frame_max: int = 131_072
@@ -88,7 +88,7 @@ class ConnectionSettings:
         assert self.max_message_size <= self.partial_content_bytes_max, "else it could never come"
 
 
-class Stage(Enum):
+class NegotiationStage(Enum):
     """The stages of the negotiation. All but the last name what the peer has to send next."""
 
     HEADER = auto()
@@ -106,9 +106,9 @@ class Stage(Enum):
 class Negotiation:
     """The server's side of the negotiation, and its results."""
 
-    def __init__(self, settings: ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
+    def __init__(self, settings: Amqp091ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
         """``mechanisms`` are offered in this order."""
-        self.stage = Stage.HEADER
+        self.stage = NegotiationStage.HEADER
         self.identity = ""
         """The name with which the peer has authenticated; "" before that."""
         self.client_properties: FieldTable = {}
@@ -128,8 +128,8 @@ class Negotiation:
 
     def start(self) -> ConnectionStart:
         """Begin, after the protocol header of this version has arrived."""
-        assert self.stage is Stage.HEADER
-        self.stage = Stage.START_OK
+        assert self.stage is NegotiationStage.HEADER
+        self.stage = NegotiationStage.START_OK
         settings = self._settings
         properties: FieldTable = {
             "capabilities": dict.fromkeys(CAPABILITIES, True),
@@ -145,21 +145,21 @@ class Negotiation:
         """Take the peer's next method and return the answer; None where there is none (``refuse_at``, and after
         tune-ok).
 
-        Raises ConnectionFault.
+        Raises Amqp091ConnectionFault.
         """
         match self.stage, method:
-            case Stage.START_OK, ConnectionStartOk():
+            case NegotiationStage.START_OK, ConnectionStartOk():
                 return self._start_ok_received(method, now)
-            case Stage.SECURE_OK, ConnectionSecureOk():
+            case NegotiationStage.SECURE_OK, ConnectionSecureOk():
                 return self._response_received(method.response, now)
-            case Stage.TUNE_OK, ConnectionTuneOk():
+            case NegotiationStage.TUNE_OK, ConnectionTuneOk():
                 self._tune_ok_received(method)
                 return None
-            case Stage.OPEN, ConnectionOpen():
+            case NegotiationStage.OPEN, ConnectionOpen():
                 return self._open_received(method)
             case _:
                 expected = self.stage.name.lower().replace("_", "-")
-                raise ConnectionFault(
+                raise Amqp091ConnectionFault(
                     ReplyCode.COMMAND_INVALID,
                     f"{type(method).__name__} before the connection is open: connection.{expected} is expected",
                     *method.ID,
@@ -169,16 +169,16 @@ class Negotiation:
         """In stage ANSWER: return our next method; None while there is none."""
         return self._response_received(b"", now)
 
-    def refusal(self) -> ConnectionFault | None:
+    def refusal(self) -> Amqp091ConnectionFault | None:
         """The fault to send to a peer whose login is refused; None when the peer would not understand it."""
         if self.client_capabilities.get("authentication_failure_close") is not True:
             return None
         if self._put_off:
-            return ConnectionFault(
+            return Amqp091ConnectionFault(
                 ReplyCode.RESOURCE_ERROR,
                 "Login was put off: too many logins have failed or wait. Try again in a minute.",
             )
-        return ConnectionFault(
+        return Amqp091ConnectionFault(
             ReplyCode.ACCESS_REFUSED,
             f"Login was refused using authentication mechanism {self.mechanism}. For details see the broker logfile.",
         )
@@ -186,7 +186,7 @@ class Negotiation:
     def _start_ok_received(self, method: ConnectionStartOk, now: float) -> Method | None:
         mechanism = self._mechanisms.get(method.mechanism)
         if mechanism is None:
-            raise ConnectionFault(
+            raise Amqp091ConnectionFault(
                 ReplyCode.COMMAND_INVALID,
                 f"unknown authentication mechanism {quote(method.mechanism)}",
                 *method.ID,
@@ -203,19 +203,19 @@ class Negotiation:
         assert self._exchange is not None
         kind, data = self._exchange.respond(response)
         if kind == "challenge":
-            self.stage = Stage.SECURE_OK
+            self.stage = NegotiationStage.SECURE_OK
             return ConnectionSecure(challenge=data)
         if kind == "wait":
-            self.stage = Stage.ANSWER
+            self.stage = NegotiationStage.ANSWER
             return None
         self._exchange = None
         if kind != "success":
             self._put_off = kind == "later"
-            self.stage = Stage.NOTHING
+            self.stage = NegotiationStage.NOTHING
             self.refuse_at = now + self._settings.refusal_delay_s()
             return None
         self.identity = data.decode()
-        self.stage = Stage.TUNE_OK
+        self.stage = NegotiationStage.TUNE_OK
         settings = self._settings
         return ConnectionTune(
             channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s
@@ -226,19 +226,20 @@ class Negotiation:
         self.frame_max = _agreed("frame_max", method.frame_max, least=FRAME_MIN_SIZE, most=settings.frame_max)
         self.channel_max = _agreed("channel_max", method.channel_max, least=1, most=settings.channel_max)
         self.heartbeat_s = method.heartbeat
-        self.stage = Stage.OPEN
+        self.stage = NegotiationStage.OPEN
 
     def _open_received(self, method: ConnectionOpen) -> Method:
         reason = self._settings.refuse_virtual_host(method.virtual_host, self.identity)
         if reason is not None:
-            raise ConnectionFault(ReplyCode.NOT_ALLOWED, reason, *method.ID)
+            raise Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, reason, *method.ID)
         self.virtual_host = method.virtual_host
-        self.stage = Stage.DONE
+        self.stage = NegotiationStage.DONE
         return ConnectionOpenOk()
 
 
 def _agreed(name: str, value: int, *, least: int, most: int) -> int:
-    """The limit that applies. Raises ConnectionFault (not-allowed) for one that was not offered [0-9-1 tune-ok]."""
+    """The limit that applies. Raises Amqp091ConnectionFault (not-allowed) for one that was not offered [0-9-1
+    tune-ok]."""
     if value == 0:
         return most
     if value < least:
@@ -247,4 +248,4 @@ def _agreed(name: str, value: int, *, least: int, most: int) -> int:
         problem = f"higher than the maximum allowed value ({most})"
     else:
         return value
-    raise ConnectionFault(ReplyCode.NOT_ALLOWED, f"negotiated {name} = {value} is {problem}", *ConnectionTune.ID)
+    raise Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, f"negotiated {name} = {value} is {problem}", *ConnectionTune.ID)

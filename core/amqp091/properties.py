@@ -2,7 +2,7 @@
 
 On the wire: flags, one bit for each property from the highest down, then the values of the properties that are present.
 The lowest bit of a flag word says that another follows; class basic has fourteen properties and needs one word. For any
-bytes, decoding raises only ConnectionFault with SYNTAX_ERROR.
+bytes, decoding raises only Amqp091ConnectionFault with SYNTAX_ERROR.
 """
 
 import struct
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from core.amqp091.codec import DOMAINS, UNENCODABLE, domains_of
 from core.amqp091.content import BASIC_CLASS_ID
 from core.amqp091.domains import Octet, ShortString, Table, Timestamp
-from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode
 
 TRANSIENT = 1
 PERSISTENT = 2
@@ -62,7 +62,7 @@ def decode_properties(data: bytes, start: int, stop: int) -> BasicProperties:
                 values[name], position = read(data, position)
     except (IndexError, struct.error):
         raise _fault(f"{name}: cut at offset {len(data)} of the properties") from None
-    except ConnectionFault as fault:
+    except Amqp091ConnectionFault as fault:
         raise _fault(f"{name}: {fault.text}") from None
     if position != len(data):
         raise _fault(f"their values end at offset {position}, the content header at {len(data)}")
@@ -70,7 +70,7 @@ def decode_properties(data: bytes, start: int, stop: int) -> BasicProperties:
 
 
 def encode_properties(properties: BasicProperties) -> bytes:
-    """Encode flags and values. Raises EncodeError, which names a property that cannot be encoded."""
+    """Encode flags and values. Raises Amqp091EncodeError, which names a property that cannot be encoded."""
     flags = 0
     out = bytearray(2)
     for name, flag, _, write in _FIELDS:
@@ -79,8 +79,8 @@ def encode_properties(properties: BasicProperties) -> bytes:
             flags |= flag
             try:
                 write(out, value)
-            except (EncodeError, *UNENCODABLE) as fault:
-                raise EncodeError(f"basic properties, {name}: {fault}") from None
+            except (Amqp091EncodeError, *UNENCODABLE) as fault:
+                raise Amqp091EncodeError(f"basic properties, {name}: {fault}") from None
     out[:2] = _pack_flags(flags)
     return bytes(out)
 
@@ -99,5 +99,5 @@ def _decode_flags(data: bytes) -> tuple[int, int]:
     return first, position
 
 
-def _fault(text: str) -> ConnectionFault:
-    return ConnectionFault(ReplyCode.SYNTAX_ERROR, f"basic properties, {text}", BASIC_CLASS_ID)
+def _fault(text: str) -> Amqp091ConnectionFault:
+    return Amqp091ConnectionFault(ReplyCode.SYNTAX_ERROR, f"basic properties, {text}", BASIC_CLASS_ID)

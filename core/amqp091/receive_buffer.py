@@ -9,7 +9,7 @@ it; it stays below one frame and one read when everything whole is taken before 
 """
 
 
-class ReceiveBuffer:
+class Amqp091ReceiveBuffer:
     """The unparsed bytes; see the module."""
 
     __slots__ = ("_gathered", "_wanted", "data", "position")

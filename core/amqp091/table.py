@@ -10,14 +10,14 @@ The types are RabbitMQ's, whose letters differ from the specification's. In Pyth
 | D               | decimal                                        | decimal.Decimal                                 |
 | S               | long string                                    | str; :class:`OpaqueString` when it is not UTF-8 |
 | x               | byte array                                     | bytes                                           |
-| T               | timestamp                                      | :class:`Timestamp`                              |
+| T               | timestamp                                      | :class:`Amqp091Timestamp`                       |
 | A, F            | array, table                                   | list, dict                                      |
 | V               | void                                           | None                                            |
 
 A value that is decoded and encoded again means the same, though a small integer may become wider. For any bytes,
-decoding raises only ConnectionFault with SYNTAX_ERROR. Nesting and the number of values are bounded, and so is memory.
-A repeated field name is an error: the specification gives it no meaning, and one reader would take the first field,
-another the last.
+decoding raises only Amqp091ConnectionFault with SYNTAX_ERROR. Nesting and the number of values are bounded, and so is
+memory. A repeated field name is an error: the specification gives it no meaning, and one reader would take the first
+field, another the last.
 """
 
 import struct
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NoReturn
 
-from core.amqp091.errors import SHORT_STRING_BYTES_MAX, ConnectionFault, EncodeError, ReplyCode, quote
+from core.amqp091.errors import SHORT_STRING_BYTES_MAX, Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode, quote
 
 DEPTH_MAX = 32
 """Levels of tables and arrays in one table; the table itself is the first level. Deaths of dead-lettered messages take
@@ -37,7 +37,7 @@ dict, an int), and the shortest only one byte on the wire: with this limit, a fr
 
 
 @dataclass(frozen=True, slots=True)
-class Timestamp:
+class Amqp091Timestamp:
     """Seconds since 1970, unsigned [0-9-1 4.2.5.4]."""
 
     seconds: int
@@ -58,7 +58,7 @@ FieldValue = (
     | str
     | OpaqueString
     | bytes
-    | Timestamp
+    | Amqp091Timestamp
     | list["FieldValue"]
     | dict[str, "FieldValue"]
     | None
@@ -78,11 +78,11 @@ def decode_table(data: bytes, position: int) -> tuple[dict[str, FieldValue], int
 
 
 def encode_table(table: Mapping[str, FieldValue]) -> bytes:
-    """Encode length and fields. Raises EncodeError, which names a field whose value cannot be encoded."""
+    """Encode length and fields. Raises Amqp091EncodeError, which names a field whose value cannot be encoded."""
     try:
         return _encode_table(table, _Allowance())
     except _LimitReached as fault:
-        raise EncodeError(str(fault)) from None
+        raise Amqp091EncodeError(str(fault)) from None
 
 
 def decode_short_string(data: bytes, position: int) -> tuple[str, int]:
@@ -98,10 +98,10 @@ def decode_short_string(data: bytes, position: int) -> tuple[str, int]:
 
 
 def encode_short_string(value: str) -> bytes:
-    """Encode a short string. Raises EncodeError when it is too long, or has no UTF-8 encoding."""
+    """Encode a short string. Raises Amqp091EncodeError when it is too long, or has no UTF-8 encoding."""
     encoded = _utf_8(value)
     if len(encoded) > SHORT_STRING_BYTES_MAX:
-        raise EncodeError(f"{quote(value)} takes {len(encoded)} bytes; a short string {SHORT_STRING_BYTES_MAX}")
+        raise Amqp091EncodeError(f"{quote(value)} takes {len(encoded)} bytes; a short string {SHORT_STRING_BYTES_MAX}")
     return bytes((len(encoded),)) + encoded
 
 
@@ -122,7 +122,7 @@ def encode_long_string(value: bytes) -> bytes:
 
 def malformed(text: str) -> NoReturn:
     """Raise the fault for bytes that cannot be decoded."""
-    raise ConnectionFault(ReplyCode.SYNTAX_ERROR, text)
+    raise Amqp091ConnectionFault(ReplyCode.SYNTAX_ERROR, text)
 
 
 class _LimitReached(Exception):
@@ -230,7 +230,7 @@ def _decode_bytes(walk: _Walk, position: int) -> tuple[FieldValue, int]:
 
 
 def _decode_timestamp(walk: _Walk, position: int) -> tuple[FieldValue, int]:
-    return Timestamp(_parse_timestamp(walk.data, position)[0]), position + 8
+    return Amqp091Timestamp(_parse_timestamp(walk.data, position)[0]), position + 8
 
 
 def _decode_void(_walk: _Walk, position: int) -> tuple[FieldValue, int]:
@@ -279,8 +279,8 @@ def _encode_table(table: Mapping[str, FieldValue], allowance: _Allowance) -> byt
         encoded.append(encode_short_string(name))
         try:
             encoded.append(_encode_value(value, allowance))
-        except (struct.error, EncodeError) as fault:
-            raise EncodeError(f"{quote(name)}: {fault}") from None
+        except (struct.error, Amqp091EncodeError) as fault:
+            raise Amqp091EncodeError(f"{quote(name)}: {fault}") from None
     allowance.depth_left += 1
     return encode_long_string(b"".join(encoded))
 
@@ -311,13 +311,13 @@ def _encode_value(value: FieldValue, allowance: _Allowance) -> bytes:
             return b"F" + _encode_table(value, allowance)
         case list():
             return b"A" + _encode_array(value, allowance)
-        case Timestamp():
+        case Amqp091Timestamp():
             return _pack_timestamp(b"T", value.seconds)
         case Decimal():
             return _encode_decimal(value)
         case OpaqueString():
             return b"S" + encode_long_string(value.value)
-    raise EncodeError(f"a {type(value).__name__} has no type in a table")
+    raise Amqp091EncodeError(f"a {type(value).__name__} has no type in a table")
 
 
 def _encode_decimal(value: Decimal) -> bytes:
@@ -325,10 +325,10 @@ def _encode_decimal(value: Decimal) -> bytes:
     1000."""
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int):
-        raise EncodeError(f"{value} is no number")
+        raise Amqp091EncodeError(f"{value} is no number")
     places = max(0, -exponent)
     if value.adjusted() + places >= INT_DIGITS_MAX:
-        raise EncodeError(f"{value} has more than {INT_DIGITS_MAX} digits")
+        raise Amqp091EncodeError(f"{value} has more than {INT_DIGITS_MAX} digits")
     return _pack_decimal(b"D", places, int(value.scaleb(places)))
 
 
@@ -336,7 +336,7 @@ def _utf_8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise EncodeError(f"{quote(text)} has no UTF-8 encoding") from None
+        raise Amqp091EncodeError(f"{quote(text)} has no UTF-8 encoding") from None
 
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1

@@ -20,11 +20,11 @@ from typing import Generic, NamedTuple, TypeVar
 Owner = TypeVar("Owner", bound=Hashable)
 
 RECORDS_AT_ONCE = 64
-"""Records taken out in one step: each is a piece that is settled by itself, which takes 10 to 15 us."""
+"""Records taken out in one step: each is a range that is settled by itself, which takes 10 to 15 us."""
 
 
-class Piece(NamedTuple, Generic[Owner]):
-    """Deliveries that were taken out: a consumer, and its delivery numbers, both inclusive."""
+class DeliveryRange(NamedTuple, Generic[Owner]):
+    """Deliveries that were taken out: a consumer, and its first and last delivery number."""
 
     consumer: Owner
     first: int
@@ -34,11 +34,11 @@ class Piece(NamedTuple, Generic[Owner]):
 class UnknownDeliveryTag(Exception, Generic[Owner]):
     """The peer named a delivery tag that is not outstanding: 406 PRECONDITION_FAILED."""
 
-    def __init__(self, tag: int, taken: list[Piece[Owner]]) -> None:
+    def __init__(self, tag: int, taken: list[DeliveryRange[Owner]]) -> None:
         super().__init__(f"unknown delivery tag {tag}")
         self.tag = tag
         self.taken = taken
-        """The pieces before the unknown tag, which were taken out; they are acknowledged."""
+        """The ranges before the unknown tag, which were taken out; they are acknowledged."""
 
 
 class _Record(NamedTuple, Generic[Owner]):
@@ -104,15 +104,15 @@ class Unacked(Generic[Owner]):
         self._last_tag += n
         return first
 
-    def take(self, tag: int) -> list[Piece[Owner]]:
+    def take(self, tag: int) -> list[DeliveryRange[Owner]]:
         """Take out one delivery. Raises UnknownDeliveryTag."""
         return self.take_range(tag, tag)[0]
 
-    def take_range(self, first: int, last: int) -> tuple[list[Piece[Owner]], int]:
+    def take_range(self, first: int, last: int) -> tuple[list[DeliveryRange[Owner]], int]:
         """Take out the deliveries with these tags (both inclusive), in order, or as many as one step may. Returns them,
         and the tag to continue with, which is beyond ``last`` when that was all.
 
-        Raises UnknownDeliveryTag for the first tag that is not outstanding, with the pieces that were taken out before
+        Raises UnknownDeliveryTag for the first tag that is not outstanding, with the ranges that were taken out before
         it.
         """
         if self._cuts_front(first, last):
@@ -128,7 +128,7 @@ class Unacked(Generic[Owner]):
             raise UnknownDeliveryTag(due, taken)
         return taken, min(due, last + 1)
 
-    def take_up_to(self, tag: int) -> tuple[list[Piece[Owner]], int]:
+    def take_up_to(self, tag: int) -> tuple[list[DeliveryRange[Owner]], int]:
         """Take out all deliveries up to this tag, in order, or as many as one step may. Returns them, and the tag to
         continue from, which is beyond ``tag`` when that was all.
 
@@ -155,20 +155,20 @@ class Unacked(Generic[Owner]):
         place = self._used_up
         return bool(self._records) and self._firsts[place] == first <= last < self._records[place].last
 
-    def _cut_front(self, last: int) -> list[Piece[Owner]]:
+    def _cut_front(self, last: int) -> list[DeliveryRange[Owner]]:
         """Take the tags up to ``last`` out of the oldest record, which has more tags."""
         place = self._used_up
         consumer, first, its_last, number = self._records[place]
         n = last + 1 - first
         self._records[place] = _Record(consumer, last + 1, its_last, number + n)
         self._firsts[place] = last + 1
-        return [Piece(consumer, number, number + n - 1)] if self._took(consumer, n) else []
+        return [DeliveryRange(consumer, number, number + n - 1)] if self._took(consumer, n) else []
 
     def _place(self, tag: int) -> int:
         """The index of the record with this tag, if there is one; otherwise the index of another record, or none."""
         return max(self._used_up, bisect_right(self._firsts, tag, self._used_up) - 1)
 
-    def _take(self, low: int, high: int, first: int, last: int) -> list[Piece[Owner]]:
+    def _take(self, low: int, high: int, first: int, last: int) -> list[DeliveryRange[Owner]]:
         """Take the tags in a range out of these records, each of which has some of them."""
         if low == high:
             return []
@@ -179,11 +179,11 @@ class Unacked(Generic[Owner]):
             kept.append(_Record(head.consumer, head.first, first - 1, head.number))
         if last < tail.last:
             kept.append(_Record(tail.consumer, last + 1, tail.last, tail.number + last + 1 - tail.first))
-        taken: list[Piece[Owner]] = []
+        taken: list[DeliveryRange[Owner]] = []
         for consumer, its_first, its_last, number in records:
             from_tag, to_tag = max(first, its_first), min(last, its_last)
             if self._took(consumer, to_tag - from_tag + 1):
-                taken.append(Piece(consumer, number + from_tag - its_first, number + to_tag - its_first))
+                taken.append(DeliveryRange(consumer, number + from_tag - its_first, number + to_tag - its_first))
         self._replace(low, high, kept)
         return taken
 

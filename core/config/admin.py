@@ -70,7 +70,7 @@ class AdminSettings(Section):
     @classmethod
     def _beside_a_token(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         if path is not None and info.data.get("token_file") is None:
-            raise ValueError("needs a token_file: without one, everybody may change everything")
+            raise ValueError("needs a token_file: without one, any client of the API could change everything")
         return path
 
     @field_validator("listen")

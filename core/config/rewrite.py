@@ -32,14 +32,14 @@ class KeysInFile:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    standing = path.stat()
+    present = path.stat()
     beside = path.with_name(f".{path.name}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), standing.st_mode & 0o7777)
-            if (standing.st_uid, standing.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(file.fileno(), standing.st_uid, standing.st_gid)
+            os.fchmod(file.fileno(), present.st_mode & 0o7777)
+            if (present.st_uid, present.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file.fileno(), present.st_uid, present.st_gid)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -26,7 +26,7 @@ only (``REMEMBERED``), so a connection may be the only one in flow: then it was 
 more."""
 
 
-class ConnectionState(StrEnum):
+class Amqp091ConnectionState(StrEnum):
     """The state of an AMQP 0.9.1 connection, as shown to operators."""
 
     RUNNING = "running"
@@ -39,16 +39,16 @@ class ConnectionState(StrEnum):
 
 def connection_state(
     *, alarms: Collection[str], blocked: bool, in_flow: bool, blocked_at: float | None, now: float
-) -> ConnectionState:
+) -> Amqp091ConnectionState:
     """Return the state of a connection. ``alarms``: those that are on. ``blocked``: alarms have stopped the reader.
     ``in_flow``: stage credit stops the reader now. ``blocked_at``: when it last began to, or None. Times are monotonic
     seconds."""
     recent = blocked_at is not None and now - blocked_at < CONNECTION_REMEMBERED
     if not alarms and (in_flow or recent):
-        return ConnectionState.FLOW
+        return Amqp091ConnectionState.FLOW
     if blocked:
-        return ConnectionState.BLOCKED
-    return ConnectionState.BLOCKING if alarms else ConnectionState.RUNNING
+        return Amqp091ConnectionState.BLOCKED
+    return Amqp091ConnectionState.BLOCKING if alarms else Amqp091ConnectionState.RUNNING
 
 
 def blocked_reason(alarms: Collection[str]) -> str:

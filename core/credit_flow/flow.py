@@ -73,7 +73,7 @@ class StageReading:
         return FlowState.FLOW if self.in_flow else FlowState.RUNNING
 
 
-class StageAccount(NamedTuple):
+class StageCreditAccount(NamedTuple):
     """The account of a party about another party."""
 
     room: int
@@ -273,9 +273,9 @@ class CreditFlow:
             self._unstamped = False
             self._blocked_before += now - self._blocked_at
 
-    def account(self, peer: "CreditFlow") -> StageAccount:
+    def account(self, peer: "CreditFlow") -> StageCreditAccount:
         """Return the account about a party, as a receiver and as a sender."""
-        return StageAccount(
+        return StageCreditAccount(
             self._room.get(peer, peer.spec.initial),
             self._until_grant.get(peer, self.spec.more_after),
             sum(n for sender, n in self._deferred if sender is peer),

@@ -18,7 +18,7 @@ from core.definitions_file.json_values import cut
 from core.engine.options.arguments import frozen, queue_type
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
-from core.slices import Walk, at_a_stretch, gathered
+from core.slices import Walk, gathered, run_at_once
 
 
 class Change(StrEnum):
@@ -62,7 +62,7 @@ class Step:
 def compare(wanted: Document, found: Document) -> list[Difference]:
     """Return all definitions of both: first those of the file, in an order in which they can be made, then the extra
     ones of the broker, in an order in which they can be deleted."""
-    return at_a_stretch(comparing(wanted, found))
+    return run_at_once(comparing(wanted, found))
 
 
 def comparing(wanted: Document, found: Document) -> Walk[list[Difference]]:

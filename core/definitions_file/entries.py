@@ -15,12 +15,12 @@ from core.engine.options.arguments import CLASSIC, QUEUE_ARGUMENTS, QUEUE_TYPES,
 from core.engine.options.policies import KEYS, checked
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.topology import RESERVED_PREFIX
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.errors import EngineError
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
 
-NAME_BYTES_MAX = EngineSettings().name_bytes_max
+NAME_BYTES_MAX = VirtualHostSettings().name_bytes_max
 """The longest name or routing key, in bytes of UTF-8."""
 
 ONE_NODE = "it is for clusters, and this broker is one node"
@@ -63,7 +63,7 @@ DECLARED = {"durable": TRUTH, "auto_delete": TRUTH, "arguments": OBJECT}
 
 
 @dataclass(slots=True)
-class Found:
+class Findings:
     """The problems and notes about a file so far."""
 
     problems: list[Remark]
@@ -92,7 +92,7 @@ class ExchangeEntry:
     internal: bool = False
     arguments: dict[str, object] = field(default_factory=dict)
 
-    def thing(self, path: Path, found: Found) -> ExchangeDeclaration | None:
+    def thing(self, path: Path, found: Findings) -> ExchangeDeclaration | None:
         """Return the declaration; None if the entry is left out or wrong."""
         if self.name == DEFAULT_EXCHANGE or self.name.startswith(RESERVED_PREFIX):
             found.note(path, f"exchange '{self.name}' is the broker's own, as it is everywhere")
@@ -131,7 +131,7 @@ class QueueEntry:
     exclusive: bool = False
     arguments: dict[str, object] = field(default_factory=dict)
 
-    def thing(self, path: Path, found: Found) -> QueueDeclaration | None:
+    def thing(self, path: Path, found: Findings) -> QueueDeclaration | None:
         """Return the declaration; None if the entry is left out or wrong."""
         if self.name.startswith(RESERVED_PREFIX):
             found.note(path, f"queue '{self.name}' was named by a broker for a client that is gone")
@@ -148,7 +148,7 @@ class QueueEntry:
             _check(found, path, check_queue, declaration)
         return declaration
 
-    def _arguments(self, path: Path, found: Found) -> dict[str, object]:
+    def _arguments(self, path: Path, found: Findings) -> dict[str, object]:
         if self.type is None:
             return self.arguments
         if "x-queue-type" not in self.arguments:
@@ -157,7 +157,7 @@ class QueueEntry:
             found.problem((*path, "type"), f"it is {cut(self.type)}, and x-queue-type says otherwise; take one out")
         return self.arguments
 
-    def _wrong_arguments(self, path: Path, arguments: Mapping[str, object], found: Found) -> bool:
+    def _wrong_arguments(self, path: Path, arguments: Mapping[str, object], found: Findings) -> bool:
         kind = arguments.get("x-queue-type", CLASSIC)
         if not isinstance(kind, str) or kind not in QUEUE_TYPES:
             place = (*path, "arguments", "x-queue-type")
@@ -193,7 +193,7 @@ class BindingEntry:
     routing_key: str = ""
     arguments: dict[str, object] = field(default_factory=dict)
 
-    def thing(self, path: Path, found: Found) -> Binding | None:
+    def thing(self, path: Path, found: Findings) -> Binding | None:
         """Return the declaration; None if the entry is left out or wrong."""
         to_queue = self.destination_type == "queue"
         if self.source == DEFAULT_EXCHANGE:
@@ -234,7 +234,7 @@ class PolicyEntry:
     priority: int = 0
     definition: dict[str, object]
 
-    def thing(self, path: Path, found: Found) -> PolicyDeclaration | None:
+    def thing(self, path: Path, found: Findings) -> PolicyDeclaration | None:
         """Return the declaration; None if the entry is left out or wrong."""
         before = len(found.problems)
         kept: dict[str, object] = {}
@@ -263,7 +263,7 @@ class PolicyEntry:
 EntryModel = type[ExchangeEntry] | type[QueueEntry] | type[BindingEntry] | type[PolicyEntry]
 
 
-def thing_at(path: Path, value: object, *, model: EntryModel, found: Found) -> Thing | None:
+def thing_at(path: Path, value: object, *, model: EntryModel, found: Findings) -> Thing | None:
     """Return the declaration of an entry, or None. An entry with problems may still give a declaration, so that it can
     be compared with the others."""
     if not isinstance(value, dict):
@@ -289,7 +289,7 @@ def known_fields(model: EntryModel) -> frozenset[str]:
     return frozenset(model.allowed)
 
 
-def _check_name(found: Found, path: Path, name: str) -> None:
+def _check_name(found: Findings, path: Path, name: str) -> None:
     if not name:
         found.problem(path, "it is empty; give it a name")
     elif "\r" in name or "\n" in name:
@@ -298,7 +298,7 @@ def _check_name(found: Found, path: Path, name: str) -> None:
         found.problem(path, f"{cut(name)} has {size} bytes, names have at most {NAME_BYTES_MAX}")
 
 
-def _check(found: Found, path: Path, check: Callable[..., object], *values: object) -> None:
+def _check(found: Findings, path: Path, check: Callable[..., object], *values: object) -> None:
     """Run a check of the engine, and add its error as a problem."""
     try:
         check(*values)

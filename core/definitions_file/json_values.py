@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from math import isinf, isnan
 
 from core.definitions_file.document import Remark
-from core.slices import Walk, at_a_stretch
+from core.slices import Walk, run_at_once
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 """The size of the largest file: 50,000 queues with several arguments each are 12 MiB."""
@@ -71,7 +71,7 @@ class _Twice:
 
 def problems_of(root: object, *, twice: _Twice | None = None) -> list[Remark]:
     """Return the problems of values that no definitions file may have, each with its place."""
-    return at_a_stretch(finding_problems(root, twice=twice))
+    return run_at_once(finding_problems(root, twice=twice))
 
 
 def finding_problems(root: object, *, twice: _Twice | None = None) -> Walk[list[Remark]]:

@@ -15,7 +15,7 @@ from core.definitions_file.entries import (
     BindingEntry,
     EntryModel,
     ExchangeEntry,
-    Found,
+    Findings,
     PolicyEntry,
     QueueEntry,
     known_fields,
@@ -26,7 +26,7 @@ from core.engine.options.arguments import CLASSIC
 from core.engine.routing.exchanges import X_MATCH_VALUES
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
-from core.slices import Walk, at_a_stretch, in_order
+from core.slices import Walk, in_order, run_at_once
 from core.store.definitions import PolicyDeclaration
 
 DEFAULT_HOST = "/"
@@ -93,12 +93,12 @@ def read(data: bytes, *, host: str = DEFAULT_HOST) -> Reading:
 
 def examine(value: object, *, host: str = DEFAULT_HOST) -> Reading:
     """Read definitions from a JSON value, which must have passed ``problems_of``."""
-    return at_a_stretch(examining(value, host=host))
+    return run_at_once(examining(value, host=host))
 
 
 def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
     """``examine`` as a walk."""
-    found = Found([], [])
+    found = Findings([], [])
     if not isinstance(value, dict):
         found.problem((), f"it is {cut(value)}, it must be an object with the keys {', '.join(SECTIONS)}")
         return Reading(document=Document(), problems=found.problems, notes=[])
@@ -117,7 +117,7 @@ def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
 
 def document_of(things: list[Thing]) -> Document:
     """Make a document of definitions in any order, each of them once."""
-    return at_a_stretch(_sorted(things))
+    return run_at_once(_sorted(things))
 
 
 def _sorted(things: list[Thing]) -> Walk[Document]:
@@ -139,7 +139,7 @@ def _sorted(things: list[Thing]) -> Walk[Document]:
 Placed = tuple[tuple[str, int], Thing]
 
 
-def _things(section: str, entries: object, host: str, found: Found) -> Iterator[Placed | None]:
+def _things(section: str, entries: object, host: str, found: Findings) -> Iterator[Placed | None]:
     """Yield the definitions of a list, each with its place; None for each entry without a definition."""
     if not isinstance(entries, list):
         found.problem((section,), f"it is {cut(entries)}, it must be an array")
@@ -171,7 +171,7 @@ def _things(section: str, entries: object, host: str, found: Found) -> Iterator[
         found.note((section,), f"the field {cut(name)} of {count}; it is not known here")
 
 
-def _check_host(value: Mapping[str, object], host: str, found: Found) -> Walk[None]:
+def _check_host(value: Mapping[str, object], host: str, found: Findings) -> Walk[None]:
     """Add a problem if the file has virtual hosts, but not the requested one."""
     hosts: set[str] = set()
     for section, key in (*((section, "vhost") for section in SECTIONS), ("vhosts", "name")):
@@ -185,7 +185,7 @@ def _check_host(value: Mapping[str, object], host: str, found: Found) -> Walk[No
         found.problem((), f"it has no virtual host {host!r}; there is {there}; choose one of them")
 
 
-def _note_the_rest(value: Mapping[str, object], host: str, found: Found) -> Walk[None]:
+def _note_the_rest(value: Mapping[str, object], host: str, found: Findings) -> Walk[None]:
     for key, entries in value.items():
         if key in SECTIONS or key in ABOUT_THE_FILE:
             continue
@@ -210,7 +210,7 @@ def _note_the_rest(value: Mapping[str, object], host: str, found: Found) -> Walk
             found.note((key,), f"{count} of them; {LEFT_OUT[key]}")
 
 
-def _note_hosts(value: Mapping[str, object], host: str, found: Found) -> Walk[None]:
+def _note_hosts(value: Mapping[str, object], host: str, found: Findings) -> Walk[None]:
     for index, entry in enumerate(_objects(value, "vhosts")):
         yield
         metadata = entry.get("metadata")
@@ -221,7 +221,7 @@ def _note_hosts(value: Mapping[str, object], host: str, found: Found) -> Walk[No
         _note_default_type(("vhosts", index, "default_queue_type"), entry.get("default_queue_type", default), found)
 
 
-def _note_default_type(path: Path, default: object, found: Found) -> None:
+def _note_default_type(path: Path, default: object, found: Findings) -> None:
     if default not in (None, "undefined", CLASSIC):
         found.note(path, f"it is {cut(default)}; a queue without x-queue-type is {CLASSIC} here")
 
@@ -232,7 +232,7 @@ def _objects(value: Mapping[str, object], section: str) -> Iterator[dict[str, ob
     return (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else iter(())
 
 
-def _check_matches(things: list[Placed], found: Found) -> Walk[None]:
+def _check_matches(things: list[Placed], found: Findings) -> Walk[None]:
     """Check x-match of bindings to headers exchanges. For an exchange that is not in the file, the broker checks it."""
     headers = {name for name, kind in BUILT_IN_EXCHANGES.items() if kind is ExchangeType.HEADERS}
     for _, thing in things:

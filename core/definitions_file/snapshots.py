@@ -12,7 +12,7 @@ from core.definitions_file.document import Document
 from core.definitions_file.json_values import finding_problems
 from core.definitions_file.reading import Reading, examining
 from core.engine.routing.topology import RESERVED_PREFIX
-from core.slices import Walk, at_a_stretch, gathered
+from core.slices import Walk, gathered, run_at_once
 
 KINDS = ("exchanges", "queues", "bindings", "policies")
 """The kinds of snapshots that definitions are made from."""
@@ -22,7 +22,7 @@ Row = Mapping[str, object]
 
 def from_snapshots(rows: Mapping[str, Sequence[Row]]) -> Reading:
     """Read the definitions from snapshots of each of :data:`KINDS`. Values that JSON cannot express are problems."""
-    return at_a_stretch(reading_snapshots(rows))
+    return run_at_once(reading_snapshots(rows))
 
 
 def reading_snapshots(rows: Mapping[str, Iterable[Row]]) -> Walk[Reading]:

@@ -4,7 +4,7 @@ import json
 
 from core.definitions_file.document import Document, Thing
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
-from core.slices import Walk, at_a_stretch, gathered
+from core.slices import Walk, gathered, run_at_once
 
 RABBITMQ_VERSION = "4.0.0"
 """The version of RabbitMQ whose format this is. RabbitMQ needs it to recognise files of very old versions."""
@@ -19,7 +19,7 @@ def text(document: Document, *, version: str) -> str:
 
 def as_value(document: Document, *, version: str) -> dict[str, object]:
     """Return the document as a JSON value."""
-    return at_a_stretch(making_value(document, version=version))
+    return run_at_once(making_value(document, version=version))
 
 
 def making_value(document: Document, *, version: str) -> Walk[dict[str, object]]:

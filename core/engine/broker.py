@@ -19,15 +19,15 @@ from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import effective
 from core.engine.options.policies import Policies, acting
 from core.engine.queue.consumers import Attachment
-from core.engine.queue.courier import Roads
+from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.moving import shown
-from core.engine.queue.pump import Pump
+from core.engine.queue.pump import QueueTurns
 from core.engine.queue.store_stage import StoreStage
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
-from core.engine.settings import EngineSettings as EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
 from core.engine.totals import EngineTotals
@@ -84,7 +84,7 @@ class Broker:
 
     def __init__(
         self,
-        settings: EngineSettings,
+        settings: VirtualHostSettings,
         converter: Converter | None = None,
         *,
         storage: Storage | None = None,
@@ -105,20 +105,20 @@ class Broker:
         self._confirms = Confirms()
         lanes = None if storage is None else Lanes(storage.store)
         waits = [] if lanes is None else lanes.all
-        self._pump = Pump(self._confirms, waits, work=self.work, work_per_turn=settings.queue_work_per_turn)
+        self._pump = QueueTurns(self._confirms, waits, work=self.work, work_per_turn=settings.queue_work_per_turn)
         self._residency = Residency(settings.paging_ratio)
         self._sampled_at = -inf
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         self._totals = EngineTotals()
         route, submit, touch = self._route_inside, self._submit, self._pump.touch
-        roads = Roads(confirms=self._confirms, converter=converter, route=route, submit=submit, touch=touch)
+        context = CourierContext(confirms=self._confirms, converter=converter, route=route, submit=submit, touch=touch)
         store_stage = None
         if storage is not None and lanes is not None:
             lane, written = storage.store.classic, lanes.classic_written
             store_stage = StoreStage(settings.store_stage_credit, lane=lane, written=written)
         self._maker = QueueMaker(
             settings,
-            roads=roads,
+            context=context,
             residency=self._residency,
             storage=storage,
             lanes=lanes,
@@ -283,7 +283,7 @@ class Broker:
     def declare_queue(
         self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
     ) -> tuple[QueueInfo, bool]:
-        """See :class:`core.interface.Topology`, also for the methods below."""
+        """See :class:`core.interface.TopologyVerbs`, also for the methods below."""
         if self._storage is None:
             check_memory_can_keep(declaration)
         self.work.spent += VERB_WORK

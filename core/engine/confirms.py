@@ -5,10 +5,10 @@ it, even if others took it on; ACCEPTED when at least one of them took it on; RE
 all deleted first. One ``Confirmed`` covers a range.
 
 Each queue answers the messages of a run in order. So a queue's progress in a run is one number, and a run is answered
-up to the lowest progress of its queues. The ledger of a run holds this number for each queue, whatever the run's size,
-and the ranges that were rejected. A run for one queue needs no ledger.
+up to the lowest progress of its queues. A run that goes to several queues has a ``RunProgress``: it holds this number
+for each queue, whatever the run's size, and the ranges that were rejected. A run for one queue needs none.
 
-This module does not know queues: to a ledger each queue is a *place*, any hashable object.
+This module does not know queues: each queue that a run goes to is a *place*, any hashable object.
 """
 
 from collections.abc import Hashable, Sequence
@@ -21,7 +21,7 @@ from core.interface import Confirmed, Outcome, Publisher, PublisherClosed
 from core.message import Route, Run
 
 
-class Answer(NamedTuple):
+class OutcomeRange(NamedTuple):
     """The outcome of the messages of a run from ``start`` (inclusive) to ``stop`` (exclusive)."""
 
     start: int
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class Ledger:
+class RunProgress:
     """The progress of a run that went to several places. Positions count from 0 at the run's start."""
 
     count: int
@@ -40,7 +40,7 @@ class Ledger:
     reached: int = 0
     """All messages before this position were taken on by at least one place, or rejected by it."""
     answered: int = 0
-    rejections: list[Answer] = field(default_factory=list)
+    rejections: list[OutcomeRange] = field(default_factory=list)
     """The rejections of all places whose messages are not answered yet; they may overlap."""
     behind: int = field(init=False)
     """How many places have not got beyond ``answered``. While it is above 0, no further message can be answered, and
@@ -56,14 +56,14 @@ class Ledger:
 
     def rejected(self, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place has rejected these messages, and has answered all messages before them."""
-        self.rejections.append(Answer(start, stop, Outcome.REJECTED, error))
+        self.rejections.append(OutcomeRange(start, stop, Outcome.REJECTED, error))
         self._advance(place, stop)
 
     def gone(self, place: Hashable) -> None:
         """The place was deleted and takes on no more messages."""
         self.behind -= self.progress.pop(place, self.count) <= self.answered
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[OutcomeRange]:
         """Return the answers that have become possible since the last call, in order."""
         if self.behind:
             return []
@@ -72,7 +72,7 @@ class Ledger:
         self.behind = sum(reached == stop for reached in self.progress.values())
         if not self.rejections:
             return self._not_rejected(start, stop)
-        answers: list[Answer] = []
+        answers: list[OutcomeRange] = []
         for rejection in sorted(self.rejections, key=attrgetter("start")):
             low, high = max(start, rejection.start), min(stop, rejection.stop)
             if low < high:
@@ -89,9 +89,9 @@ class Ledger:
         else:
             self.progress[place] = stop
 
-    def _not_rejected(self, start: int, stop: int) -> list[Answer]:
+    def _not_rejected(self, start: int, stop: int) -> list[OutcomeRange]:
         middle = min(max(self.reached, start), stop)
-        parts = (Answer(start, middle, Outcome.ACCEPTED), Answer(middle, stop, Outcome.RELEASED))
+        parts = (OutcomeRange(start, middle, Outcome.ACCEPTED), OutcomeRange(middle, stop, Outcome.RELEASED))
         return [part for part in parts if part.start < part.stop]
 
 
@@ -100,7 +100,7 @@ class Submission(NamedTuple):
 
     publisher: Publisher
     run: Run
-    ledger: Ledger | None
+    progress: RunProgress | None
     """None if the run goes to one place."""
     route: Route | None = None
     """None if the run was published straight to a queue."""
@@ -109,8 +109,8 @@ class Submission(NamedTuple):
     def to(places: Sequence[Hashable], publisher: Publisher, run: Run, route: Route | None = None) -> "Submission":
         """Make the submission of a run for these places, at least one."""
         several = len(places) > 1
-        ledger = Ledger(len(run.entries), dict.fromkeys(places, 0)) if several else None
-        return Submission(publisher, run, ledger, route)
+        progress = RunProgress(len(run.entries), dict.fromkeys(places, 0)) if several else None
+        return Submission(publisher, run, progress, route)
 
 
 class Confirms:
@@ -170,40 +170,40 @@ class Confirms:
 
     def took(self, submission: Submission, place: Hashable, start: int, stop: int) -> None:
         """The place has taken on the messages of the run from ``start`` (inclusive) to ``stop`` (exclusive)."""
-        publisher, run, ledger, _ = submission
-        if ledger is None:
+        publisher, run, progress, _ = submission
+        if progress is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.ACCEPTED)
         else:
-            ledger.took(place, stop)
-            self._answer_ledger(submission)
+            progress.took(place, stop)
+            self._answer_progress(submission)
 
     def reject(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place has rejected these messages, and has answered all messages before them."""
-        publisher, run, ledger, _ = submission
-        if ledger is None:
+        publisher, run, progress, _ = submission
+        if progress is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.REJECTED, error)
         else:
-            ledger.rejected(place, start, stop, error)
-            self._answer_ledger(submission)
+            progress.rejected(place, start, stop, error)
+            self._answer_progress(submission)
 
     def gone(self, submission: Submission, place: Hashable, start: int, stop: int | None = None) -> None:
         """The place was deleted: it takes on none of these messages, nor any after them. Without ``stop``: all from
         ``start`` on."""
-        publisher, run, ledger, _ = submission
-        if ledger is None:
+        publisher, run, progress, _ = submission
+        if progress is None:
             self.release(publisher, run.first + start, run.first + (len(run.entries) if stop is None else stop) - 1)
         else:
-            ledger.gone(place)
-            self._answer_ledger(submission)
+            progress.gone(place)
+            self._answer_progress(submission)
 
     def release(self, publisher: Publisher, first: int, last: int) -> None:
         """Answer messages that were routed to no queue as released (confirm numbers, both inclusive)."""
         self._answer(publisher, first, last, Outcome.RELEASED)
 
-    def _answer_ledger(self, submission: Submission) -> None:
-        publisher, run, ledger, _ = submission
-        assert ledger is not None
-        for start, stop, outcome, error in ledger.answers():
+    def _answer_progress(self, submission: Submission) -> None:
+        publisher, run, progress, _ = submission
+        assert progress is not None
+        for start, stop, outcome, error in progress.answers():
             self._answer(publisher, run.first + start, run.first + stop - 1, outcome, error)
 
     def _answer(

@@ -19,15 +19,15 @@ from core.engine.classic.residency import Residency, Resident
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueOptions, QueueType
-from core.engine.queue.courier import Roads
+from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
-from core.engine.queue.pump import Waiting
+from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue import Queue
 from core.engine.queue.store_stage import StoreStage, ToStore
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.waits import Waits
 from core.engine.routing.topology import QueueDefinition
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.engine.storage import Storage
 from core.engine.stream.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
 from core.errors import PreconditionFailed
@@ -63,7 +63,7 @@ class Lanes:
         self.streams_synced = _synced(store.streams)
 
     @property
-    def all(self) -> list[Waits[Waiting]]:
+    def all(self) -> list[Waits[PositionWaiter]]:
         """All waits, for the pump, which checks them in each turn."""
         return [
             self.classic_written,
@@ -74,11 +74,11 @@ class Lanes:
         ]
 
 
-def _written(lane: Lane) -> Waits[Waiting]:
+def _written(lane: Lane) -> Waits[PositionWaiter]:
     return Waits(lambda: lane.written)
 
 
-def _synced(lane: Lane) -> Waits[Waiting]:
+def _synced(lane: Lane) -> Waits[PositionWaiter]:
     return Waits(lambda: lane.synced, hurry=lane.want_sync)
 
 
@@ -87,9 +87,9 @@ class QueueMaker:
 
     def __init__(
         self,
-        settings: EngineSettings,
+        settings: VirtualHostSettings,
         *,
-        roads: Roads,
+        context: CourierContext,
         residency: Residency,
         storage: Storage | None,
         lanes: Lanes | None,
@@ -99,7 +99,7 @@ class QueueMaker:
         """The backings that can page out, with the queue of each."""
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
         self._settings = settings
-        self._roads = roads
+        self._context = context
         self._residency = residency
         self._storage = storage
         self._lanes = lanes
@@ -141,8 +141,8 @@ class QueueMaker:
         options: QueueOptions,
         backings: Callable[[int], Backing],
         *,
-        written: Waits[Waiting] | None = None,
-        synced: Waits[Waiting] | None = None,
+        written: Waits[PositionWaiter] | None = None,
+        synced: Waits[PositionWaiter] | None = None,
         first_sequence: int = 0,
         to_store: ToStore | None = None,
     ) -> Queue:
@@ -152,7 +152,7 @@ class QueueMaker:
             backings,
             written=written,
             synced=synced,
-            roads=self._roads,
+            context=self._context,
             messages_per_turn=self._settings.queue_messages_per_turn,
             first_sequence=first_sequence,
             stage_credit=self._settings.stage_credit,
@@ -230,7 +230,7 @@ class QueueMaker:
         if definition.id in storage.streams_found:
             log.recover(intact=store.report.clean)
             storage.check_stream(log)
-        converter = self._roads.converter
+        converter = self._context.converter
         queue = StreamQueue(
             name,
             options,

@@ -6,7 +6,7 @@ from core.credit_flow.flow import GENERAL, TO_STORE, StageCreditSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
+class VirtualHostSettings:
     """The settings of one virtual host."""
 
     queue_messages_per_turn: int | None = 10_000

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from core.interface import FlowReason
 
 
-class Edge(StrEnum):
+class HopKind(StrEnum):
     """A place where messages pass from one part to the next, on the way from a publisher to a consumer."""
 
     PUBLISHER_SESSION = "publisher -> session"
@@ -40,8 +40,8 @@ class Advice:
 
     direction: str
     """``in`` from publishers, ``out`` to consumers, or ``in, out``."""
-    edge: Edge
-    """The edge on which the reason acts, on a link of AMQP 1.0; stage credit is AMQP 0.9.1's."""
+    hop: HopKind
+    """The hop on which the reason acts, on a link of AMQP 1.0; stage credit is AMQP 0.9.1's."""
     means: str
     shows: str
     """The figures that show it."""
@@ -52,7 +52,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
     {
         FlowReason.DRAIN_MODE: Advice(
             direction="in, out",
-            edge=Edge.PUBLISHER_SESSION,
+            hop=HopKind.PUBLISHER_SESSION,
             means="The broker is being drained for a stop: publishers get no link credit, and consumers nothing more;"
             " they go on settling what they have.",
             shows="`alarms` of the connection, `held_up_by` of a consumer's link",
@@ -60,7 +60,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.MEMORY: Advice(
             direction="in",
-            edge=Edge.PUBLISHER_SESSION,
+            hop=HopKind.PUBLISHER_SESSION,
             means="The broker is low on memory: every publisher waits, consumers go on.",
             shows="`alarms`, `used` and `limit` of the alarm, `incoming_window` 0",
             do="Consume what is queued, or give the broker more memory: `headgate memory status` has the figures,"
@@ -68,7 +68,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.DISK: Advice(
             direction="in",
-            edge=Edge.PUBLISHER_SESSION,
+            hop=HopKind.PUBLISHER_SESSION,
             means="The disk of the data folder is short of space: every publisher waits, consumers go on.",
             shows="`alarms`, `free` and `free_limit` of the alarm, `incoming_window` 0",
             do="Consume, purge, or give the disk more room: `headgate disk status` has the figures."
@@ -76,14 +76,14 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.PAUSED: Advice(
             direction="in, out",
-            edge=Edge.SESSION_LINK,
+            hop=HopKind.SESSION_LINK,
             means="An operator has paused the link.",
             shows="`paused`",
-            do="Ask whoever paused it. `headgate links resume LINK` lets it go on.",
+            do="Ask the operator who paused it. `headgate links resume LINK` lets it go on.",
         ),
         FlowReason.POLICY: Advice(
             direction="in, out",
-            edge=Edge.SESSION_LINK,
+            hop=HopKind.SESSION_LINK,
             means="A policy or an operator bounds the link credit, and all of it is used up.",
             shows="`link_credit` 0, `bound_by_policy` or `bound_by_operator`, `unconfirmed`",
             do="`headgate policies explain QUEUE` names the policy: raise its max-link-credit, or find out why the"
@@ -91,7 +91,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.QUEUE_FULL: Advice(
             direction="in",
-            edge=Edge.LINK_QUEUE,
+            hop=HopKind.LINK_QUEUE,
             means="The queue is at its length limit, and its overflow is block: its publishers get no link credit.",
             shows="`messages_ready` and `max_length`, or `ready_bytes` and `max_length_bytes`",
             do="Consume: add consumers, or find out why those that are there do not settle. Else raise the limit, or"
@@ -99,7 +99,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.STORE_SLOW: Advice(
             direction="in",
-            edge=Edge.QUEUE_STORE,
+            hop=HopKind.QUEUE_STORE,
             means="The link credit is used up, and messages of the link wait for a sync of the disk.",
             shows="`unsynced`, `staged_bytes` and `last_sync_seconds` of the lane",
             do="A quicker disk; more messages under way at a time, for all that come in during a sync share the next"
@@ -107,7 +107,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.UNCONFIRMED_LIMIT: Advice(
             direction="in",
-            edge=Edge.LINK_QUEUE,
+            hop=HopKind.LINK_QUEUE,
             means="As many messages of the link as may be are without an outcome: the queue does not take them on.",
             shows="`link_credit` 0, `unconfirmed` and `unconfirmed_limit`, `messages_waiting` of the queue",
             do="Find out why the queue is slow: `headgate queues show QUEUE`. Raise `amqp10.unconfirmed_limit` for long"
@@ -115,7 +115,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.STAGE_CREDIT: Advice(
             direction="in",
-            edge=Edge.READER_CHANNEL,
+            hop=HopKind.READER_CHANNEL,
             means="The broker reads no more from an AMQP 0.9.1 connection: a later stage is slower than its client.",
             shows="`stage_credit_state` and `stage_credit_held_up_by` of connection, channel and queue",
             do="By stage. Channel: fewer bindings on the way, more connections. Queue: several queues, or a classic one"
@@ -124,14 +124,14 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.SESSION_WINDOW: Advice(
             direction="out",
-            edge=Edge.LINK_SESSION,
+            hop=HopKind.LINK_SESSION,
             means="Deliveries wait because the client's incoming-window is used up.",
             shows="`waiting` above 0, `remote_incoming_window` 0",
             do="Look at the client: it is slow to read, or its incoming-window is too small for what it asks for.",
         ),
         FlowReason.LINK_CREDIT: Advice(
             direction="out",
-            edge=Edge.QUEUE_LINK,
+            hop=HopKind.QUEUE_LINK,
             means="Messages are ready, and the client has granted no link credit for them.",
             shows="`messages_ready` above 0, `link_credit` 0",
             do="Look at the client: it has to grant link credit with a flow; settling alone gives none. With AMQP 0.9.1"
@@ -139,14 +139,14 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.SOCKET: Advice(
             direction="out",
-            edge=Edge.SESSION_CONSUMER,
+            hop=HopKind.SESSION_CONSUMER,
             means="Deliveries wait because the client does not read: its socket is full.",
             shows="`waiting` and `backlog_bytes` above 0",
             do="Look at the client, which is busy or hangs, and at the network between.",
         ),
         FlowReason.NO_MESSAGE: Advice(
             direction="out",
-            edge=Edge.QUEUE_LINK,
+            hop=HopKind.QUEUE_LINK,
             means="Nothing holds it up: the client has granted link credit, and no message is ready.",
             shows="`link_credit` above 0, `messages_ready` 0",
             do="Nothing, or look at the publishers: `headgate why QUEUE` shows whether one of them waits. Messages that"
@@ -154,7 +154,7 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
         ),
         FlowReason.INACTIVE: Advice(
             direction="out",
-            edge=Edge.QUEUE_LINK,
+            hop=HopKind.QUEUE_LINK,
             means="Another consumer of the queue is the single active one.",
             shows="`active` false",
             do="Nothing, if that is what x-single-active-consumer was set for: it takes over when the active one goes."
@@ -179,7 +179,7 @@ class WaitsFor(StrEnum):
 QUEUE_ADVICE: Mapping[WaitsFor, tuple[str, str]] = MappingProxyType(
     {
         WaitsFor.MESSAGE: ("Nothing is ready in it.", "Nothing, or look at its publishers."),
-        WaitsFor.CONSUMER: ("Messages are ready, and nobody consumes.", "Start a consumer."),
+        WaitsFor.CONSUMER: ("Messages are ready, and the queue has no consumer.", "Start a consumer."),
         WaitsFor.LINK_CREDIT: (
             "Messages are ready, and no consumer has link credit left.",
             "Look at the clients: they have to grant link credit with a flow; settling alone gives none.",

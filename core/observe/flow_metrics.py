@@ -14,10 +14,11 @@ from typing import TypeVar
 
 from prometheus_client.metrics_core import Metric
 
+from core.counters.traffic import Traffic
 from core.observe.buckets import cumulative
 from core.observe.gathering import BALANCE, Gathered
 from core.observe.metric_families import OTHER
-from core.observe.metric_sources import Counts, MetricSources
+from core.observe.metric_sources import MetricSources
 from core.observe.samples import histograms, labelled, single
 
 Key = TypeVar("Key")
@@ -74,7 +75,7 @@ class FlowMetrics:
         yield labelled("headgate_credit_invariant_violations_total", unbalanced)
 
     @property
-    def _protocols(self) -> Iterable[Counts]:
+    def _protocols(self) -> Iterable[Traffic]:
         return self._sources.traffic.values()
 
     def _not_below(self, key: tuple[str, ...], total: int) -> int:

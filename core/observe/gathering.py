@@ -40,7 +40,7 @@ class QueueFigures:
 
 
 @dataclass(slots=True)
-class LinkFigures:
+class LinkSums:
     """The sums over the links of one direction."""
 
     count: int = 0
@@ -57,7 +57,7 @@ class Gathered:
         self.all_queues = QueueFigures()
         self.queues: dict[str, QueueFigures] = {}
         """By name; queues beyond the limit, if there are any, under ``_other``."""
-        self.links = {"in": LinkFigures(), "out": LinkFigures()}
+        self.links = {"in": LinkSums(), "out": LinkSums()}
         self.unconfirmed: dict[str, int] = {}
         """Unconfirmed messages of publishers' links, by address in the same way."""
         self.oldest: dict[str, dict[str, float]] = {"in": {}, "out": {}}

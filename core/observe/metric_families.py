@@ -87,7 +87,7 @@ CONNECTIONS: Sequence[Family] = (
     _counter(
         "headgate_connections_refused_total",
         "Connections that were told no: fds, limit, drain, unauthenticated, unauthenticated_host, handshake_timeout,"
-        " wrong_header, auth, decode_error (frames before the open that nobody understood) or other",
+        " wrong_header, auth, decode_error (frames before the open that the broker could not decode) or other",
         "reason",
     ),
     _counter("rabbitmq_auth_attempts_total", "Logins that were tried, with a mechanism that is offered", "protocol"),
@@ -99,8 +99,8 @@ CONNECTIONS: Sequence[Family] = (
     ),
     _counter(
         "headgate_decode_errors_total",
-        "What clients sent and nobody understood: before authentication (pre_auth), before the open (pre_open), after"
-        " it (open), or inside a message (message)",
+        "What clients sent and the broker could not decode: before authentication (pre_auth), before the open"
+        " (pre_open), after it (open), or inside a message (message)",
         "stage",
         "condition",
     ),

@@ -23,7 +23,7 @@ RATES = {
     "confirmed": "messages_confirmed",
     "settled": "messages_acknowledged",
 }
-"""The name of each rate, and the count of :class:`core.server.traffic.Traffic` from which it comes."""
+"""The name of each rate, and the count of :class:`core.counters.traffic.Traffic` from which it comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

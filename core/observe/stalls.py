@@ -32,7 +32,7 @@ SLICE = 256
 """Links looked at, or stalls told, between two pauses: 2 µs for each look and 20 µs for the listeners of each stall."""
 
 
-class Blocked(NamedTuple):
+class BlockedLabels(NamedTuple):
     """The labels by which blocked seconds are counted."""
 
     address: str
@@ -52,7 +52,7 @@ class Stall:
         """What has to change. The ledger may learn it more exactly while the stall lasts."""
         self.since = since
         self.told = False
-        self.counted_as: Blocked | None = None
+        self.counted_as: BlockedLabels | None = None
         """The labels by which its seconds are counted; None before the first count."""
         self.counted_until = since.monotonic
         """Monotonic time: seconds before it are in the ledger's totals already."""
@@ -92,7 +92,8 @@ class StallListener(Protocol):
 
 
 class Stalls:
-    """The only implementation of :class:`core.interface.StallWatch`."""
+    """The ledger to which front ends report stalls. A ``culprit`` is what has to change: "queue q", "alarm disk",
+    "client"."""
 
     def __init__(
         self,
@@ -108,13 +109,13 @@ class Stalls:
         self._current: dict[StallSubject, Stall] = {}
         self._untold: dict[StallSubject, Stall] = {}
         """The current stalls that listeners were not told of, in the order in which they were reported."""
-        self._seconds: dict[Blocked, float] = {}
+        self._seconds: dict[BlockedLabels, float] = {}
         self._looks: dict[Callable[[Now], Iterator[int]], None] = {}
 
     # --- for front ends --------------------------------------------------------------------------------------------
 
     def blocked(self, who: StallSubject, reason: FlowReason, culprit: str, now: Now) -> None:
-        """See :class:`core.interface.StallWatch`."""
+        """Report a stall since ``now``, or another reason for it; the same reason again may name another culprit."""
         stall = self._current.get(who)
         if stall is not None:
             if stall.reason is reason:
@@ -124,7 +125,7 @@ class Stalls:
         self._current[who] = self._untold[who] = Stall(who, reason, culprit, now)
 
     def unblocked(self, who: StallSubject, now: Now) -> None:
-        """See :class:`core.interface.StallWatch`."""
+        """Report that the subject moves again, or is gone. Ignored when it was not blocked."""
         stall = self._current.pop(who, None)
         if stall is None:
             return
@@ -135,7 +136,7 @@ class Stalls:
                 listener.stall_ended(stall, now)
 
     def look_at(self, look: Callable[[Now], Iterator[int]], *, wanted: bool) -> None:
-        """See :class:`core.interface.StallWatch`."""
+        """Call ``look`` several times a second from now on, or stop. It yields after so many links looked at."""
         if wanted:
             self._looks[look] = None
         else:
@@ -181,7 +182,7 @@ class Stalls:
         return MappingProxyType(self._current)
 
     @property
-    def seconds(self) -> Mapping[Blocked, float]:
+    def seconds(self) -> Mapping[BlockedLabels, float]:
         """All blocked seconds so far, those of current stalls included."""
         until = self._clock().monotonic
         for stall in self._current.values():
@@ -190,8 +191,7 @@ class Stalls:
 
     @property
     def lasting(self) -> list[Stall]:
-        """Current stalls that have lasted :data:`AFTER_S`: those that are listed, logged and counted as standing
-        still."""
+        """Current stalls that have lasted :data:`AFTER_S`: those that are listed, logged and counted as blocked."""
         now = self._clock()
         return [stall for stall in self._current.values() if stall.seconds(now) >= AFTER_S]
 
@@ -213,7 +213,7 @@ class Stalls:
         stall.counted_until = until
         key = stall.counted_as
         if key is None:
-            key = stall.counted_as = Blocked(self._address(stall.who.address), stall.who.direction, stall.reason)
+            key = stall.counted_as = BlockedLabels(self._address(stall.who.address), stall.who.direction, stall.reason)
         self._seconds[key] = self._seconds.get(key, 0.0) + more
 
     def _address(self, address: str) -> str:

@@ -39,8 +39,8 @@ _SERIAL_MODULUS = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What is kept for a kind of things. Series are named like the fields from which they come."""
+class TrackedSeries:
+    """The series that are kept for a kind of things. Series are named like the fields from which they come."""
 
     gauges: tuple[str, ...]
     rates: Mapping[str, str] = field(default_factory=dict)
@@ -50,16 +50,18 @@ class Shape:
     """The field with the identity that stalls use; None for kinds that have no stalls."""
 
 
-KINDS: Mapping[str, Shape] = MappingProxyType(
+KINDS: Mapping[str, TrackedSeries] = MappingProxyType(
     {
-        "links": Shape(
+        "links": TrackedSeries(
             ("link_credit", "unconfirmed", "waiting", "queue_grant"),
             MappingProxyType({"rate": "delivery_count"}),
             blocked_by="identity",
         ),
-        "sessions": Shape(("incoming_window", "remote_incoming_window", "unsettled_in", "unsettled_out")),
-        "channels": Shape(("unconfirmed", "unacked"), MappingProxyType({"rate": "published"}), blocked_by="connection"),
-        "queues": Shape(
+        "sessions": TrackedSeries(("incoming_window", "remote_incoming_window", "unsettled_in", "unsettled_out")),
+        "channels": TrackedSeries(
+            ("unconfirmed", "unacked"), MappingProxyType({"rate": "published"}), blocked_by="connection"
+        ),
+        "queues": TrackedSeries(
             ("messages_ready", "messages_unacknowledged", "oldest_ready_seconds", "consumers"),
             MappingProxyType({"publish_rate": "published", "deliver_rate": "delivered", "ack_rate": "accepted"}),
             name="name",
@@ -73,10 +75,10 @@ class _Track:
 
     __slots__ = ("counters", "first", "seen", "series")
 
-    def __init__(self, shape: Shape, row: Snapshot, first: int) -> None:
-        names = [name for name in shape.gauges if name in row]
-        names += [name for name, counter in shape.rates.items() if counter in row]
-        if shape.blocked_by is not None:
+    def __init__(self, tracked: TrackedSeries, row: Snapshot, first: int) -> None:
+        names = [name for name in tracked.gauges if name in row]
+        names += [name for name, counter in tracked.rates.items() if counter in row]
+        if tracked.blocked_by is not None:
             names.append("blocked")
         empty = array("d", [nan]) * _SLOTS
         self.series = {name: array("d", empty) for name in names}
@@ -124,18 +126,18 @@ class Timelines:
     def _sample_kind(
         self, kind: str, rows: Iterator[Sequence[Snapshot]], *, number: int, passed: float, blocked: set[str]
     ) -> Iterator[None]:
-        shape, tracks = KINDS[kind], self._tracks[kind]
+        tracked, tracks = KINDS[kind], self._tracks[kind]
         met = since_pause = 0
         for some in rows:
             for row in some:
                 if met >= self._things_max:
                     break
                 met += 1
-                identity = str(row[shape.name])
+                identity = str(row[tracked.name])
                 track = tracks.get(identity)
                 if track is None:
-                    track = tracks[identity] = _Track(shape, row, number)
-                _write(track, shape, row, number=number, passed=passed, blocked=blocked)
+                    track = tracks[identity] = _Track(tracked, row, number)
+                _write(track, tracked, row, number=number, passed=passed, blocked=blocked)
             if met >= self._things_max:
                 break
             since_pause += 1 + len(some)
@@ -182,22 +184,24 @@ class Timelines:
         return sum(known) / len(known) if known else 0.0
 
 
-def _write(track: _Track, shape: Shape, row: Snapshot, *, number: int, passed: float, blocked: set[str]) -> None:
+def _write(
+    track: _Track, tracked: TrackedSeries, row: Snapshot, *, number: int, passed: float, blocked: set[str]
+) -> None:
     slot = number % _SLOTS
     track.seen = number
     series = track.series
-    for name in shape.gauges:
+    for name in tracked.gauges:
         if name in series:
             series[name][slot] = _number(row.get(name))
-    for name, source in shape.rates.items():
+    for name, source in tracked.rates.items():
         counter = row.get(source)
         if name in series and isinstance(counter, int):
             before = track.counters.get(name)
             grown = nan if before is None else (counter - before) % _SERIAL_MODULUS
             series[name][slot] = round(grown / passed, 1) if passed > 0.0 else nan
             track.counters[name] = counter
-    if shape.blocked_by is not None:
-        series["blocked"][slot] = float(str(row[shape.blocked_by]) in blocked)
+    if tracked.blocked_by is not None:
+        series["blocked"][slot] = float(str(row[tracked.blocked_by]) in blocked)
 
 
 def _number(value: object) -> float:

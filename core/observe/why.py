@@ -1,4 +1,4 @@
-"""Why traffic is held up: a walk along publisher, session, link, queue, store and consumer to the first edge that
+"""Why traffic is held up: a walk along publisher, session, link, queue, store and consumer to the first hop that
 blocks.
 
 The walk uses the rows of snapshots and starts at a connection, a link or an address. Every answer is a map of
@@ -8,9 +8,9 @@ The walk uses the rows of snapshots and starts at a connection, a link or an add
 - ``reason`` of the closed list and ``culprit``, what has to change; None where nothing holds it up. With the reason
   ``no-message`` it does not wait: it is idle;
 - ``since`` (wall-clock seconds) and ``seconds``, None for a wait that the ledger of stalls does not have;
-- ``edge``, where it is, for example ``link -> queue``, and ``numbers``, the figures that show it;
+- ``edge``, the hop where it is, for example ``link -> queue``, and ``numbers``, the figures that show it;
 - ``also``: the other reasons that hold;
-- ``chain``: every edge that was looked at, with ``verdict`` (ok, blocking, unknown), ``reason``, ``says``, ``numbers``;
+- ``chain``: every hop that was looked at, with ``verdict`` (ok, blocking, unknown), ``reason``, ``says``, ``numbers``;
 - ``sentence`` for a person, and ``advice``: what to do, from :mod:`core.observe.advice`.
 
 A connection has besides ``connection``, ``protocol``, ``state``, ``links``, and ``stage`` and ``names`` of stage credit

@@ -13,7 +13,7 @@ of AMQP 0.9.1 are counted only; what they wait for shows in ``waits_for``.
 from collections.abc import Sequence
 
 from core.interface import Snapshot
-from core.observe.advice import QUEUE_ADVICE, Edge, WaitsFor
+from core.observe.advice import QUEUE_ADVICE, HopKind, WaitsFor
 from core.observe.why_chain import Finding, Hop, Rows, count, figures, reason_of, text, texts
 from core.observe.why_link import consumers_figures, link_answer, publishers_hop, store_hop, waits_for
 from core.observe.why_reader import reader_answer
@@ -93,7 +93,7 @@ def _hops(
 ) -> list[Hop]:
     incoming = publishers_hop(queue, _waiting(publishers))
     outgoing = Hop(
-        edge=Edge.QUEUE_CONSUMER,
+        kind=HopKind.QUEUE_CONSUMER,
         numbers=consumers_figures(rows, queue),
         stands=lacks not in (None, WaitsFor.MESSAGE),
         says="" if lacks is None else lacks.value,
@@ -107,7 +107,7 @@ def _blamed(hop: Hop, answers: Sequence[Snapshot]) -> Hop:
     reason = None if found is None else reason_of(found["reason"])
     if found is None or reason is None:
         return hop
-    what = "publishers" if hop.edge is Edge.PUBLISHER_QUEUE else "consumers"
+    what = "publishers" if hop.kind is HopKind.PUBLISHER_QUEUE else "consumers"
     says = f"{_waiting(answers)} of {len(answers)} {what} wait"
     return hop.blamed(Finding(reason=reason, culprit=str(found["culprit"]), says=says))
 
@@ -122,7 +122,7 @@ def _of_queue(queue: Snapshot, lacks: WaitsFor | None, hops: Sequence[Hop]) -> S
         return answer
     outgoing = hops[-1]
     blame: Snapshot = {"waits": True, "culprit": f"consumers of queue {queue.get('name')}"}
-    return answer | blame | {"edge": outgoing.edge.value, "numbers": outgoing.numbers}
+    return answer | blame | {"edge": outgoing.kind.value, "numbers": outgoing.numbers}
 
 
 def _waiting(answers: Sequence[Snapshot]) -> int:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from core.interface import FlowReason, Snapshot
-from core.observe.advice import Edge
+from core.observe.advice import HopKind
 from core.row_walks import RowSource
-from core.slices import Walk, at_a_stretch
+from core.slices import Walk, run_at_once
 
 ENGINE_KINDS = ("queues", "lanes", "alarms")
 """Kinds whose rows have a name; rows of other kinds have an identity."""
@@ -48,9 +48,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """One edge that the walk has looked at."""
+    """One hop that the walk has looked at."""
 
-    edge: Edge
+    kind: HopKind
     numbers: Snapshot
     finding: Finding | None = None
     known: bool = True
@@ -67,7 +67,7 @@ class Hop:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict about this edge alone."""
+        """The verdict about this hop alone."""
         if self.blocks:
             return Verdict.BLOCKING
         return Verdict.OK if self.known else Verdict.UNKNOWN
@@ -75,7 +75,7 @@ class Hop:
     def shown(self) -> Snapshot:
         """The hop as plain values."""
         return {
-            "edge": self.edge.value,
+            "edge": self.kind.value,
             "verdict": self.verdict.value,
             "reason": None if self.finding is None else self.finding.reason.value,
             "says": self.says if self.finding is None else self.finding.says,
@@ -134,7 +134,7 @@ class Rows:
         if kind in self._kinds:
             return next(iter(self.of(kind, _own_key(kind), identity)), {})
         if (kind, identity) not in self._ones:
-            self._ones[kind, identity] = at_a_stretch(self.find(kind, identity))
+            self._ones[kind, identity] = run_at_once(self.find(kind, identity))
         return self._ones[kind, identity]
 
     def find(self, kind: str, identity: str) -> Walk[Snapshot]:

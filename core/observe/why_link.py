@@ -10,7 +10,7 @@ docs/flow-reasons lists the reasons; a link that has link credit left can only w
 from collections.abc import Collection, Iterator
 
 from core.interface import FlowReason, Snapshot
-from core.observe.advice import Edge, WaitsFor
+from core.observe.advice import HopKind, WaitsFor
 from core.observe.why_chain import Finding, Hop, Rows, count, figures, first_reason, known, number, text, texts
 from core.observe.why_verdict import verdict
 
@@ -73,7 +73,7 @@ def _publisher_session(rows: Rows, link: Snapshot) -> Hop:
     if finding is None and number(session, "incoming_window") == 0:
         says = "the client has used up the incoming-window and has not read the flow that opens it again"
     return Hop(
-        edge=Edge.PUBLISHER_SESSION,
+        kind=HopKind.PUBLISHER_SESSION,
         numbers=numbers,
         finding=finding,
         known=known(session, "incoming_window") and not says,
@@ -91,7 +91,7 @@ def alarm_finding(rows: Rows, alarms: tuple[str, ...], numbers: Snapshot) -> Fin
             row = rows.one("alarms", reason.value)
             numbers.update({f"{reason.value}_{key}": value for key, value in figures(row, *ALARM_FIGURES).items()})
             cause = text(row, "cause")
-            says = f"nobody may publish while the {reason.value} alarm is on" + (f" ({cause})" if cause else "")
+            says = f"no client may publish while the {reason.value} alarm is on" + (f" ({cause})" if cause else "")
             found.append(Finding(reason=reason, culprit=f"alarm {reason.value}", says=says))
     if found:
         numbers["alarms"] = list(alarms)
@@ -112,7 +112,7 @@ def _session_link(link: Snapshot) -> Hop:
             says = f"the {by_policy} messages of link credit that a policy allows are used up"
             finding = Finding(reason=FlowReason.POLICY, culprit=f"policy of {where(link)}", says=says)
     return Hop(
-        edge=Edge.SESSION_LINK,
+        kind=HopKind.SESSION_LINK,
         numbers=numbers,
         finding=finding,
         known=known(link, "link_credit"),
@@ -132,7 +132,7 @@ def _link_target(link: Snapshot, queue: Snapshot) -> Hop:
         says = f"{where(link)} has not taken on {count(link, 'unconfirmed')} of its messages yet"
         finding = Finding(reason=FlowReason.UNCONFIRMED_LIMIT, culprit=where(link), says=says)
     return Hop(
-        edge=Edge.LINK_EXCHANGE if text(link, "exchange") else Edge.LINK_QUEUE,
+        kind=HopKind.LINK_EXCHANGE if text(link, "exchange") else HopKind.LINK_QUEUE,
         numbers=numbers,
         finding=finding,
         known=known(link, "link_credit", "unconfirmed", "unconfirmed_limit"),
@@ -168,7 +168,7 @@ def store_hop(rows: Rows, queue: Snapshot, link: Snapshot) -> Hop:
             says += f"; the last one took {count(lane, 'last_sync_seconds') * 1000:.1f} ms"
         finding = Finding(reason=FlowReason.STORE_SLOW, culprit="store", says=says)
     return Hop(
-        edge=Edge.QUEUE_STORE,
+        kind=HopKind.QUEUE_STORE,
         numbers=numbers,
         finding=finding,
         known=bool(lane) or (bool(queue) and not rows.all("lanes")),
@@ -202,7 +202,7 @@ def _queue_link(link: Snapshot, queue: Snapshot) -> Hop:
         elif ready == 0:
             says = "the client has granted no link credit, and no message is ready"
     return Hop(
-        edge=Edge.QUEUE_LINK,
+        kind=HopKind.QUEUE_LINK,
         numbers=numbers,
         finding=finding,
         known=known(link, "link_credit") and ready is not None,
@@ -237,7 +237,7 @@ def _link_session(rows: Rows, link: Snapshot) -> Hop:
         says = f"{waiting} deliveries wait, and the client's incoming-window is used up"
         finding = Finding(reason=FlowReason.SESSION_WINDOW, culprit="client", says=says)
     return Hop(
-        edge=Edge.LINK_SESSION,
+        kind=HopKind.LINK_SESSION,
         numbers=numbers,
         finding=finding,
         known=known(session, "remote_incoming_window") and known(link, "waiting"),
@@ -253,7 +253,7 @@ def _session_consumer(rows: Rows, link: Snapshot) -> Hop:
         says = f"the client does not read: {connection['backlog_bytes']} bytes wait for its socket"
         finding = Finding(reason=FlowReason.SOCKET, culprit="client", says=says)
     return Hop(
-        edge=Edge.SESSION_CONSUMER,
+        kind=HopKind.SESSION_CONSUMER,
         numbers=numbers,
         finding=finding,
         known=known(connection, "backlog_bytes"),
@@ -271,7 +271,7 @@ def publishers_hop(queue: Snapshot, waiting: int) -> Hop:
         numbers["publishers_waiting"] = waiting
     if waiting:
         says = f"{waiting} of its publishers wait"
-    return Hop(edge=Edge.PUBLISHER_QUEUE, numbers=numbers, known=bool(queue), says=says)
+    return Hop(kind=HopKind.PUBLISHER_QUEUE, numbers=numbers, known=bool(queue), says=says)
 
 
 def waits_for(queue: Snapshot, consumers: Collection[Snapshot], links: Collection[Snapshot]) -> WaitsFor | None:
@@ -306,7 +306,7 @@ def consumers_hop(rows: Rows, queue: Snapshot, *, full: bool) -> Hop:
     finding = None
     if full:
         finding = Finding(reason=FlowReason.QUEUE_FULL, culprit=f"queue {queue.get('name')}", says=says)
-    return Hop(edge=Edge.QUEUE_CONSUMER, numbers=numbers, finding=finding, known=bool(queue), says=says)
+    return Hop(kind=HopKind.QUEUE_CONSUMER, numbers=numbers, finding=finding, known=bool(queue), says=says)
 
 
 def consumers_figures(rows: Rows, queue: Snapshot) -> Snapshot:

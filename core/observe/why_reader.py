@@ -7,17 +7,21 @@ three fields of its own: ``state``, ``stage`` and ``names`` (which stage is the 
 
 from collections.abc import Sequence
 
-from core.credit_flow.diagnosis import Bottleneck, ConnectionState, SlowStage, diagnose
+from core.credit_flow.diagnosis import Amqp091ConnectionState, Bottleneck, SlowStage, diagnose
 from core.credit_flow.flow import FlowState, StageReading
 from core.interface import FlowReason, Snapshot
-from core.observe.advice import Edge
+from core.observe.advice import HopKind
 from core.observe.why_chain import Finding, Hop, Rows, figures, text, texts
 from core.observe.why_link import alarm_finding
 from core.observe.why_verdict import verdict
 
 NAMES_MAX = 3
 """How many channels or queues a culprit names, as in the ledger of stalls."""
-EDGES = {SlowStage.CHANNEL: Edge.READER_CHANNEL, SlowStage.QUEUE: Edge.CHANNEL_QUEUE, SlowStage.STORE: Edge.QUEUE_STORE}
+HOP_KINDS = {
+    SlowStage.CHANNEL: HopKind.READER_CHANNEL,
+    SlowStage.QUEUE: HopKind.CHANNEL_QUEUE,
+    SlowStage.STORE: HopKind.QUEUE_STORE,
+}
 
 
 def has_reader(connection: Snapshot) -> bool:
@@ -37,14 +41,14 @@ def reader_answer(rows: Rows, connection: Snapshot) -> Snapshot:
         [_reading(row, "name") for row in queues],
     )
     alarms = texts(connection, "alarms")
-    stopped = connection.get("state") == ConnectionState.BLOCKED
+    stopped = connection.get("state") == Amqp091ConnectionState.BLOCKED
     if alarms:
         bottleneck = None  # an alarm takes precedence, and the marks may be its effect
     hops = [_alarm_hop(rows, connection, alarms if stopped else ()), *_stage_hops(connection, channels, queues)]
     if bottleneck is not None:
         says = bottleneck.sentence.partition(". Typical")[0]
         finding = Finding(reason=FlowReason.STAGE_CREDIT, culprit=_culprit(bottleneck), says=says)
-        hops = [hop.blamed(finding) if hop.edge is EDGES[bottleneck.stage] else hop for hop in hops]
+        hops = [hop.blamed(finding) if hop.kind is HOP_KINDS[bottleneck.stage] else hop for hop in hops]
     own: Snapshot = {
         "subject": {"kind": "connections", "identity": identity} | figures(connection, "peer", "container_id", "user"),
         "stage": None if bottleneck is None else bottleneck.stage.value,
@@ -57,7 +61,7 @@ def reader_answer(rows: Rows, connection: Snapshot) -> Snapshot:
 def _alarm_hop(rows: Rows, connection: Snapshot, alarms: tuple[str, ...]) -> Hop:
     numbers = figures(connection, "state", "unsent_bytes")
     return Hop(
-        edge=Edge.PUBLISHER_READER,
+        kind=HopKind.PUBLISHER_READER,
         numbers=numbers,
         finding=alarm_finding(rows, alarms, numbers),
         known="state" in connection,
@@ -65,13 +69,13 @@ def _alarm_hop(rows: Rows, connection: Snapshot, alarms: tuple[str, ...]) -> Hop
 
 
 def _stage_hops(connection: Snapshot, channels: Sequence[Snapshot], queues: Sequence[Snapshot]) -> list[Hop]:
-    stages = [(Edge.READER_CHANNEL, [connection]), (Edge.CHANNEL_QUEUE, channels), (Edge.QUEUE_STORE, queues)]
+    stages = [(HopKind.READER_CHANNEL, [connection]), (HopKind.CHANNEL_QUEUE, channels), (HopKind.QUEUE_STORE, queues)]
     hops = []
-    for edge, rows in stages:
+    for kind, rows in stages:
         marked = [row for row in rows if row.get("stage_credit_state") == FlowState.FLOW]
         held_up_by = sorted({name for row in marked for name in texts(row, "stage_credit_held_up_by")})
         numbers: Snapshot = {"stages": len(rows), "marked": len(marked), "held_up_by": held_up_by}
-        hops.append(Hop(edge=edge, numbers=numbers, known=all("stage_credit_state" in row for row in rows)))
+        hops.append(Hop(kind=kind, numbers=numbers, known=all("stage_credit_state" in row for row in rows)))
     return hops
 
 
@@ -86,7 +90,7 @@ def _sentence(connection: Snapshot, alarms: tuple[str, ...], bottleneck: Bottlen
     if alarms:
         drained = FlowReason.DRAIN_MODE.value in alarms
         what = "is being drained for a stop" if drained else f"is low on {' and '.join(alarms)}"
-        if connection.get("state") == ConnectionState.BLOCKED:
+        if connection.get("state") == Amqp091ConnectionState.BLOCKED:
             return f"The broker {what}: nothing is read from this connection."
         return f"The broker {what}: the next publish will stop this connection."
     if bottleneck is not None:

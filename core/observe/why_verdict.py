@@ -1,7 +1,7 @@
-"""From hops and the ledger of stalls to one verdict: the first blocking edge, since when, and what to do.
+"""From hops and the ledger of stalls to one verdict: the first blocking hop, since when, and what to do.
 
 The ledger takes precedence over the figures. It knows since when a link waits, it misses nothing between two looks, and
-the log, the metrics and the peer are told the same. The figures show on which edge it is, and what other reasons hold.
+the log, the metrics and the peer are told the same. The figures show on which hop it is, and what other reasons hold.
 Where the ledger has no stall, the figures of this moment count: the wait is shorter than 50 ms, or was not looked at
 yet.
 """
@@ -9,11 +9,11 @@ yet.
 from collections.abc import Iterable, Sequence
 
 from core.interface import FlowReason, Snapshot
-from core.observe.advice import ADVICE, Edge
+from core.observe.advice import ADVICE, HopKind
 from core.observe.why_chain import Finding, Hop, count, first_reason, number, reason_of, text
 
-OWN_EDGES = (Edge.SESSION_LINK, Edge.QUEUE_LINK)
-"""Edges whose remark is shown when nothing blocks: it tells how much link credit there is."""
+OWN_HOP_KINDS = (HopKind.SESSION_LINK, HopKind.QUEUE_LINK)
+"""Hops whose remark is shown when nothing blocks: it tells how much link credit there is."""
 
 SHOWN_MAX = 20
 """How many links are listed one by one in the answer for their connection or queue."""
@@ -24,7 +24,7 @@ def verdict(who: str, hops: Sequence[Hop], stall: Snapshot) -> Snapshot:
     hops = confirmed(hops, stall)
     named = _named(hops, stall)
     if named is None:
-        remark = next((hop.says for hop in hops if hop.edge in OWN_EDGES and hop.says), "")
+        remark = next((hop.says for hop in hops if hop.kind in OWN_HOP_KINDS and hop.says), "")
         return nothing(f"Nothing holds up {who}" + (f": {remark}." if remark else "."), hops)
     place = next(hop for hop in hops if hop.finding is named)
     waits = named.reason is not FlowReason.NO_MESSAGE
@@ -35,7 +35,7 @@ def verdict(who: str, hops: Sequence[Hop], stall: Snapshot) -> Snapshot:
         "culprit": named.culprit,
         "since": number(stall, "since"),
         "seconds": number(stall, "seconds"),
-        "edge": place.edge.value,
+        "edge": place.kind.value,
         "numbers": place.numbers,
         "also": _others(hops, named),
         "chain": [hop.shown() for hop in hops],
@@ -71,15 +71,15 @@ def confirmed(hops: Sequence[Hop], stall: Snapshot) -> list[Hop]:
     if reason is None:
         return list(hops)
     means = ADVICE[reason].means.rstrip(".")
-    edge, says = ADVICE[reason].edge, means[:1].lower() + means[1:]
+    kind, says = ADVICE[reason].hop, means[:1].lower() + means[1:]
     for hop in hops:
         if hop.finding is not None and hop.finding.reason is reason:
-            edge, says = hop.edge, hop.finding.says
+            kind, says = hop.kind, hop.finding.says
             break
     finding = Finding(reason=reason, culprit=text(stall, "culprit") or "not known", says=says)
-    if all(hop.edge is not edge for hop in hops):
-        return [*hops, Hop(edge=edge, numbers={}, finding=finding)]
-    return [hop.blamed(finding) if hop.edge is edge else hop for hop in hops]
+    if all(hop.kind is not kind for hop in hops):
+        return [*hops, Hop(kind=kind, numbers={}, finding=finding)]
+    return [hop.blamed(finding) if hop.kind is kind else hop for hop in hops]
 
 
 def _named(hops: Sequence[Hop], stall: Snapshot) -> Finding | None:

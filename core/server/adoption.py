@@ -29,7 +29,7 @@ from core.store.folder import definitions_witness
 from core.store.lost import BODIES, COMMANDS, DATA, LOST_FOLDER, Lost, lost_entries
 from core.store.message_store import NO_BODY, split_body
 from core.store.places import CHECKPOINT, PERSISTENT, numbered
-from core.store.record import Found, Kind, encode, scan
+from core.store.record import RecordKind, SoundRecord, encode, scan
 from core.store.sealed_file import judged, write_image
 from core.store.store import marked_definitions
 
@@ -161,7 +161,7 @@ def _bring_back_bodies(root: Path, bodies: Path) -> None:
             for body_id, payload in _bodies(kept):
                 if body_id not in live:
                     live.add(body_id)
-                    file.writelines(encode(Kind.BODY, [payload], 0, 0))
+                    file.writelines(encode(RecordKind.BODY, [payload], 0, 0))
         file.flush()
         os.fsync(file.fileno())
         empty = not file.tell()
@@ -175,7 +175,7 @@ def _bring_back_bodies(root: Path, bodies: Path) -> None:
 def _bodies(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the id and the payload of each sound body in a file of the message store."""
     for record in _records(path):
-        if record.kind is Kind.BODY:
+        if record.kind is RecordKind.BODY:
             body_id, _ = split_body(record.payload)
             if body_id != NO_BODY:
                 yield body_id, record.payload
@@ -189,21 +189,21 @@ def _bring_back_commands(root: Path, commands: Path, number: int) -> None:
     new = target.with_suffix(".new")
     with new.open("wb") as file:
         for record in _records(commands):
-            file.writelines(encode(Kind.COMMAND, [rekeyed(record.payload, number)], 0, 0))
+            file.writelines(encode(RecordKind.COMMAND, [rekeyed(record.payload, number)], 0, 0))
         file.flush()
         os.fsync(file.fileno())
     os.rename(new, target)
     _sync(folder)
 
 
-def _records(path: Path) -> Iterator[Found]:
+def _records(path: Path) -> Iterator[SoundRecord]:
     with path.open("rb") as file:
 
         def read(offset: int, length: int) -> bytes:
             return os.pread(file.fileno(), length, offset)
 
         for record in scan(read, path.stat().st_size):
-            if isinstance(record, Found):
+            if isinstance(record, SoundRecord):
                 yield record
 
 

@@ -8,7 +8,7 @@ Bound: :data:`STAMPS_MAX` stamps. While that many messages wait unanswered, late
 
 from collections.abc import Mapping
 
-from core.server.flow_totals import Durations
+from core.counters.flow_totals import Durations
 
 STAMPS_MAX = 512
 """A link of AMQP 1.0 has 255 unanswered messages at most. A channel may have more, from as many turns of some
@@ -29,7 +29,7 @@ class _Stamp:
         self.at = at
 
 
-class Arrivals:
+class UnansweredArrivals:
     """The arrival times of one publisher's unanswered messages."""
 
     __slots__ = ("_durations", "_stamps")

@@ -8,30 +8,28 @@ It must not know the encoding of a message: the process hands in a function that
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
 from core.clock import Now
 from core.config.flow_events import FlowEventsSettings
+from core.engine.broker import Broker
 from core.errors import EngineError, Inequivalent
 from core.flow_facts import FLOW_STREAM
 from core.interface import (
     AlarmChanged,
     Confirmed,
-    Engine,
     Mailbox,
     Publisher,
     PublisherClosed,
     QueueDeclaration,
     QueueTarget,
-    Topology,
 )
 from core.message import Attributes, Origin, Run
 from core.observe.flow_events.packing import Packer
 from core.observe.flow_events.recorder import FlowEvents
-from core.observe.flow_events.ring import Ring
+from core.observe.flow_events.ring import RecordRing
 
 UNCONFIRMED_MAX = 32
 """Messages of 64 KiB, so 2 MiB in the engine; later records wait in the ring."""
@@ -46,14 +44,6 @@ MessageOf = Callable[[bytes, float], tuple[bytes, Origin]]
 seconds."""
 Background = Callable[[Callable[[], None]], Awaitable[None]]
 """A task as the server runs it; see :data:`core.server.run.Background`."""
-
-
-class FlowEngine(Engine, Topology, Protocol):
-    """What the writer needs of the broker."""
-
-    @property
-    def paging(self) -> bool:
-        """Whether queues have to move messages to disk to save memory."""
 
 
 def stream_declaration(settings: FlowEventsSettings) -> QueueDeclaration:
@@ -75,9 +65,9 @@ class FlowWriter:
     def __init__(
         self,
         events: FlowEvents,
-        ring: Ring,
+        ring: RecordRing,
         *,
-        engine: FlowEngine,
+        engine: Broker,
         settings: FlowEventsSettings,
         message: MessageOf,
         log: FilteringBoundLogger,
@@ -195,13 +185,13 @@ def open_flow_events(settings: FlowEventsSettings, *, clock: Callable[[], Now], 
         node=node,
         interval_s=settings.interval,
         feed_records_max=settings.self_records_max,
-        ring=Ring(settings.ring_records_max) if settings.enabled else None,
+        ring=RecordRing(settings.ring_records_max) if settings.enabled else None,
     )
 
 
 def flow_tasks(
     events: FlowEvents,
-    engine: FlowEngine,
+    engine: Broker,
     *,
     settings: FlowEventsSettings,
     message: MessageOf,

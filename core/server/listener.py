@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import trio
 
 from core.config.address import parse_address
+from core.server.context import ServerContext
 from core.server.descriptors import Spare, too_few_left
 from core.server.frontends import PeerInfo
 from core.server.peer import Peer
-from core.server.surroundings import Surroundings
 
 ACCEPTS_PER_WAKE_UP = 64
 """Connections accepted in one wake-up, before the connected peers get their turn."""
@@ -77,7 +77,7 @@ def _listen(family: int, address: tuple[object, ...], backlog: int) -> socket.so
 class Listener:
     """The accept loop of one listening socket."""
 
-    def __init__(self, listening: socket.socket, *, shared: Surroundings, spare: Spare) -> None:
+    def __init__(self, listening: socket.socket, *, shared: ServerContext, spare: Spare) -> None:
         self.host, self.port = listening.getsockname()[:2]
         self._socket = listening
         self._shared = shared

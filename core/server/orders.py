@@ -53,7 +53,7 @@ Order = PauseLink | ResumeLink | BoundLink | CloseLink | CloseSession
 
 
 @runtime_checkable
-class Obedient(Protocol):
+class TakesOrders(Protocol):
     """A front end that takes orders."""
 
     def check(self, order: Order) -> None:

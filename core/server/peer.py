@@ -27,11 +27,11 @@ import trio
 from core.clock import Now
 from core.errors import NotFound
 from core.interface import Snapshot
+from core.server.context import ServerContext
 from core.server.frame_tap import FrameTap, Traceable
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose
-from core.server.orders import Obedient, Order
+from core.server.orders import Order, TakesOrders
 from core.server.preface import hint
-from core.server.surroundings import Surroundings
 
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
@@ -90,7 +90,7 @@ class Peer:
         "timer_at",
     )
 
-    def __init__(self, accepted: socket.socket, info: PeerInfo, shared: Surroundings) -> None:
+    def __init__(self, accepted: socket.socket, info: PeerInfo, shared: ServerContext) -> None:
         """``accepted`` is non-blocking and belongs to the peer from now on."""
         now = shared.clock()
         self.info = info
@@ -363,7 +363,7 @@ class Peer:
         """Have the front end carry out an order in the turn that follows. Raises NotFound, Invalid; see
         core.server.orders."""
         front_end: object = self._front_end
-        if not isinstance(front_end, Obedient):
+        if not isinstance(front_end, TakesOrders):
             raise NotFound(f"connection '{self.info.identity}' has no links and sessions of AMQP 1.0")
         front_end.check(order)
         self._orders.append(partial(front_end.obey, order))

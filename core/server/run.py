@@ -17,6 +17,7 @@ from core.config.server import ServerSettings
 from core.errors import NotFound
 from core.interface import Engine, Snapshot
 from core.server.connections import Connections
+from core.server.context import ConnectionCounters, ServerContext
 from core.server.descriptors import Spare, sockets_limit, total_limit, total_used
 from core.server.frame_tap import FrameTaps
 from core.server.frontends import FrontEndFactory
@@ -25,7 +26,6 @@ from core.server.orders import Order
 from core.server.peer import Peer
 from core.server.pump import Pump
 from core.server.signals import Signals
-from core.server.surroundings import Counters, Surroundings
 from core.server.timers import Timers, TurnTimer
 from core.work import Work
 
@@ -81,7 +81,7 @@ class Server:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
         ``sockets_changed`` is called with the number of connections when one opens or closes. ``store`` and ``work``
         are for the pump."""
-        self.counters = Counters()
+        self.counters = ConnectionCounters()
         self._settings = settings
         self._factories = factories
         self._log = log
@@ -106,7 +106,7 @@ class Server:
         )
         self._frame_taps = FrameTaps(settings.frame_taps_max)
         self._listeners: list[Listener] = []
-        self._shared: Surroundings | None = None
+        self._shared: ServerContext | None = None
         self._stop = trio.Event()
         self._stop_reason = ""
 
@@ -125,7 +125,7 @@ class Server:
                 for listener in self._listeners:
                     listener.close()
                 trio.lowlevel.remove_instrument(self._loop_rounds)
-                self._cut_off_everybody("the broker ends")
+                self._cut_off_all("the broker ends")
                 spare.close()
                 nursery.cancel_scope.cancel()
 
@@ -136,7 +136,7 @@ class Server:
         spare: Spare,
         started: Callable[[Sequence[tuple[str, int]]], None] | None,
     ) -> None:
-        shared = self._shared = Surroundings(
+        shared = self._shared = ServerContext(
             settings=self._settings,
             factories=self._factories,
             clock=self._clock,
@@ -197,7 +197,7 @@ class Server:
         with trio.move_on_after(self._settings.stop_grace):
             await self._connections.none_left()
 
-    def _cut_off_everybody(self, reason: str) -> None:
+    def _cut_off_all(self, reason: str) -> None:
         now = self._clock()
         for peer in self._connections:
             peer.cut_off(reason, now)

@@ -29,11 +29,11 @@ from core.alarms.registry import ALARMS, NOTICES, AlarmRegistry
 from core.clock import Now
 from core.config.alarms import AlarmSettings, parse_free_limit, parse_watermark
 from core.config.units import explain_convention
+from core.counters.blocked_time import BlockedTimes
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.server.measures import Measures
-from core.server.standing import StandingTimes
 
 MEMORY_INTERVAL_S = 1.0
 PAGING_GIVE_BACK_S = 10.0
@@ -101,7 +101,7 @@ class Sampler:
         later than the bound before; last, those later than all bounds."""
         self.lag_seconds = 0.0
         """The sum of the lateness of all wake-ups."""
-        self._alarm_times: StandingTimes[str] = StandingTimes()
+        self._alarm_times: BlockedTimes[str] = BlockedTimes()
         self._memory_due = self._disk_due = -inf
         self._give_back_from = self._gave_back_at = -inf
         self._memory_measurable = True

@@ -1,8 +1,8 @@
-"""The ordered log of commands from which quorum queues are rebuilt: the interface, and the log on a local disk.
+"""The ordered log of commands from which quorum queues are rebuilt: kept on a local disk.
 
-A replicated log could implement :class:`CommandLog` too. The writer holds a lease. Its number, the *fence*, is passed
-with every append, so that a writer that has lost its lease without knowing it cannot append. A command is *committed*
-when the log will never lose it: here, when the lane has synced it.
+The writer holds a lease. Its number, the *fencing token*, is passed with every append, so that a writer that has lost
+its lease without knowing it cannot append. A command is *committed* when the log will never lose it: when the lane has
+synced it.
 
 The local log is one sequence of ``COMMAND`` records (core/store/record.py) for all queues, in files ``<n>.log`` whose
 numbers have no gap. Only a prefix of the log is ever removed. A command refers only to earlier commands, so the rest
@@ -18,84 +18,36 @@ import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from core.store.command_replay import LogFiles, Logged, Place, replay
+from core.store.command_replay import LogFiles, Logged, RecordPlace, replay
 from core.store.damage import refusal
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
 from core.store.lane import Lane, LateWriter
-from core.store.record import HEADER_BYTES, READ_BYTES, Damaged, Found, Kind, encode, record_bytes, scan
+from core.store.record import HEADER_BYTES, READ_BYTES, Damaged, RecordKind, SoundRecord, encode, record_bytes, scan
 
 _SNAPSHOT_HEAD = Struct("<QQQ")
 """File and offset of the first record after the snapshot, and the number of its parts."""
 
 
-class FencedOff(Exception):
+class LeaseLost(Exception):
     """Another writer holds the lease now. Nothing was appended."""
 
 
-class Appended(NamedTuple):
+class CommandPlace(NamedTuple):
     """The place of an appended command."""
 
     position: int
-    """The command is committed when :attr:`CommandLog.committed` has reached this."""
+    """The command is committed when :attr:`LocalCommandLog.committed` has reached this."""
     file: int
     offset: int
     """Offset of the payload's first byte in the file."""
 
 
-class CommandLog(Protocol):
-    """An ordered log that never loses a committed command. Payloads are opaque."""
-
-    problems: list[str]
-    """Descriptions of damage found while reading."""
-
-    @property
-    def committed(self) -> int:
-        """All commands up to this position are safe."""
-
-    def acquire_lease(self) -> int:
-        """Acquire the right to append; the previous holder loses it. Returns the fence. Raises FencedOff if it is
-        refused."""
-
-    def renew_lease(self, fence: int) -> None:
-        """Renew the lease. Raises FencedOff."""
-
-    def append(self, payload: Sequence[bytes], payload_bytes: int, fence: int, *, prompt: bool) -> Appended:
-        """Append a command. ``prompt``: a client waits for its commit, so sync soon. Raises FencedOff."""
-
-    def later(self, writer: LateWriter) -> None:
-        """Have ``writer.write_late()`` called once, just before the next batch is written; it may append."""
-
-    def write_now(self) -> None:
-        """Have all commands appended in this turn, also by late writers, written before the answers of the turn are
-        sent."""
-
-    def read(self, start: Place | None = None) -> Iterator[Logged]:
-        """Iterate over all commands from ``start`` on, in order."""
-
-    def read_bytes(self, file: int, offset: int, length: int) -> bytes:
-        """Read part of a payload that was written. Raises StoreFailure, StoreDamaged."""
-
-    def files(self) -> Mapping[int, int]:
-        """The files of the log by number, ascending, with their bytes. The last one is being written."""
-
-    def is_written(self, file: int) -> bool:
-        """Return whether a file is complete and all of it can be read back."""
-
-    def truncate(self, upto: int) -> None:
-        """Remove the files before this one as soon as everything appended so far is committed."""
-
-    def put_snapshot(self, parts: Iterable[bytes]) -> None:
-        """Save the state that results from all commands so far. All of them must be committed."""
-
-    def take_snapshot(self) -> tuple[Place, list[bytes]] | None:
-        """Return the last saved state, and the place of the first command after it. It is returned only once."""
-
-
 class LocalCommandLog:
-    """The log in one folder of a local disk, on its own lane.
+    """An ordered log that never loses a committed command, in one folder of a local disk, on its own lane. Payloads are
+    opaque.
 
     Call ``read`` to its end before the first append. ``read``, ``put_snapshot`` and ``take_snapshot`` block; they are
     for start and stop.
@@ -104,12 +56,13 @@ class LocalCommandLog:
     def __init__(self, disk: Disk, lane: Lane, *, file_bytes_max: int, salvage: bool = False) -> None:
         """``salvage``: skip synced records that are damaged, instead of refusing the store."""
         self.problems: list[str] = []
+        """Descriptions of damage found while reading."""
         self._disk = disk
         self._lane = lane
         self._file_bytes_max = file_bytes_max
         self._salvage = salvage
         self._folder = lane.name
-        self._fence = 0
+        self._fencing_token = 0
         self._sizes: dict[int, int] = {}
         self._filled_at: dict[int, int] = {}
         """The position of the last record of each file that is full."""
@@ -122,40 +75,47 @@ class LocalCommandLog:
 
     @property
     def committed(self) -> int:
-        """See :class:`CommandLog`, also for the methods below."""
+        """All commands up to this position are safe."""
         return self._lane.synced
 
     # --- the lease: there is no other writer, because the folder is locked
 
     def acquire_lease(self) -> int:
-        self._fence += 1
-        return self._fence
+        """Acquire the right to append; the previous owner loses it. Returns the fencing token. Raises LeaseLost if it
+        is refused."""
+        self._fencing_token += 1
+        return self._fencing_token
 
-    def renew_lease(self, fence: int) -> None:
-        if fence != self._fence:
-            raise FencedOff(f"the lease {fence} was replaced by {self._fence}")
+    def renew_lease(self, fencing_token: int) -> None:
+        """Renew the lease. Raises LeaseLost."""
+        if fencing_token != self._fencing_token:
+            raise LeaseLost(f"the lease {fencing_token} was replaced by {self._fencing_token}")
 
     # --- writing
 
-    def append(self, payload: Sequence[bytes], payload_bytes: int, fence: int, *, prompt: bool) -> Appended:
-        if fence != self._fence:
-            self.renew_lease(fence)
+    def append(self, payload: Sequence[bytes], payload_bytes: int, fencing_token: int, *, prompt: bool) -> CommandPlace:
+        """Append a command. ``prompt``: a client waits for its commit, so sync soon. Raises LeaseLost."""
+        if fencing_token != self._fencing_token:
+            self.renew_lease(fencing_token)
         size = record_bytes(payload_bytes)
         offset = self._end
         if offset and offset + size > self._file_bytes_max:
             self._begin_file()
             offset = 0
         lane = self._lane
-        position = lane.append(self._path, offset, Kind.COMMAND, payload)
+        position = lane.append(self._path, offset, RecordKind.COMMAND, payload)
         self._end = offset + size
         if prompt:
             lane.want_sync()
-        return Appended(position, self._file, offset + HEADER_BYTES)
+        return CommandPlace(position, self._file, offset + HEADER_BYTES)
 
     def later(self, writer: LateWriter) -> None:
+        """Have ``writer.write_late()`` called once, just before the next batch is written; it may append."""
         self._lane.later(writer)
 
     def write_now(self) -> None:
+        """Have all commands appended in this turn, also by late writers, written before the answers of the turn are
+        sent."""
         self._lane.want_written()
 
     def _begin_file(self) -> None:
@@ -166,13 +126,16 @@ class LocalCommandLog:
         self._path = self._path_of(self._file)
 
     def files(self) -> Mapping[int, int]:
+        """The files of the log by number, ascending, with their bytes. The last one is being written."""
         self._sizes[self._file] = self._end
         return self._sizes
 
     def is_written(self, file: int) -> bool:
+        """Return whether a file is complete and all of it can be read back."""
         return file != self._file and self._filled_at.get(file, 0) <= self._lane.written
 
     def truncate(self, upto: int) -> None:
+        """Remove the files before this one as soon as everything appended so far is committed."""
         assert upto <= self._file, "the file that is being written stays"
         for number in [number for number in self._sizes if number < upto]:
             self._lane.remove(self._path_of(number))
@@ -182,8 +145,8 @@ class LocalCommandLog:
 
     # --- reading
 
-    def read(self, start: Place | None = None) -> Iterator[Logged]:
-        """See :class:`CommandLog`. Raises StoreDamaged, and OSError."""
+    def read(self, start: RecordPlace | None = None) -> Iterator[Logged]:
+        """Iterate over all commands from ``start`` on, in order. Raises StoreDamaged, and OSError."""
         assert not self._file, "the log is read before it is written"
         files = LogFiles(self._disk, self._folder)
         yield from replay(files, start, salvage=self._salvage, problems=self.problems)
@@ -199,6 +162,7 @@ class LocalCommandLog:
         self._sizes.pop(0, None)
 
     def read_bytes(self, file: int, offset: int, length: int) -> bytes:
+        """Read part of a payload that was written. Raises StoreFailure, StoreDamaged."""
         path = self._path_of(file)
         try:
             if file in self._unchecked:
@@ -228,6 +192,7 @@ class LocalCommandLog:
     # --- snapshots
 
     def put_snapshot(self, parts: Iterable[bytes]) -> None:
+        """Save the state that results from all commands so far. All of them must be committed."""
         assert self._lane.synced == self._lane.staged, "a snapshot of what may be lost"
         generation = self._lane.generation
         new = self._snapshot_path + ".new"
@@ -235,17 +200,18 @@ class LocalCommandLog:
         offset = record_bytes(_SNAPSHOT_HEAD.size)
         count = 0
         for part in parts:
-            chunks = encode(Kind.SNAPSHOT, [part], generation, 0)
+            chunks = encode(RecordKind.SNAPSHOT, [part], generation, 0)
             self._disk.write(new, offset, chunks)
             offset += record_bytes(len(part))
             count += 1
         head = _SNAPSHOT_HEAD.pack(self._file, self._end, count)
-        self._disk.write(new, 0, encode(Kind.SNAPSHOT, [head], generation, 0))
+        self._disk.write(new, 0, encode(RecordKind.SNAPSHOT, [head], generation, 0))
         self._disk.sync(new)
         self._disk.rename(new, self._snapshot_path)
         self._disk.sync_folder(self._folder)
 
-    def take_snapshot(self) -> tuple[Place, list[bytes]] | None:
+    def take_snapshot(self) -> tuple[RecordPlace, list[bytes]] | None:
+        """Return the last saved state, and the place of the first command after it. It is returned only once."""
         found = self._snapshot_parts()
         if found is None:
             return None
@@ -264,7 +230,7 @@ class LocalCommandLog:
                 "commands are replayed"
             )
             return None
-        return Place(file, offset), parts[1:]
+        return RecordPlace(file, offset), parts[1:]
 
     def _snapshot_parts(self) -> tuple[int, list[bytes]] | None:
         """Return the generation that wrote the snapshot, and the payloads of the file up to the first damaged
@@ -276,7 +242,7 @@ class LocalCommandLog:
         generation = 0
         parts = []
         for record in scan(lambda offset, length: self._disk.read(self._snapshot_path, offset, length), size):
-            if not isinstance(record, Found):
+            if not isinstance(record, SoundRecord):
                 break
             generation = record.generation
             parts.append(record.payload)

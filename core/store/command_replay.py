@@ -17,10 +17,10 @@ from core.store.disk import Disk
 from core.store.errors import StoreDamaged
 from core.store.marks import read_marks
 from core.store.places import numbered
-from core.store.record import HEADER_BYTES, Damaged, Found, scan
+from core.store.record import HEADER_BYTES, Damaged, SoundRecord, scan
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """The place in the log where a record begins."""
 
     file: int
@@ -53,12 +53,12 @@ class LogFiles:
         """The size of a file in bytes."""
         return self._disk.size(self.path(number))
 
-    def scan(self, number: int, start: int = 0) -> Iterator[Found | Damaged]:
+    def scan(self, number: int, start: int = 0) -> Iterator[SoundRecord | Damaged]:
         """Iterate over the records of one file."""
         path = self.path(number)
         return scan(lambda offset, length: self._disk.read(path, offset, length), self.size(number), start)
 
-    def cut(self, place: Place) -> None:
+    def cut(self, place: RecordPlace) -> None:
         """Remove everything from this place on."""
         for number in [number for number in self.numbers if number > place.file]:
             self._disk.unlink(self.path(number))
@@ -75,7 +75,7 @@ class LogFiles:
         self._disk.sync_folder(self.folder)
 
 
-def replay(files: LogFiles, start: Place | None, *, salvage: bool, problems: list[str]) -> Iterator[Logged]:
+def replay(files: LogFiles, start: RecordPlace | None, *, salvage: bool, problems: list[str]) -> Iterator[Logged]:
     """Yield the undamaged commands from ``start`` on. Adds descriptions of damage to ``problems``, and cuts off the
     torn end.
 
@@ -87,17 +87,17 @@ def replay(files: LogFiles, start: Place | None, *, salvage: bool, problems: lis
             continue
         if before is not None and number != before + 1:
             missing = Damaged(0, 0, None, "the file is missing")
-            if _ends_log(files, Place(before + 1, 0), missing, salvage=salvage, problems=problems):
+            if _ends_log(files, RecordPlace(before + 1, 0), missing, salvage=salvage, problems=problems):
                 return
         before = number
         for record in files.scan(number, start.offset if start is not None and number == start.file else 0):
-            if isinstance(record, Found):
+            if isinstance(record, SoundRecord):
                 yield Logged(number, record.offset + HEADER_BYTES, record.payload)
-            elif _ends_log(files, Place(number, record.offset), record, salvage=salvage, problems=problems):
+            elif _ends_log(files, RecordPlace(number, record.offset), record, salvage=salvage, problems=problems):
                 return
 
 
-def _ends_log(files: LogFiles, place: Place, damaged: Damaged, *, salvage: bool, problems: list[str]) -> bool:
+def _ends_log(files: LogFiles, place: RecordPlace, damaged: Damaged, *, salvage: bool, problems: list[str]) -> bool:
     """Judge damage. Returns True if it is after the last sync: the log was cut off there."""
     what = f"{files.path(place.file)} from {place.offset} to {damaged.end}: {damaged.why}"
     if not _was_synced(files, place, damaged):
@@ -113,7 +113,7 @@ def _ends_log(files: LogFiles, place: Place, damaged: Damaged, *, salvage: bool,
     return False
 
 
-def _was_synced(files: LogFiles, place: Place, damaged: Damaged) -> bool:
+def _was_synced(files: LogFiles, place: RecordPlace, damaged: Damaged) -> bool:
     if files.marks.proves(files.path(place.file), damaged):
         return True
     for number in files.numbers:
@@ -122,6 +122,6 @@ def _was_synced(files: LogFiles, place: Place, damaged: Damaged) -> bool:
         if number > place.file and files.marks.files.get(files.path(number)):
             return True
         for record in files.scan(number, place.offset if number == place.file else 0):
-            if isinstance(record, Found) and (record.generation, record.batch) <= files.marks.synced:
+            if isinstance(record, SoundRecord) and (record.generation, record.batch) <= files.marks.synced:
                 return True
     return False

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from core.store.message_store import FileSummary, MessageStore, split_body, unpack_place
 from core.store.places import store_file
-from core.store.record import Damaged, Found
+from core.store.record import Damaged, SoundRecord
 from core.store.staging import Staging
 
 FILES_MIN = 3
@@ -62,7 +62,7 @@ class Compactor:
         self._garbage_fraction = garbage_fraction
         self._chosen: list[int] = []
         self._number = -1
-        self._records: Iterator[Found | Damaged] | None = None
+        self._records: Iterator[SoundRecord | Damaged] | None = None
         self._damaged: set[int] = set()
         """Files that cannot be emptied, because a live body is damaged."""
 
@@ -107,7 +107,7 @@ class Compactor:
                 self._damaged.add(self._number)
                 break
             seen += record.end - record.offset
-            if isinstance(record, Found):
+            if isinstance(record, SoundRecord):
                 self._move(record)
         else:
             if self._number in self._store.files:
@@ -115,7 +115,7 @@ class Compactor:
             self.emptied += 1
         self._records = None
 
-    def _move(self, record: Found) -> None:
+    def _move(self, record: SoundRecord) -> None:
         body_id, body = split_body(record.payload)
         place = self._store.place(body_id)
         if place is not None and unpack_place(place)[:2] == (self._number, record.offset):

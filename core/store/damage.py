@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from core.store.errors import StoreDamaged
-from core.store.record import Damaged, Kind, record_bytes
+from core.store.record import Damaged, RecordKind, record_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,12 @@ def lost_record(path: str, damaged: Damaged) -> LostRecord:
         path,
         damaged.offset,
         record_bytes(header.payload_bytes),
-        Kind(header.kind).name if header.kind in set(Kind) else f"kind {header.kind}",
+        RecordKind(header.kind).name if header.kind in set(RecordKind) else f"kind {header.kind}",
         header.generation,
         header.batch,
-        {Kind.BODY: 1, Kind.SETTLE: 0}.get(Kind(header.kind)) if header.kind in set(Kind) else None,
+        {RecordKind.BODY: 1, RecordKind.SETTLE: 0}.get(RecordKind(header.kind))
+        if header.kind in set(RecordKind)
+        else None,
         damaged.why,
     )
 

@@ -17,7 +17,7 @@ from core.interface import QueueDeclaration
 from core.store.definitions import StoredQueue
 from core.store.errors import StoreDamaged
 from core.store.places import QUEUES
-from core.store.record import Found, Kind, encode, scan
+from core.store.record import RecordKind, SoundRecord, encode, scan
 
 DESCRIPTION_FILE = "description"
 FOLDERS_OF_KINDS = {"classic": QUEUES, "quorum": "quorum/queues", "stream": "streams"}
@@ -89,7 +89,7 @@ def read_description(folder: Path) -> Description | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     for record in scan(lambda offset, length: data[offset : offset + length], len(data)):
-        if isinstance(record, Found) and record.kind is Kind.DESCRIPTION:
+        if isinstance(record, SoundRecord) and record.kind is RecordKind.DESCRIPTION:
             said = cbor2.loads(record.payload)
             declaration = QueueDeclaration(
                 name=said["name"], auto_delete=said["auto_delete"], arguments=said["arguments"]
@@ -117,4 +117,4 @@ def write_description(root: Path, description: Description, *, start: int) -> No
         folder.parent.mkdir(exist_ok=True)
         folder.mkdir(exist_ok=True)
         with (folder / DESCRIPTION_FILE).open("wb") as file:
-            file.writelines(encode(Kind.DESCRIPTION, [cbor2.dumps(said)], start, 0))
+            file.writelines(encode(RecordKind.DESCRIPTION, [cbor2.dumps(said)], start, 0))

@@ -232,10 +232,10 @@ def _lock(path: Path, lock: int) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
+        owner = os.pread(lock, 32, 0).decode(errors="replace").strip()
         os.close(lock)
         raise StoreUnavailable(
-            f"data folder {path} is in use by {f'process {holder}' if holder else 'another process'}; "
+            f"data folder {path} is in use by {f'process {owner}' if owner else 'another process'}; "
             "end that one first, or name another folder with data.folder or --data"
         ) from None
     except BaseException:

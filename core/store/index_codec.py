@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 
 from core.message import Attributes, Origin, Route
 from core.store.places import SEGMENT_MESSAGES
-from core.store.record import HEADER_BYTES, Kind
+from core.store.record import HEADER_BYTES, RecordKind
 from core.store.route_codec import decode_route, encode_route
 
 _HEAD = Struct("<QIIdIBB2x")
@@ -85,7 +85,7 @@ def encode_numbers(numbers: "array[int]") -> bytes:
     return numbers.tobytes()
 
 
-def decode_published(kind: Kind, offset: int, payload: bytes, known: KnownAttributes) -> Published:
+def decode_published(kind: RecordKind, offset: int, payload: bytes, known: KnownAttributes) -> Published:
     """Decode the payload of a record at ``offset``. ``known`` makes equal attributes share one object, which saves
     memory."""
     first, count, ttl_ms, expires_at, way_bytes, flags, priority = _HEAD.unpack_from(payload)
@@ -112,7 +112,7 @@ def decode_published(kind: Kind, offset: int, payload: bytes, known: KnownAttrib
         expires_at if flags & _EXPIRES else None,
         route,
         offset + HEADER_BYTES + bodies_at,
-        _numbers("Q", payload[bodies_at : bodies_at + 8 * count]) if kind is Kind.PUBLISH_STORED else None,
+        _numbers("Q", payload[bodies_at : bodies_at + 8 * count]) if kind is RecordKind.PUBLISH_STORED else None,
     )
 
 

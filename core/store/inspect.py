@@ -22,7 +22,7 @@ from core.store.descriptions import DESCRIPTION_FILE
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
 from core.store.marks import Marks, is_room, lost_files, read_marks
-from core.store.record import Damaged, Found, Kind, scan
+from core.store.record import Damaged, RecordKind, SoundRecord, scan
 from core.store.sealed_file import opened_image
 
 LANE_FOLDERS: Mapping[str, Sequence[str]] = {
@@ -33,7 +33,7 @@ LANE_FOLDERS: Mapping[str, Sequence[str]] = {
 """The folders that each lane writes to."""
 
 
-class Verdict(Enum):
+class EntryVerdict(Enum):
     """The judgement of an entry."""
 
     SOUND = "sound"
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     """None if the header is damaged too, as for the next two fields."""
     generation: int | None
     batch: int | None
-    verdict: Verdict
+    verdict: EntryVerdict
     meaning: str
     """Empty for a sound record."""
 
@@ -74,7 +74,7 @@ def entries(disk: Disk) -> Iterator[Entry]:
             end = lost.there or 0
             meaning = "it is missing" if lost.there is None else f"it ends at {end}"
             yield Entry(
-                lost.path, end, lost.synced, None, None, None, Verdict.CORRUPT,
+                lost.path, end, lost.synced, None, None, None, EntryVerdict.CORRUPT,
                 f"{meaning}, and it was synced; a broker starts only with store.salvage, and without it",
             )  # fmt: skip
 
@@ -84,9 +84,9 @@ def entries_of_file(disk: Disk, path: str, marks: Marks) -> Iterator[Entry]:
     size = disk.size(path)
     synced_end: int | None = None
     for found in scan(lambda offset, length: disk.read(path, offset, length), size):
-        if isinstance(found, Found):
+        if isinstance(found, SoundRecord):
             yield Entry(
-                path, found.offset, found.end, found.kind.name, found.generation, found.batch, Verdict.SOUND, ""
+                path, found.offset, found.end, found.kind.name, found.generation, found.batch, EntryVerdict.SOUND, ""
             )
             continue
         if is_room(disk, path, found):
@@ -104,7 +104,7 @@ def _synced_end(disk: Disk, path: str, start: int, size: int, marks: Marks) -> i
     ends = (
         found.end
         for found in scan(lambda offset, length: disk.read(path, offset, length), size, start)
-        if isinstance(found, Found) and (found.generation, found.batch) <= synced
+        if isinstance(found, SoundRecord) and (found.generation, found.batch) <= synced
     )
     return max(ends, default=0)
 
@@ -113,13 +113,13 @@ def _judged(path: str, damaged: Damaged, synced_end: int, marks: Marks) -> Entry
     header = damaged.header
     was_synced = damaged.offset < synced_end or marks.proves(path, damaged)
     if path.endswith(f"/{DESCRIPTION_FILE}"):
-        verdict = Verdict.TORN
+        verdict = EntryVerdict.TORN
         meaning = f"{damaged.why}; the next start writes it anew from the definitions"
     elif was_synced:
-        verdict = Verdict.CORRUPT
+        verdict = EntryVerdict.CORRUPT
         meaning = f"{damaged.why}, and it was synced; a broker starts only with store.salvage, and without it"
     else:
-        verdict = Verdict.TORN
+        verdict = EntryVerdict.TORN
         meaning = f"{damaged.why}, and it was not synced; the next start drops it"
     kind, generation, batch = (None, None, None) if header is None else (header.kind, header.generation, header.batch)
     name = None if kind is None else _kind_name(kind)
@@ -139,7 +139,7 @@ def _files(disk: Disk, folder: str) -> Iterator[str]:
 
 
 def _kind_name(kind: int) -> str:
-    return Kind(kind).name if kind in set(Kind) else f"kind {kind}"
+    return RecordKind(kind).name if kind in set(RecordKind) else f"kind {kind}"
 
 
 # --- definitions -------------------------------------------------------------------------------------------------

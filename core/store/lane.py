@@ -32,7 +32,7 @@ from core.store.disk import Disk
 from core.store.errors import NoSpace, StoreFailure
 from core.store.marks import Marks
 from core.store.marks_writer import Mark, MarksWriter
-from core.store.record import Kind, encode
+from core.store.record import RecordKind, encode
 
 SYNC_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds, in seconds, of the classes in which syncs are counted: from a disk with a battery to one about to
@@ -235,7 +235,7 @@ class Lane:
 
     # --- staging
 
-    def append(self, path: str, offset: int, kind: Kind, payload: Sequence[bytes]) -> int:
+    def append(self, path: str, offset: int, kind: RecordKind, payload: Sequence[bytes]) -> int:
         """Stage one record, to be written at ``offset``. Returns its position."""
         chunks = encode(kind, payload, self.generation, self._batch_number)
         assert path not in self._leaving, f"{path} is about to be removed"

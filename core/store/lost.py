@@ -14,7 +14,7 @@ from typing import NamedTuple
 from core.store.descriptions import Description, read_description
 from core.store.errors import StoreRefused
 from core.store.places import PERSISTENT
-from core.store.record import Kind, encode
+from core.store.record import RecordKind, encode
 
 LOST_FOLDER = "lost+found"
 DATA, BODIES, COMMANDS = "data", "bodies", "commands.log"
@@ -61,7 +61,7 @@ def set_aside(root: Path, kind: str, number: int, folder: Path, commands: Iterab
         if kind == "quorum":
             with (entry / COMMANDS).open("wb") as file:
                 for payload in commands:
-                    file.writelines(encode(Kind.COMMAND, [payload], 0, 0))
+                    file.writelines(encode(RecordKind.COMMAND, [payload], 0, 0))
                 file.flush()
                 os.fsync(file.fileno())
         if folder.exists():

@@ -30,7 +30,7 @@ import cbor2
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
 from core.store.places import QUEUES, TRANSIENT, numbered
-from core.store.record import Damaged, Found, Kind, encode, scan
+from core.store.record import Damaged, RecordKind, SoundRecord, encode, scan
 
 SUFFIX = ".marks"
 FIRST_MARKS = "marks.log"
@@ -137,7 +137,7 @@ def read_marks(disk: Disk, lane: str) -> Marks:
     return marks
 
 
-def _records(disk: Disk, path: str) -> Iterator[Found | Damaged]:
+def _records(disk: Disk, path: str) -> Iterator[SoundRecord | Damaged]:
     return scan(lambda offset, length: disk.read(path, offset, length), disk.size(path))
 
 
@@ -147,7 +147,7 @@ def _read(disk: Disk, lane: str, number: int) -> Marks:
     damaged: list[Damaged] = []
     folders: set[str] = set()
     for found in _records(disk, path):
-        if isinstance(found, Damaged) or found.kind is not Kind.MARK:
+        if isinstance(found, Damaged) or found.kind is not RecordKind.MARK:
             if not marks.there:
                 return marks
             if isinstance(found, Damaged) and not is_room(disk, path, found):
@@ -197,7 +197,7 @@ def _first_marks(disk: Disk, path: str) -> tuple[int, int]:
         (
             (found.generation, int.from_bytes(found.payload, "little"))
             for found in _records(disk, path)
-            if isinstance(found, Found) and found.kind is Kind.SYNCED
+            if isinstance(found, SoundRecord) and found.kind is RecordKind.SYNCED
         ),
         default=(0, 0),
     )
@@ -275,7 +275,7 @@ def begin_marks(disk: Disk, lane: str, marks: Marks, *, generation: int, gone: C
         everywhere=marks.everywhere,
         definitions=marks.definitions,
     )
-    first = b"".join(encode(Kind.MARK, (payload,), generation, 0))
+    first = b"".join(encode(RecordKind.MARK, (payload,), generation, 0))
     begun = Marks(
         number=marks.number + 1,
         end=len(first),
@@ -304,7 +304,7 @@ def note_everywhere(disk: Disk, lanes: Mapping[str, Marks]) -> None:
         if not marks.everywhere:
             path = marks_file(lane, marks.number)
             payload = mark(synced=marks.synced, files={}, everywhere=True, definitions=marks.definitions)
-            record = b"".join(encode(Kind.MARK, (payload,), marks.generation, 0))
+            record = b"".join(encode(RecordKind.MARK, (payload,), marks.generation, 0))
             disk.write(path, marks.end, (record,))
             disk.sync(path)
             marks.end += len(record)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from core.store.marks import ROOM_BYTES, Marks, mark, marks_file, outlives, within
-from core.store.record import Kind, encode
+from core.store.record import RecordKind, encode
 
 MARKS_BYTES_MAX = 2**20
 """A file of marks is full at 1 MiB: some 10,000 marks of a few files each."""
@@ -122,7 +122,7 @@ class MarksWriter:
             everywhere=self._everywhere,
             definitions=self.definitions,
         )
-        chunks = encode(Kind.MARK, (payload,), self._generation, batch)
+        chunks = encode(RecordKind.MARK, (payload,), self._generation, batch)
         offset = self.end
         self.end += sum(map(len, chunks))
         return Mark(self.path, offset, self.end, chunks)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from core.message import Run
 from core.store.errors import StoreDamaged
 from core.store.places import TRANSIENT, store_file
-from core.store.record import Kind, record_bytes
+from core.store.record import RecordKind, record_bytes
 from core.store.staging import Staging
 
 NO_BODY = 0
@@ -167,7 +167,7 @@ class MessageStore:
             file = self._files[number] = FileSummary()
         self._places[body_id] = pack_place(number, file.total, len(body))
         payload = (body_id.to_bytes(_ID_BYTES, "little"), body)
-        self._staging.append(store_file(self.folder, number), file.total, Kind.BODY, payload)
+        self._staging.append(store_file(self.folder, number), file.total, RecordKind.BODY, payload)
         size = body_record_bytes(len(body))
         file.total += size
         file.live += size

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from core.message import Attributes, Portion
+from core.message import Attributes, RunPart
 from core.store.damage import refusal
 from core.store.errors import StoreDamaged
 from core.store.index_codec import (
@@ -43,7 +43,7 @@ from core.store.places import (
     StoredRun,
     segment_name,
 )
-from core.store.record import Damaged, Kind, record_bytes
+from core.store.record import Damaged, RecordKind, record_bytes
 from core.store.segment_replay import SegmentReplay, SegmentSearch
 from core.store.staging import READ_BYTES_MAX, Staging
 
@@ -133,13 +133,13 @@ class QueueIndex:
 
     # --- publishing
 
-    def publish(self, first: int, portion: Portion) -> tuple[int, int]:
+    def publish(self, first: int, run_part: RunPart) -> tuple[int, int]:
         """Stage consecutive messages from sequence number ``first`` on.
 
         Returns the position to wait for, and the offset of the first message's record in its file: see :meth:`find`.
         """
-        run = portion.run
-        entries = portion.entries
+        run = run_part.run
+        entries = run_part.entries
         count = len(entries)
         embed_below = self._embed_below
         if count <= RECORD_MESSAGES_MAX and len(entries[0]) < embed_below:
@@ -151,34 +151,34 @@ class QueueIndex:
                 and (size < embed_below or len(max(entries, key=len)) < embed_below)
             ):
                 transient = not (self._durable and run.attributes.durable)
-                head = encode_head(first, count, run.attributes, transient, portion.expires_at, portion.route)
+                head = encode_head(first, count, run.attributes, transient, run_part.expires_at, run_part.route)
                 payload = (head + encode_numbers(array("I", map(len, entries))), body)
-                return self._append(Kind.PUBLISH, first, count, payload, size, transient)
+                return self._append(RecordKind.PUBLISH, first, count, payload, size, transient)
         staged = [
-            self._publish_piece(first + start, portion, start, stop, stored)
+            self._publish_piece(first + start, run_part, start, stop, stored)
             for start, stop, stored in _pieces(first, entries, embed_below)
         ]
         return staged[-1][0], staged[0][1]
 
-    def _publish_piece(self, first: int, portion: Portion, start: int, stop: int, stored: bool) -> tuple[int, int]:
-        """Stage messages that fit into one record. ``start`` and ``stop`` count from the beginning of the portion."""
-        run = portion.run
-        start += portion.start
-        stop += portion.start
+    def _publish_piece(self, first: int, run_part: RunPart, start: int, stop: int, stored: bool) -> tuple[int, int]:
+        """Stage messages that fit into one record. ``start`` and ``stop`` count from the beginning of the part."""
+        run = run_part.run
+        start += run_part.start
+        stop += run_part.start
         entries = run.entries[start:stop]
         transient = not (self._durable and run.attributes.durable)
         sizes = array("I", map(len, entries))
-        head = encode_head(first, stop - start, run.attributes, transient, portion.expires_at, portion.route)
+        head = encode_head(first, stop - start, run.attributes, transient, run_part.expires_at, run_part.route)
         head += encode_numbers(sizes)
         if not stored:
             payload = (head, b"".join(entries))
-            return self._append(Kind.PUBLISH, first, stop - start, payload, sum(sizes), transient)
+            return self._append(RecordKind.PUBLISH, first, stop - start, payload, sum(sizes), transient)
         ids = self._bodies.keep(run, start, stop, transient)
         self.kept.count += stop - start
         payload = (head, encode_numbers(ids))
         number = first >> SEGMENT_BITS
         known = self._ids(number, self._segments.get(number) or self._begin(number))
-        staged = self._append(Kind.PUBLISH_STORED, first, stop - start, payload, sum(sizes), transient)
+        staged = self._append(RecordKind.PUBLISH_STORED, first, stop - start, payload, sum(sizes), transient)
         known.update(zip(range(first, first + stop - start), ids, strict=True))
         return staged
 
@@ -189,10 +189,12 @@ class QueueIndex:
         Mostly this writes nothing, because the newest file covers the next ``RESERVED_SEGMENTS``.
         """
         if upto >> SEGMENT_BITS >= self._newest + RESERVED_SEGMENTS:
-            self._append(Kind.PUBLISH, upto, 0, (encode_head(upto, 0, Attributes(), False, None, None),), 0, False)
+            self._append(
+                RecordKind.PUBLISH, upto, 0, (encode_head(upto, 0, Attributes(), False, None, None),), 0, False
+            )
 
     def _append(
-        self, kind: Kind, first: int, count: int, payload: Sequence[bytes], size: int, transient: bool
+        self, kind: RecordKind, first: int, count: int, payload: Sequence[bytes], size: int, transient: bool
     ) -> tuple[int, int]:
         """Stage a record that publishes. Returns its position and its offset."""
         number = first >> SEGMENT_BITS
@@ -308,7 +310,7 @@ class QueueIndex:
         segment.settled = None
         offset = segment.file_bytes
         segment.file_bytes = offset + record_bytes(len(payload))
-        self._staging.append(self._path(number), offset, Kind.SETTLE, (payload,))
+        self._staging.append(self._path(number), offset, RecordKind.SETTLE, (payload,))
 
     def _remove(self, number: int, segment: SegmentSummary) -> None:
         base = number << SEGMENT_BITS

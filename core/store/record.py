@@ -4,7 +4,7 @@
 offset   type    what
 =======  ======  ===========================================================
 0        u32     magic
-4        u8      kind, see :class:`Kind`
+4        u8      kind, see :class:`RecordKind`
 5        u8      flags, 0
 6        u16     reserved, 0
 8        u32     generation: the count of starts of this store
@@ -52,7 +52,7 @@ _PADDING = tuple(bytes(-length % 8) for length in range(8))
 
 
 @unique
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """Kinds of records. The numbers are on disk: none may be changed or used again."""
 
     PUBLISH = 1
@@ -79,10 +79,12 @@ class Kind(IntEnum):
     """A queue's folder: the declaration of the queue."""
 
 
-_KINDS: tuple[Kind | None, ...] = tuple(Kind(number) if number in set(Kind) else None for number in range(256))
+_KINDS: tuple[RecordKind | None, ...] = tuple(
+    RecordKind(number) if number in set(RecordKind) else None for number in range(256)
+)
 
 
-class Header(NamedTuple):
+class RecordHeader(NamedTuple):
     """The contents of a sound header."""
 
     kind: int
@@ -91,10 +93,10 @@ class Header(NamedTuple):
     payload_bytes: int
 
 
-class Found(NamedTuple):
+class SoundRecord(NamedTuple):
     """An undamaged record."""
 
-    kind: Kind
+    kind: RecordKind
     generation: int
     batch: int
     offset: int
@@ -109,7 +111,7 @@ class Damaged(NamedTuple):
 
     offset: int
     end: int
-    header: Header | None
+    header: RecordHeader | None
     """The header of the record; None if the header is damaged too, and then it may have been several records."""
     why: str
 
@@ -138,17 +140,17 @@ def encode(kind: int, payload: Sequence[bytes], generation: int, batch: int) -> 
     return [header, *payload, _PADDING[length & 7]]
 
 
-def parse_header(data: bytes, at: int = 0) -> Header | None:
+def parse_header(data: bytes, at: int = 0) -> RecordHeader | None:
     """Parse the header at ``at``; None if it is damaged or incomplete."""
     if len(data) < at + HEADER_BYTES:
         return None
     magic, kind, _, _, generation, length, batch, first_check, _ = _HEADER.unpack_from(data, at)
     if magic != _MAGIC or crc32(data[at : at + _COVERED]) != first_check:
         return None
-    return Header(kind, generation, batch, length)
+    return RecordHeader(kind, generation, batch, length)
 
 
-def scan(read: Callable[[int, int], bytes], size: int, start: int = 0) -> Iterator[Found | Damaged]:
+def scan(read: Callable[[int, int], bytes], size: int, start: int = 0) -> Iterator[SoundRecord | Damaged]:
     """Iterate over everything from ``start``, where a record begins, to ``size``. The results adjoin and leave no gap.
 
     ``read(offset, length)`` returns bytes of the file, fewer at its end. Memory: one read and its records, or one
@@ -172,7 +174,7 @@ def scan(read: Callable[[int, int], bytes], size: int, start: int = 0) -> Iterat
         at = judged.end
 
 
-def _sound_records(data: bytes, base: int) -> list[Found]:
+def _sound_records(data: bytes, base: int) -> list[SoundRecord]:
     """Return the records at the beginning of ``data``, which is at offset ``base``, up to the first damaged or
     incomplete one."""
     records = []
@@ -191,12 +193,12 @@ def _sound_records(data: bytes, base: int) -> list[Found]:
         kind = _KINDS[kind_number]
         if crc32(payload, first_check) != check or data[stop:end] != _PADDING[length & 7] or kind is None:
             break
-        records.append(Found(kind, generation, batch, base + at, payload, base + end))
+        records.append(SoundRecord(kind, generation, batch, base + at, payload, base + end))
         at = end
     return records
 
 
-def _judge(read: Callable[[int, int], bytes], size: int, at: int, header: Header) -> Found | Damaged:
+def _judge(read: Callable[[int, int], bytes], size: int, at: int, header: RecordHeader) -> SoundRecord | Damaged:
     """Read the whole record with this sound header, and return it or its damage."""
     end = at + record_bytes(header.payload_bytes)
     if end > size:
@@ -225,7 +227,7 @@ def _next_sound(read: Callable[[int, int], bytes], size: int, at: int) -> int:
         found = data.find(_MAGIC_BYTES)
         while found >= 0:
             header = None if found & 7 else parse_header(data, found)
-            if header is not None and isinstance(_judge(read, size, position + found, header), Found):
+            if header is not None and isinstance(_judge(read, size, position + found, header), SoundRecord):
                 return position + found
             found = data.find(_MAGIC_BYTES, found + 1)
         if len(data) < READ_BYTES:

@@ -49,7 +49,7 @@ from core.store.places import (
     store_file,
 )
 from core.store.queue_index import FREE_SEGMENTS, IndexState
-from core.store.record import HEADER_BYTES, Damaged, Found, Kind, encode, scan
+from core.store.record import HEADER_BYTES, Damaged, RecordKind, SoundRecord, encode, scan
 from core.store.segment_replay import SegmentReplay
 
 SHOWN_MAX = 1000
@@ -274,7 +274,7 @@ class Recovery:
         numbers = (numbered(name, suffix) for name in self._disk.names(folder))
         return sorted(number for number in numbers if number is not None)
 
-    def _records(self, path: str, facts: _FileFacts) -> Iterator[Found]:
+    def _records(self, path: str, facts: _FileFacts) -> Iterator[SoundRecord]:
         """Yield the sound records of a file. At its end, damage is judged and the facts are complete."""
         size = self._disk.size(path)
         facts.synced_end = max(facts.synced_end, self._marks.files.get(path, 0))
@@ -336,8 +336,8 @@ def _filler(hole: TornTail) -> list[bytes]:
     message store."""
     size = hole.bytes - HEADER_BYTES
     if hole.path.startswith(QUEUES):
-        return encode(Kind.SETTLE, (NOTHING * size,), 0, 0)
-    return encode(Kind.BODY, (bytes(size),), 0, 0)
+        return encode(RecordKind.SETTLE, (NOTHING * size,), 0, 0)
+    return encode(RecordKind.BODY, (bytes(size),), 0, 0)
 
 
 def _folders_above(path: str) -> Iterator[str]:

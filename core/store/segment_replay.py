@@ -13,7 +13,7 @@ from itertools import accumulate
 from core.message import Attributes
 from core.store.index_codec import KnownAttributes, Published, decode_published, decode_settled, encode_head
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, Embedded, Stored, StoredRun
-from core.store.record import HEADER_BYTES, Kind
+from core.store.record import HEADER_BYTES, RecordKind
 
 RUN_MESSAGES_MAX = 1024
 """The most consecutive messages joined into one run, because taking parts of a run copies its tables."""
@@ -134,12 +134,12 @@ class SegmentSearch:
         """The sequence number after the message found last."""
         return self._runs.next
 
-    def add(self, kind: Kind, generation: int, offset: int, payload: bytes) -> None:
+    def add(self, kind: RecordKind, generation: int, offset: int, payload: bytes) -> None:
         """Process the next record of the file."""
-        if kind is Kind.SETTLE:
+        if kind is RecordKind.SETTLE:
             return
         runs = self._runs
-        if kind is Kind.PUBLISH and runs.goes_on(payload, offset) is not None:
+        if kind is RecordKind.PUBLISH and runs.goes_on(payload, offset) is not None:
             self.found += 1
             return
         record = decode_published(kind, offset, payload, self._known)
@@ -176,20 +176,20 @@ class SegmentReplay:
         """For each message the run of its last publication, counted from 1; 0 if the message is not live."""
         self._known: KnownAttributes = {}
 
-    def add(self, kind: Kind, generation: int, offset: int, payload: bytes) -> None:
+    def add(self, kind: RecordKind, generation: int, offset: int, payload: bytes) -> None:
         """Replay the next record of the file."""
         runs = self._runs
-        if kind is Kind.PUBLISH:  # not of an older start than the record before, so kept like it
+        if kind is RecordKind.PUBLISH:  # not of an older start than the record before, so kept like it
             sequence = runs.goes_on(payload, offset)
             if sequence is not None:
                 self.published += 1
                 self._owner[sequence - self._base] = len(runs.runs)
                 return
-        elif kind is Kind.SETTLE:
+        elif kind is RecordKind.SETTLE:
             for first, last in decode_settled(payload):
                 self._owner[first : last + 1] = array("I", bytes(4 * (last + 1 - first)))
             return
-        assert kind in (Kind.PUBLISH, Kind.PUBLISH_STORED), f"a record of kind {kind!r} in a queue index"
+        assert kind in (RecordKind.PUBLISH, RecordKind.PUBLISH_STORED), f"a record of kind {kind!r} in a queue index"
         record = decode_published(kind, offset, payload, self._known)
         count = len(record.sizes)
         start = record.first - self._base
@@ -221,11 +221,11 @@ class SegmentReplay:
         """Return the bytes of the live messages' bodies."""
         if self.live == self.published:
             return sum(sum(run.sizes) for run in self._runs.runs)
-        return sum(sum(run.sizes[start:stop]) for run, start, stop in self._stretches(0))
+        return sum(sum(run.sizes[start:stop]) for run, start, stop in self._runs_at(0))
 
     def stored_ids(self) -> Iterator[tuple[int, int]]:
         """Yield sequence number and id of live messages whose bodies are in the message store."""
-        for run, start, stop in self._stretches(0):
+        for run, start, stop in self._runs_at(0):
             if isinstance(run.place, Stored):
                 yield from zip(range(run.first + start, run.first + stop), run.place.ids[start:stop], strict=True)
 
@@ -233,13 +233,13 @@ class SegmentReplay:
         """Return the live messages, ascending. This must be the last call, because complete runs are returned without a
         copy."""
         runs: list[StoredRun] = []
-        for whole, start, stop in self._stretches(redelivered_below):
+        for whole, start, stop in self._runs_at(redelivered_below):
             run = whole if stop - start == len(whole) else whole.part(start, stop)
             run.redelivered = run.first < redelivered_below
             runs.append(run)
         return runs
 
-    def _stretches(self, boundary: int) -> Iterator[tuple[StoredRun, int, int]]:
+    def _runs_at(self, boundary: int) -> Iterator[tuple[StoredRun, int, int]]:
         """Yield ranges of adjoining live messages in one run; none of them crosses the boundary."""
         numbered = sorted(enumerate(self._runs.runs, 1), key=lambda item: item[1].first)
         for number, run in numbered:

@@ -20,7 +20,7 @@ from core.store.disk import Disk
 from core.store.errors import StoreDamaged, StoreFailure
 from core.store.lane import Lane
 from core.store.places import Loaded
-from core.store.record import HEADER_BYTES, Damaged, Found, Kind, record_bytes, scan
+from core.store.record import HEADER_BYTES, Damaged, RecordKind, SoundRecord, record_bytes, scan
 
 READ_GAP_MAX = 4096
 READ_BYTES_MAX = 1 << 20
@@ -46,7 +46,7 @@ class _Unwritten:
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
-        self.records: list[tuple[Kind, Sequence[bytes]]] = []
+        self.records: list[tuple[RecordKind, Sequence[bytes]]] = []
 
 
 class Staging:
@@ -63,7 +63,7 @@ class Staging:
         """The segment that was last read to find messages without a known place. Only one is kept for all queue
         indexes, because it may take some MiB. A queue usually reads several messages of the same segment."""
 
-    def append(self, path: str, offset: int, kind: Kind, payload: Sequence[bytes]) -> int:
+    def append(self, path: str, offset: int, kind: RecordKind, payload: Sequence[bytes]) -> int:
         """Stage a record after all others of its file. Returns its position. Bodies must be in the last chunk of the
         payload."""
         unwritten = self._gathering.get(path)
@@ -95,13 +95,13 @@ class Staging:
 
     # --- reading
 
-    def records(self, path: str, end: int) -> Iterator[Found | Damaged]:
+    def records(self, path: str, end: int) -> Iterator[SoundRecord | Damaged]:
         """Iterate over all records of a file that ends at ``end``. Raises StoreFailure."""
         written = int(self._written(path, end))
         yield from scan(lambda offset, length: self._read(path, offset, length), written)
         yield from self._unwritten_records(path, 0)
 
-    def records_from(self, path: str, start: int, end: int) -> Iterator[Found | Damaged]:
+    def records_from(self, path: str, start: int, end: int) -> Iterator[SoundRecord | Damaged]:
         """Iterate over the records from ``start``, where a record begins. Reads are small first and then larger, for a
         caller that may stop soon.
 
@@ -122,7 +122,7 @@ class Staging:
                 size *= 4
         yield from self._unwritten_records(path, start)
 
-    def _unwritten_records(self, path: str, start: int) -> Iterator[Found]:
+    def _unwritten_records(self, path: str, start: int) -> Iterator[SoundRecord]:
         for batch in (self._out, self._gathering):
             if (unwritten := batch.get(path)) is not None:
                 first = bisect_left(unwritten.offsets, start)
@@ -131,7 +131,7 @@ class Staging:
                     kind, payload = unwritten.records[number]
                     joined = b"".join(payload)
                     after = offset + record_bytes(len(joined))
-                    yield Found(kind, self.lane.generation, 0, offset, joined, after)
+                    yield SoundRecord(kind, self.lane.generation, 0, offset, joined, after)
 
     def read(self, path: str, offsets: Sequence[int], sizes: Sequence[int]) -> tuple[list[bytes], int]:
         """Read bodies at ascending offsets of a file. Also returns how many reads that took. Raises StoreFailure,
@@ -169,7 +169,7 @@ class Staging:
             return b"".join(self._unwritten_record(path, offset)[1])
         data = self._read(path, offset, size)
         record = next(scan(lambda at, length: data[at : at + length], len(data)), None)
-        if not isinstance(record, Found):
+        if not isinstance(record, SoundRecord):
             found = record or Damaged(0, 0, None, "the file ends before it")
             raise refusal(path, found._replace(offset=offset, end=offset + found.end))
         return record.payload

@@ -24,7 +24,7 @@ from core.message import Attributes, Route
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
 from core.store.lane import Lane
-from core.store.record import Kind, record_bytes
+from core.store.record import RecordKind, record_bytes
 from core.store.stream_chunk import BODY_BYTES_MAX, MESSAGES_MAX, Chunk, ChunkCache, Filters, encode
 from core.store.stream_segment import Damage, Segment, SegmentReader, SparseIndex, head_payload
 
@@ -212,7 +212,7 @@ class StreamLog:
         assert segment.next == chunk.first
         payload = encode(chunk)
         size = record_bytes(sum(map(len, payload)))
-        position = self._lane.append(segment.path, segment.end, Kind.STREAM_CHUNK, payload)
+        position = self._lane.append(segment.path, segment.end, RecordKind.STREAM_CHUNK, payload)
         segment.appended(chunk, size)
         self._file_bytes += size
         self.next = chunk.next
@@ -228,7 +228,7 @@ class StreamLog:
         before = self._segments[-1] if self._segments else None
         segment = Segment(self._folder, first)
         payload = head_payload(first, before)
-        self._lane.append(segment.path, 0, Kind.STREAM_CHUNK, payload)
+        self._lane.append(segment.path, 0, RecordKind.STREAM_CHUNK, payload)
         segment.end = record_bytes(sum(map(len, payload)))
         segment.index = SparseIndex(self.segment_bytes)
         self._enter(segment)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
-from core.store.record import Damaged, Found, record_bytes, scan
+from core.store.record import Damaged, SoundRecord, record_bytes, scan
 from core.store.stream_chunk import TAG as CHUNK_TAG
 from core.store.stream_chunk import Chunk, Known, decode
 
@@ -173,7 +173,7 @@ class SegmentReader:
     def head(self, path: str) -> Head | None:
         """Read the head of a segment; None if it is damaged."""
         found = next(scan(self._reader(path), self.size(path)), None)
-        if not isinstance(found, Found) or found.payload[0] != HEAD_TAG:
+        if not isinstance(found, SoundRecord) or found.payload[0] != HEAD_TAG:
             return None
         _, _, entries, before_first, before_last, before_stamp_ms = _HEAD.unpack_from(found.payload)
         index = SparseIndex.decode(found.payload, _HEAD.size, entries)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from pipeline.generate.workloads import MICROSECONDS, NEWER, RAMP_RECORDS, Load, Record, ramp
+from pipeline.generate.workloads import MICROSECONDS, NEWER, RAMP_RECORDS, BeatRecord, Load, ramp
 from pipeline.tables.records import FLOW_EVENTS, arrow_schema
 
 BEGIN_US = 1_700_000_000 * MICROSECONDS
@@ -19,7 +19,7 @@ LINK_CREDIT_MAX = 170
 TIMES = ("since",)
 TEXTS = tuple(
     field.name
-    for field in fields(Record)
+    for field in fields(BeatRecord)
     if field.name in FLOW_EVENTS and FLOW_EVENTS[field.name] == "string"
 )  # fmt: skip
 
@@ -101,11 +101,11 @@ def _chunk(
     return _table(columns, length), moved.astype(np.int64)
 
 
-def _column(beat: Sequence[Record], name: str, nothing: object) -> np.ndarray:
+def _column(beat: Sequence[BeatRecord], name: str, nothing: object) -> np.ndarray:
     return np.array([nothing if getattr(record, name) is None else getattr(record, name) for record in beat])
 
 
-def _missing(beat: Sequence[Record], name: str) -> np.ndarray:
+def _missing(beat: Sequence[BeatRecord], name: str) -> np.ndarray:
     return np.array([getattr(record, name) is None for record in beat])
 
 

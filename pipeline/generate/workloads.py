@@ -15,7 +15,7 @@ NEWER, OLDER = "amqp-1.0", "amqp-0-9-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class BeatRecord:
     """One record of a beat. Times are microseconds after the beat's second began; ``since_us`` may be before it."""
 
     at_us: int
@@ -41,21 +41,23 @@ class Load:
     protocol: str
     link: str
     address: str | None
-    beat: tuple[Record, ...]
+    beat: tuple[BeatRecord, ...]
     bottleneck: str | None = None
     culprit: str | None = None
     """The culprit to be found, with ``{n}``; None when there is none."""
 
 
-def activity(link: str, records: int) -> tuple[Record, ...]:
+def activity(link: str, records: int) -> tuple[BeatRecord, ...]:
     """The records of a link that moves messages in each of so many intervals of a second."""
     step = MICROSECONDS // records
-    return tuple(Record(at_us=number * step, kind="activity", link=link, direction="in") for number in range(records))
+    return tuple(
+        BeatRecord(at_us=number * step, kind="activity", link=link, direction="in") for number in range(records)
+    )
 
 
-def _stage(at_us: int, stage: str, name: str, held_up_by: str | None) -> Record:
+def _stage(at_us: int, stage: str, name: str, held_up_by: str | None) -> BeatRecord:
     """A stage becomes blocked by the stage ``held_up_by``; without it, the stage is not blocked any more."""
-    return Record(
+    return BeatRecord(
         at_us=at_us,
         kind="stage",
         stage=stage,
@@ -71,7 +73,7 @@ CHANNELS = (_stage(210_000, "channel", "c{n}/1", "orders-{n}"), _stage(590_000, 
 QUEUES = (_stage(220_000, "queue", "orders-{n}", STORE), _stage(580_000, "queue", "orders-{n}", None))
 
 
-def older(records: int, stages: tuple[Record, ...], bottleneck: str | None, culprit: str | None) -> Load:
+def older(records: int, stages: tuple[BeatRecord, ...], bottleneck: str | None, culprit: str | None) -> Load:
     """A 0.9.1 connection with one channel, whose stages are in flow in each second."""
     beat = (*activity("c{n}/1", records), *stages)
     return Load(
@@ -79,7 +81,7 @@ def older(records: int, stages: tuple[Record, ...], bottleneck: str | None, culp
     )  # fmt: skip
 
 
-def newer(records: int, stalls: tuple[Record, ...] = ()) -> Load:
+def newer(records: int, stalls: tuple[BeatRecord, ...] = ()) -> Load:
     """A 1.0 connection with one link, which stands still in part of each second or not at all."""
     return Load(
         protocol=NEWER,
@@ -91,8 +93,8 @@ def newer(records: int, stalls: tuple[Record, ...] = ()) -> Load:
     )
 
 
-def _stall(kind: str, at_us: int, since_us: int, seconds: float | None = None) -> Record:
-    return Record(
+def _stall(kind: str, at_us: int, since_us: int, seconds: float | None = None) -> BeatRecord:
+    return BeatRecord(
         at_us=at_us,
         kind=kind,
         link="c{n}/0/0",

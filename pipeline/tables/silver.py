@@ -52,7 +52,7 @@ _OPEN_VALUE = "address string, reason string, culprit string, since_us bigint, t
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockedInterval:
     """A link or reader that stands still, as it is kept in the state."""
 
     address: str | None
@@ -200,7 +200,7 @@ class BlockProcessor(StatefulProcessor):
         assert self._stall_after_ms is not None
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for place, value in list(self._open.iterator()):
-            found = Blocked(*value)
+            found = BlockedInterval(*value)
             if not found.told and found.since_us // 1000 + self._stall_after_ms <= now_ms:
                 self._open.updateValue(place, replace(found, told=True).value())
                 yield _row("stall", key, place, found, until=now_ms * 1000, ended_by=None)
@@ -208,7 +208,7 @@ class BlockProcessor(StatefulProcessor):
     def _blocked(self, key: tuple[object, ...], row: Row, timers: TimerValues) -> Iterator[Row]:
         place, since_us = _place(row), row["at"] if row["since"] is None else row["since"]
         yield from self._end(key, place, since_us, "blocked")
-        self._open.updateValue(place, Blocked(row["address"], row["reason"], row["culprit"], since_us).value())
+        self._open.updateValue(place, BlockedInterval(row["address"], row["reason"], row["culprit"], since_us).value())
         if self._stall_after_ms is not None:
             due_ms = since_us // 1000 + self._stall_after_ms
             self._handle.registerTimer(max(due_ms, timers.getCurrentProcessingTimeInMs()))
@@ -218,21 +218,21 @@ class BlockProcessor(StatefulProcessor):
         record."""
         place, until = _place(row), row["at"]
         value = self._open.getValue(place)
-        told = value is not None and Blocked(*value).told
+        told = value is not None and BlockedInterval(*value).told
         self._open.removeKey(place)
         since_us = until if row["since"] is None else row["since"]
-        found = Blocked(row["address"], row["reason"], row["culprit"], since_us, told)
+        found = BlockedInterval(row["address"], row["reason"], row["culprit"], since_us, told)
         yield from _ended(key, place, found, until, "unblocked")
 
     def _end(self, key: tuple[object, ...], place: tuple[str, str], until: int, ended_by: str) -> Iterator[Row]:
         value = self._open.getValue(place)
         if value is not None:
             self._open.removeKey(place)
-            yield from _ended(key, place, Blocked(*value), until, ended_by)
+            yield from _ended(key, place, BlockedInterval(*value), until, ended_by)
 
 
 def _ended(
-    key: tuple[object, ...], place: tuple[str, str], found: Blocked, until: int, ended_by: str
+    key: tuple[object, ...], place: tuple[str, str], found: BlockedInterval, until: int, ended_by: str
 ) -> Iterator[Row]:  # fmt: skip
     yield _row("interval", key, place, found, until=until, ended_by=ended_by)
     if found.told:
@@ -243,7 +243,7 @@ def _row(
     event: str,
     key: tuple[object, ...],
     place: tuple[str, str],
-    found: Blocked,
+    found: BlockedInterval,
     *,
     until: int,
     ended_by: str | None,

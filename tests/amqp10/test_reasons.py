@@ -5,15 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, Telling, reason_of_alarms
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, ReportTimes, reason_of_alarms
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.performatives import Flow
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
 from core.interface import FlowReason
 from tests.kit.wire import InProcessBroker, WirePeer
 
-TELLING = Telling(after_s=0.05, interval_s=0.5)
+REPORT_TIMES = ReportTimes(after_s=0.05, interval_s=0.5)
 
 
 def at(seconds: float) -> Now:
@@ -29,20 +29,20 @@ def reasons(peer: WirePeer) -> list[object]:
 def test_a_short_block_is_not_told() -> None:
     watch = BlockWatch()
     watch.observe(FlowReason.MEMORY, at(0.0))
-    assert watch.deadline(TELLING) == pytest.approx(0.05)
-    assert watch.due(TELLING, at(0.04)) is None
+    assert watch.deadline(REPORT_TIMES) == pytest.approx(0.05)
+    assert watch.due(REPORT_TIMES, at(0.04)) is None
     watch.observe(None, at(0.045))
-    assert watch.due(TELLING, at(10.0)) is None
+    assert watch.due(REPORT_TIMES, at(10.0)) is None
     assert watch.settled
 
 
 def test_a_block_is_told_once_with_its_beginning_and_its_end_once() -> None:
     watch = BlockWatch()
     watch.observe(FlowReason.MEMORY, at(1.0))
-    assert watch.due(TELLING, at(1.05)) == {REASON_KEY: Symbol("memory"), SINCE_KEY: Timestamp(1_001_000)}
-    assert watch.due(TELLING, at(9.0)) is None
+    assert watch.due(REPORT_TIMES, at(1.05)) == {REASON_KEY: Symbol("memory"), SINCE_KEY: Timestamp(1_001_000)}
+    assert watch.due(REPORT_TIMES, at(9.0)) is None
     watch.observe(None, at(9.0))
-    assert watch.due(TELLING, at(9.0)) == {REASON_KEY: None}
+    assert watch.due(REPORT_TIMES, at(9.0)) == {REASON_KEY: None}
     assert watch.settled
 
 
@@ -52,7 +52,7 @@ def test_no_more_than_two_a_second() -> None:
     for step in range(200):  # blocked and free in turn, every 60 ms
         now = at(step * 0.06)
         watch.observe(FlowReason.UNCONFIRMED_LIMIT if step % 2 else None, now)
-        properties = watch.due(TELLING, at(now.monotonic + 0.055))
+        properties = watch.due(REPORT_TIMES, at(now.monotonic + 0.055))
         if properties is not None:
             told.append(now.monotonic)
     assert len(told) <= 2 * 12 + 1
@@ -62,10 +62,10 @@ def test_no_more_than_two_a_second() -> None:
 def test_a_reason_that_changes_is_told_again() -> None:
     watch = BlockWatch()
     watch.observe(FlowReason.UNCONFIRMED_LIMIT, at(0.0))
-    assert watch.due(TELLING, at(0.1)) is not None
+    assert watch.due(REPORT_TIMES, at(0.1)) is not None
     watch.observe(FlowReason.MEMORY, at(0.2))
-    assert watch.due(TELLING, at(0.2)) is None  # too soon after the last
-    told = watch.due(TELLING, at(0.6))
+    assert watch.due(REPORT_TIMES, at(0.2)) is None  # too soon after the last
+    told = watch.due(REPORT_TIMES, at(0.6))
     assert told is not None
     assert told[REASON_KEY] == Symbol("memory")
 
@@ -136,7 +136,7 @@ def test_a_consumer_behind_the_single_active_one_is_told() -> None:
 
 
 def test_telling_reasons_can_be_turned_off() -> None:
-    broker = InProcessBroker(FrontEndSettings(reasons=False))
+    broker = InProcessBroker(Amqp10FrontEndSettings(reasons=False))
     peer = broker.connect()
     peer.begin()
     peer.attach_sender(broker.queue())

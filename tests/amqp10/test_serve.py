@@ -8,7 +8,7 @@ import trio
 
 from amqp10.client import connect
 from amqp10.conversion.converter import MessageConverter
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed, ConnectionOpened
 from amqp10.protocol.handshake import ClientHandshake
@@ -28,7 +28,7 @@ from core.config.access import UserSettings
 from core.config.amqp10 import Amqp10Settings, FlowReasonSettings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.observe.stalls import Stalls
 from core.process import headgate_version
 from core.server.drain import DRAINED
@@ -38,10 +38,10 @@ from tests.kit.logins import make_access, user
 
 NOW = Now(100.0, 1_700_000_000.0)
 PEER = PeerInfo("c-1", "127.0.0.1", 40000, "127.0.0.1", 5672)
-SAME_NAME = {each.name for each in fields(FrontEndSettings)} & {each.name for each in fields(ConnectionSettings)}
+SAME_NAME = {each.name for each in fields(Amqp10FrontEndSettings)} & {each.name for each in fields(ConnectionSettings)}
 
 
-def configured(**amqp10: object) -> FrontEndSettings:
+def configured(**amqp10: object) -> Amqp10FrontEndSettings:
     """The settings that the front end gets from a configuration."""
     return front_end_settings(Settings.model_validate({"amqp10": amqp10}))
 
@@ -92,12 +92,12 @@ def test_every_key_about_reasons_reaches_the_front_end(key, value, field, expect
 
 def test_the_defaults_agree():
     """The front end's own defaults, which tests use, are those of the configuration."""
-    assert changed(FrontEndSettings(), configured()) == {"properties"}
+    assert changed(Amqp10FrontEndSettings(), configured()) == {"properties"}
 
 
 @pytest.mark.parametrize("field", sorted(SAME_NAME - {"session", "container_id", "properties"}))
 def test_every_number_reaches_the_connection(field):
-    settings = FrontEndSettings()
+    settings = Amqp10FrontEndSettings()
     value = another(getattr(settings, field))
     assert getattr(connection_settings(replace(settings, **{field: value})), field) == value
 
@@ -168,7 +168,7 @@ SOMEBODY = user("alice", "secret")
 
 
 def factory(*users: UserSettings, anonymous: bool) -> FrontEndFactory:
-    broker = Broker(EngineSettings(), MessageConverter())
+    broker = Broker(VirtualHostSettings(), MessageConverter())
     stalls = Stalls(clock=lambda: NOW)
     return amqp10_factory(
         settings=configured(),

@@ -12,7 +12,7 @@ from amqp10.cli.main import command_line, run
 from core.store.disk import FolderDisk
 from core.store.folder import open_folder
 from core.store.lane import Lane
-from core.store.record import HEADER_BYTES, Kind, record_bytes
+from core.store.record import HEADER_BYTES, RecordKind, record_bytes
 from tests.kit.broker_process import ROOT
 
 INDEX = "queues/1/0/0.idx"
@@ -78,7 +78,7 @@ def test_a_damaged_folder(tmp_path, capsys):
     with closing(open_folder(tmp_path)) as folder, closing(FolderDisk(tmp_path, 8)) as disk:
         lane = Lane("classic", generation=folder.generation, sync_interval_s=0.0)
         for number in range(2):
-            lane.append(INDEX, number * record_bytes(4), Kind.SETTLE, [b"\xff" * 4])
+            lane.append(INDEX, number * record_bytes(4), RecordKind.SETTLE, [b"\xff" * 4])
             batch = lane.take_write()
             batch.run(disk)
             lane.wrote(batch)

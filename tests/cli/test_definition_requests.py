@@ -28,9 +28,9 @@ from core.definitions_file import (
     unknown_ends,
 )
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.interface import ExchangeType, QueueDeclaration
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import binding, exchange, queue
 from tests.kit.management import decode_answer, encode_request
@@ -49,7 +49,7 @@ class Link:
             self._left -= 1
             if self._left < 0:
                 raise ConnectionLost("the connection broke")
-        answer = decode_answer(at_a_stretch(self._broker.node.respond(encode_request(method, path, body), "me")))
+        answer = decode_answer(run_at_once(self._broker.node.respond(encode_request(method, path, body), "me")))
         if answer.status >= 400:
             raise RequestRefused(str(answer.body), status=answer.status)
         return Answer(answer.status, answer.body)
@@ -193,7 +193,7 @@ def test_queues_that_end_with_their_connection_are_not_exported():
 
 def test_a_failure_ends_it_or_the_rest_goes_on():
     wanted = Document(queues=[queue(name) for name in "abc"], policies=[policy()])
-    settings = EngineSettings(queues_max=1)
+    settings = VirtualHostSettings(queues_max=1)
     broker = InProcessBroker(engine=settings)
     stopped = apply(broker, wanted)
     assert stopped.done == [Step(Action.DECLARE, queue("a"))]

@@ -15,7 +15,7 @@ from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged
 from core.store.folder import FORMAT_FILE, open_folder
 from core.store.lane import Lane
-from core.store.record import HEADER_BYTES, Kind, record_bytes
+from core.store.record import HEADER_BYTES, RecordKind, record_bytes
 from tests.kit.broker_process import broker_process
 from tests.kit.engine import binding, exchange, queue
 
@@ -36,7 +36,7 @@ def data(tmp_path):
             database.set_policy(PolicyDeclaration(name="p", pattern="^o", definition={"max-length": 3}))
         lane = Lane("classic", generation=folder.generation, sync_interval_s=0.0)
         for number in range(3):
-            lane.append(INDEX, number * SIZE, Kind.SETTLE, [b"\xff" * 4])
+            lane.append(INDEX, number * SIZE, RecordKind.SETTLE, [b"\xff" * 4])
             batch = lane.take_write()
             batch.run(disk)
             lane.wrote(batch)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED, Modified, Target
 from amqp10.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from core.interface import ConsumeOptions, Mailbox
@@ -14,7 +14,7 @@ class Linked:
     """A broker with one queue, and a client with a sender at handle 0 and a receiver at handle 1. All frames so far are
     read."""
 
-    def __init__(self, settings: FrontEndSettings | None = None, **receiver_fields: object) -> None:
+    def __init__(self, settings: Amqp10FrontEndSettings | None = None, **receiver_fields: object) -> None:
         self.broker = InProcessBroker(settings)
         self.address = self.broker.queue()
         self.peer: WirePeer = self.broker.connect()
@@ -120,7 +120,7 @@ def test_11_each_error_has_its_condition_and_its_scope():
     c.peer.send(Attach(name="x", handle=256, role=False, target=Target(address=c.address), initial_delivery_count=0))
     assert c.peer.closed_with("amqp:connection:framing-error")
 
-    c = Linked(FrontEndSettings(max_message_size=100))
+    c = Linked(Amqp10FrontEndSettings(max_message_size=100))
     c.peer.transfer(b"x" * 200)
     assert c.peer.detached_with("amqp:link:message-size-exceeded")
     assert not c.peer.take(End)
@@ -175,7 +175,7 @@ def test_14_a_delivery_needs_its_tag_and_one_message_format():
 @case("deviations", "B13.15")
 def test_15_a_message_that_is_partly_sent_is_aborted():
     """B13.15 (deviations): RabbitMQ sends no more of the message."""
-    broker = InProcessBroker(FrontEndSettings(unsent_bytes_max=100))
+    broker = InProcessBroker(Amqp10FrontEndSettings(unsent_bytes_max=100))
     address = broker.queue()
     broker.fill([b"x" * 3000])
     peer = broker.connect(max_frame_size=512)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.framing import encode_frame
 from amqp10.wire.messaging import ACCEPTED, Source
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
 from amqp10.wire.sections import decode_header, scan
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 
@@ -18,7 +18,7 @@ class Linked:
     """A broker with one queue, and a client with a sender at handle 0 and a receiver at handle 1. All frames so far are
     read."""
 
-    def __init__(self, settings: FrontEndSettings | None = None, **sender_fields: object) -> None:
+    def __init__(self, settings: Amqp10FrontEndSettings | None = None, **sender_fields: object) -> None:
         self.broker = InProcessBroker(settings)
         self.address = self.broker.queue()
         self.peer: WirePeer = self.broker.connect(max_frame_size=512)
@@ -89,7 +89,7 @@ def test_counters_that_wrap():
     assert (top_up.next_incoming_id, top_up.delivery_count, top_up.link_credit) == (99, 99, 170)
 
     assert len(peer.take(Disposition)) == 1
-    at_a_stretch(broker.engine.purge_queue("q", broker))
+    run_at_once(broker.engine.purge_queue("q", broker))
     peer.attach_receiver(address)
     peer.grant(UINT_MAX, drain=True)
     assert peer.expect(Flow).delivery_count == UINT_MAX
@@ -261,7 +261,7 @@ def test_a_burst_of_echoes():
 def test_a_message_that_is_partly_sent_when_the_link_goes():
     """[FC] partial message then detach (ours): the broker aborts the delivery, so that the client does not wait for its
     rest."""
-    c = Linked(FrontEndSettings(unsent_bytes_max=600))
+    c = Linked(Amqp10FrontEndSettings(unsent_bytes_max=600))
     c.broker.fill([b"x" * 5000])
     c.peer.stop_reading(writes=1)
     c.peer.grant(1)

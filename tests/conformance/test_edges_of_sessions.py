@@ -19,10 +19,10 @@ def publishing(broker: InProcessBroker) -> WirePeer:
 def publish_freely(peer: WirePeer, n: int) -> None:
     """Publish as many messages at a time as the link credit allows, so that only the window limits them."""
     while n:
-        portion = min(n, peer.link(0).credit.link_credit, 85)
-        assert portion
-        peer.publish(numbered(portion))
-        n -= portion
+        run_part = min(n, peer.link(0).credit.link_credit, 85)
+        assert run_part
+        peer.publish(numbered(run_part))
+        n -= run_part
 
 
 @case("ours", "session echo answered")

@@ -61,7 +61,7 @@ from core.amqp091.methods import (
     TxSelect,
     TxSelectOk,
 )
-from core.amqp091.table import Timestamp
+from core.amqp091.table import Amqp091Timestamp
 from tests.kit.fates import does, ignores, refuses
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import PROTOCOL_HEADER, Wire091Peer, connect
@@ -397,7 +397,7 @@ def test_arguments_of_consumers():
         c.peer.call(1, EXACT, BasicQosOk)
     fine = {"x-priority": 1, "x-consumer-timeout": 60_000, "x-cancel-on-ha-failover": True, "mine": 1}
     c.peer.consume("q", consumer_tag="a", arguments=fine)
-    start = {"x-stream-offset": Timestamp(0), "x-stream-filter": "red", "x-stream-match-unfiltered": True}
+    start = {"x-stream-offset": Amqp091Timestamp(0), "x-stream-filter": "red", "x-stream-match-unfiltered": True}
     c.peer.consume("s", consumer_tag="b", arguments=start)
     assert len(c.peer.bodies()) == 6
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Detach, Disposition, End
 from amqp10.wire.sections import (
@@ -175,7 +175,7 @@ def test_header_and_annotations_reach_the_consumer():
 def test_a_message_larger_than_the_broker_takes(settled: bool):
     """max_message_size_client_to_server (amqp_client_SUITE)
     exceedMaxMessageSizeLimit (messaging.TransferTest): the link is detached, the session stays."""
-    broker = InProcessBroker(FrontEndSettings(max_message_size=2000))
+    broker = InProcessBroker(Amqp10FrontEndSettings(max_message_size=2000))
     address = broker.queue()
     peer = broker.connect()
     peer.begin()

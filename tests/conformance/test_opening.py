@@ -3,7 +3,7 @@
 import pytest
 
 from amqp10.frontend.authentication import Mechanism
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.sasl import (
     Challenge,
     Failure,
@@ -416,7 +416,7 @@ def test_a_begin_without_its_mandatory_fields():
 def test_a_channel_above_channel_max():
     """channelMax (transport.session.BeginTest)
     session_max_per_connection (amqp_client_SUITE)"""
-    broker = InProcessBroker(FrontEndSettings(channel_max=0))
+    broker = InProcessBroker(Amqp10FrontEndSettings(channel_max=0))
     peer = broker.connect()
     peer.begin(channel=0)
     peer.send(Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1), channel=1)
@@ -427,7 +427,7 @@ def test_a_channel_above_channel_max():
 def test_a_handle_above_handle_max():
     """link_max_per_session (amqp_client_SUITE): the connection is closed, as the specification says [2.7.2]; RabbitMQ
     ends the session."""
-    broker = InProcessBroker(FrontEndSettings(session=SessionLimits(handle_max=0)))
+    broker = InProcessBroker(Amqp10FrontEndSettings(session=SessionLimits(handle_max=0)))
     address = broker.queue()
     peer = broker.connect()
     assert peer.begin().handle_max == 0

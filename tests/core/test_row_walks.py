@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.interface import Snapshot
 from core.row_walks import page_of, row_of
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 
 NAMES = st.lists(st.text("abc", max_size=2), max_size=40)
 
@@ -30,7 +30,7 @@ def pages(names: list[str], limit: int) -> Iterator[list[str]]:
     """All pages, as a client reads them that asks for each page behind the one before."""
     after: str | None = None
     while True:
-        rows, after = at_a_stretch(page_of(Made(*names).rows("any"), after=after, limit=limit))
+        rows, after = run_at_once(page_of(Made(*names).rows("any"), after=after, limit=limit))
         yield [str(row["name"]) for row in rows]
         if after is None:
             return
@@ -66,4 +66,4 @@ def test_a_row_is_looked_for_one_by_one():
     with pytest.raises(StopIteration) as end:
         next(walk)
     assert end.value.value == {"name": "b"}
-    assert at_a_stretch(row_of(source, "any", "d")) is None
+    assert run_at_once(row_of(source, "any", "d")) is None

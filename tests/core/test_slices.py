@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.slices import RUN_ITEMS, Walk, at_a_stretch, gathered, in_order
+from core.slices import RUN_ITEMS, Walk, gathered, in_order, run_at_once
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers()), max_size=3 * RUN_ITEMS)
 
 
 @given(PAIRS, st.booleans())
 def test_items_come_in_the_order_of_sorted(pairs: list[tuple[int, int]], reverse: bool):
-    found = at_a_stretch(in_order(pairs, key=lambda pair: pair[0], reverse=reverse))
+    found = run_at_once(in_order(pairs, key=lambda pair: pair[0], reverse=reverse))
     assert found == sorted(pairs, key=lambda pair: pair[0], reverse=reverse)  # equal keys keep their order
 
 
@@ -44,4 +44,4 @@ def test_what_a_walk_raises_is_raised():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        at_a_stretch(failing())
+        run_at_once(failing())

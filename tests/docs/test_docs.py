@@ -20,7 +20,7 @@ from core.engine.options.policies import KEYS
 from core.interface import Action, DeathReason, Engine, FlowReason
 from core.store.definitions import DEFINITIONS_FILE
 from core.store.folder import FOLDERS, FORMAT_FILE, LOCK_FILE
-from core.store.record import Kind
+from core.store.record import RecordKind
 from docs import amqp091_tables
 from docs.generate import WHEN_REACHED, pages, settings_by_key
 
@@ -210,7 +210,7 @@ def test_every_death_is_described():
 
 def test_every_kind_of_record_is_described_with_its_number():
     rows = re.findall(r"^\| (\d+) \| `([A-Z_]+)` \|", table(DOCS / "storage-format.md", "Records"), re.MULTILINE)
-    assert {(int(number), name) for number, name in rows} == {(kind.value, kind.name) for kind in Kind}
+    assert {(int(number), name) for number, name in rows} == {(kind.value, kind.name) for kind in RecordKind}
 
 
 def test_everything_in_the_data_folder_is_described():

@@ -25,12 +25,12 @@ from typing import NamedTuple
 from core.store.checkpoint import read_checkpoint
 from core.store.errors import StoreDamaged
 from core.store.index_codec import decode_published
-from core.store.inspect import LANE_FOLDERS, Verdict, entries_of_file
+from core.store.inspect import LANE_FOLDERS, EntryVerdict, entries_of_file
 from core.store.marks import SUFFIX as MARKS
 from core.store.marks import read_marks
 from core.store.message_store import split_body
 from core.store.places import CHECKPOINT, TRANSIENT
-from core.store.record import Found, Kind, scan
+from core.store.record import RecordKind, SoundRecord, scan
 from core.store.stream_segment import HEAD_TAG
 from tests.faults.messages import numbers_in
 from tests.faults.simulation import SETTINGS, World
@@ -51,7 +51,7 @@ class Hit(NamedTuple):
 
     path: str
     bit: int
-    record: Found | None
+    record: SoundRecord | None
     """The record; None in a file without records."""
 
     def __str__(self) -> str:
@@ -123,7 +123,9 @@ class FlippedStore:
         folder = hit.path.split("/")[0]
         (lane,) = [lane for lane, folders in LANE_FOLDERS.items() if folder in folders]
         damaged = [
-            entry for entry in entries_of_file(disk, hit.path, read_marks(disk, lane)) if entry.verdict != Verdict.SOUND
+            entry
+            for entry in entries_of_file(disk, hit.path, read_marks(disk, lane))
+            if entry.verdict != EntryVerdict.SOUND
         ]
         assert hit.record is not None
         ends = {hit.record.end}
@@ -167,7 +169,7 @@ class FlippedStore:
         """Check that no message is missing but those of the record, and that none is back but those that the record
         settled."""
         about = self._messages(hit.record) if hit.record is not None else set()
-        settles = hit.record is not None and hit.record.kind in (Kind.SETTLE, Kind.COMMAND)
+        settles = hit.record is not None and hit.record.kind in (RecordKind.SETTLE, RecordKind.COMMAND)
         for subject in self._world.subjects:
             before, after = set(self.content[subject.name]), content[subject.name]
             missing, back = before - set(after), set(after) - before
@@ -176,18 +178,18 @@ class FlippedStore:
             assert back <= subject.ledger.gone, f"{subject.name} has {sorted(back)[:20]}"
             assert sorted(set(after)) == list(after), f"{subject.name} is out of order"
 
-    def _messages(self, record: Found) -> set[int]:
-        if record.kind is Kind.PUBLISH_STORED:
+    def _messages(self, record: SoundRecord) -> set[int]:
+        if record.kind is RecordKind.PUBLISH_STORED:
             ids = decode_published(record.kind, record.offset, record.payload, {}).ids or ()
             return {self._numbers_of_ids[body_id] for body_id in ids if body_id in self._numbers_of_ids}
         return numbers_in(record.payload)
 
     # --- disks and brokers
 
-    def _records(self, path: str) -> list[Found]:
+    def _records(self, path: str) -> list[SoundRecord]:
         size = self.disk.size(path)
         records = list(scan(lambda offset, length: self.disk.read(path, offset, length), size))
-        return [record for record in records if isinstance(record, Found)]
+        return [record for record in records if isinstance(record, SoundRecord)]
 
     def _copy(self) -> MemoryDisk:
         return self.disk.power_cut(self.rng)  # everything is synced, so no message is lost
@@ -207,10 +209,10 @@ class FlippedStore:
         return {subject.name: [one.number for one in world.read_all(subject)] for subject in world.subjects}
 
 
-def _may_stay_unread(path: str, record: Found) -> bool:
+def _may_stay_unread(path: str, record: SoundRecord) -> bool:
     """True when a start that reads everything that matters may skip the record."""
-    is_head = record.kind is Kind.STREAM_CHUNK and record.payload[0] == HEAD_TAG
-    return is_head or record.kind is Kind.MARK or path.startswith(TRANSIENT)
+    is_head = record.kind is RecordKind.STREAM_CHUNK and record.payload[0] == HEAD_TAG
+    return is_head or record.kind is RecordKind.MARK or path.startswith(TRANSIENT)
 
 
 def flip_many(flips: int, seed: int) -> Counter[str]:

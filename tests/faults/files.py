@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 
 from core.store.errors import StoreDamaged, StoreFailure, StoreRefused
-from core.store.record import HEADER_BYTES, Found, scan
+from core.store.record import HEADER_BYTES, SoundRecord, scan
 from tests.faults.folders import Life, Template, make_template
 
 BLOCKS = (512, 4096)
@@ -102,7 +102,7 @@ def _places_to_cut(data: bytes, rng: Random) -> list[int]:
     bounds = [
         found.offset
         for found in scan(lambda offset, length: data[offset : offset + length], len(data))
-        if isinstance(found, Found) and found.offset
+        if isinstance(found, SoundRecord) and found.offset
     ]
     places = {len(data) - 1, len(data) // 2, min(len(data) - 1, HEADER_BYTES)}
     places |= set(bounds[-1:]) | ({rng.choice(bounds)} if bounds else set())

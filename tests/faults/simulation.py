@@ -20,7 +20,7 @@ from random import Random
 from core.clock import Now
 from core.config.store import StoreSettings
 from core.engine.broker import Broker
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.engine.storage import Storage
 from core.interface import (
     Cancelled,
@@ -41,7 +41,7 @@ from core.interface import (
     Target,
 )
 from core.message import Attributes, Return, Run
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from core.store.lane import Lane
 from tests.crash.ledger import Found, Ledger, Verdict
 from tests.faults.messages import message, number_of, size
@@ -141,7 +141,7 @@ class World:
         self.generation += 1
         self.storage: Storage = open_storage(self.disk, self.definitions, self.generation, settings)
         self.lanes: Sequence[Lane] = lanes(self.storage)
-        self.broker = Broker(EngineSettings(), storage=self.storage)
+        self.broker = Broker(VirtualHostSettings(), storage=self.storage)
         self.mailbox = Mailbox(lambda: None)
         self.publishers: dict[Target, Publisher] = {}
         self.readers: list[Reader] = []
@@ -259,7 +259,7 @@ class World:
         ledger = subject.ledger
         there = (ledger.confirmed | ledger.uncertain) - held - ledger.gone - ledger.going
         ready = self.broker.queue_info(subject.name, self).ready
-        assert at_a_stretch(self.broker.purge_queue(subject.name, self)) == ready
+        assert run_at_once(self.broker.purge_queue(subject.name, self)) == ready
         self._going(subject, frozenset(there))
         self.did["purged"] += ready
 

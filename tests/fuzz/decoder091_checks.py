@@ -7,7 +7,7 @@ accepts must be the same after encoding and reading again, and must not depend o
 from pathlib import Path
 
 from core.amqp091.codec import decode_method, encode_method
-from core.amqp091.errors import ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ReplyCode
 from core.amqp091.framing import FRAME_MIN_SIZE, FrameType, encode_frame, read_frame
 from core.amqp091.properties import decode_properties, encode_properties
 from core.amqp091.table import decode_table, encode_long_string, encode_table
@@ -24,7 +24,7 @@ def check(data: bytes) -> None:
     check_table(encode_long_string(data))
 
 
-def check_refusal(fault: ConnectionFault, *codes: ReplyCode) -> None:
+def check_refusal(fault: Amqp091ConnectionFault, *codes: ReplyCode) -> None:
     assert fault.code in codes
     assert 0 < len(fault.text) < 800, "a text that a peer can make long"
     assert len(fault.reply_text.encode()) <= 255
@@ -41,14 +41,14 @@ def check_frames(data: bytes) -> None:
             offset = frame.end
             if frame.frame_type is FrameType.METHOD:
                 check_method(frame.payload)
-    except ConnectionFault as fault:
+    except Amqp091ConnectionFault as fault:
         check_refusal(fault, ReplyCode.FRAME_ERROR)
 
 
 def check_method(payload: bytes) -> None:
     try:
         method = decode_method(payload)
-    except ConnectionFault as fault:
+    except Amqp091ConnectionFault as fault:
         check_refusal(fault, ReplyCode.SYNTAX_ERROR, ReplyCode.NOT_IMPLEMENTED)
         return
     # Compared as text, because 1 == True in Python, and not-a-number differs from itself.
@@ -58,7 +58,7 @@ def check_method(payload: bytes) -> None:
 def check_properties(data: bytes) -> None:
     try:
         properties = decode_properties(data, 0, len(data))
-    except ConnectionFault as fault:
+    except Amqp091ConnectionFault as fault:
         check_refusal(fault, ReplyCode.SYNTAX_ERROR)
         return
     encoded = encode_properties(properties)
@@ -68,7 +68,7 @@ def check_properties(data: bytes) -> None:
 def check_table(data: bytes) -> None:
     try:
         table, end = decode_table(data, 0)
-    except ConnectionFault as fault:
+    except Amqp091ConnectionFault as fault:
         check_refusal(fault, ReplyCode.SYNTAX_ERROR)
         return
     assert end <= len(data)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.amqp091.connection import ConnectionSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import PROTOCOL_HEADER, FrameType, encode_frame, method_frame
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -221,8 +221,8 @@ def test_consumers_as_many_as_there_may_be():
 
 
 def test_partial_messages_are_bounded_over_all_channels():
-    settings = FrontEndSettings(
-        connection=ConnectionSettings(max_message_size=100_000, partial_content_bytes_max=200_000)
+    settings = Amqp091FrontEndSettings(
+        connection=Amqp091ConnectionSettings(max_message_size=100_000, partial_content_bytes_max=200_000)
     )
     arena = Arena091()
     attacker = connect(arena.broker, 1, 2, 3, settings=settings)

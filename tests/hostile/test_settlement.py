@@ -6,7 +6,7 @@ import pytest
 
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.hostile import VICTIMS, Arena, composite, frame, held, map_of_pairs
 from tests.kit.wire import WirePeer, numbered
 
@@ -149,8 +149,8 @@ def test_annotations_added_to_everything_are_kept_once(arena: Arena):
     annotations = {f"x-{n:03}": "v" for n in range(200)}
     for _ in range(2):
         peer.dispose(0, HALF, state=Modified(delivery_failed=True, message_annotations=annotations))
-    stretches = {id(stretch) for heap in queue_of(arena)._shelves[0].returned._heaps.values() for _, stretch in heap}
-    assert len(stretches) <= 20
+    batches = {id(batch) for heap in queue_of(arena)._sub_queues[0].returned._heaps.values() for _, batch in heap}
+    assert len(batches) <= 20
 
 
 def queue_of(arena: Arena):
@@ -201,5 +201,5 @@ def test_a_disposition_of_a_fast_run_means_the_same_in_pieces(arena: Arena):
         assert arena.broker.unacknowledged() == 0
         peer.disconnect()
         arena.broker.fill(numbered(5))
-        at_a_stretch(arena.broker.engine.purge_queue("q", arena.broker))
+        run_at_once(arena.broker.engine.purge_queue("q", arena.broker))
         arena.broker.fill(numbered(VICTIMS))

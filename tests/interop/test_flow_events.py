@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.observe.flow_events.schema import Kind, Record, decode
+from core.observe.flow_events.schema import EventKind, FlowEventRecord, decode
 from tests.kit.broker_process import ROOT, BrokerAddress, broker_process
 from tests.kit.command_line import HEADGATE, run_process
 
@@ -36,19 +36,19 @@ class Reading:
     """The records that a receiver has got, and that a test has not waited for."""
 
     def __init__(self, peer: Any, address: str) -> None:
-        self.records: list[Record] = []
+        self.records: list[FlowEventRecord] = []
         self._peer = peer
         self._link = peer.receiver(address)
         peer.attached(self._link)
         peer.flow(self._link, 1000)
 
-    def has(self, condition: Callable[[Record], bool]) -> bool:
+    def has(self, condition: Callable[[FlowEventRecord], bool]) -> bool:
         """True when such a record has come that the test has not waited for."""
         for received in self._peer.received.pop(self._link.name, []):
             self.records += decode(received.message.body).records
         return any(map(condition, self.records))
 
-    def until(self, condition: Callable[[Record], bool], what: str) -> Record:
+    def until(self, condition: Callable[[FlowEventRecord], bool], what: str) -> FlowEventRecord:
         """The next record of this kind; records before it are passed over."""
         while True:
             while self.records:
@@ -61,7 +61,7 @@ class Reading:
             self.records += decode(received.message.body).records
 
 
-def is_stall(kind: Kind, address: str) -> Callable[[Record], bool]:
+def is_stall(kind: EventKind, address: str) -> Callable[[FlowEventRecord], bool]:
     return lambda record: record.kind == kind and record.fields.get("address") == address
 
 
@@ -90,13 +90,15 @@ def test_a_blocked_publisher_shows_up_in_both(broker, connect, peer, queue):
     assert answer.subject == "201"
     stream = Reading(connect().opened(), "/queues/%24flow")
     mine = Reading(peer, "/flow/self")
-    assert mine.until(lambda record: record.kind == Kind.CONNECTION_OPENED, "how it stands").fields["user"] == "guest"
+    assert (
+        mine.until(lambda record: record.kind == EventKind.CONNECTION_OPENED, "how it stands").fields["user"] == "guest"
+    )
     address = f"/queues/{name}"
     link = peer.sender(address)
     peer.attached(link)
-    peer.until(lambda: publish(link) and mine.has(is_stall(Kind.BLOCKED, address)), "the block")
-    told = mine.until(is_stall(Kind.BLOCKED, address), "the block").fields
-    kept = stream.until(is_stall(Kind.BLOCKED, address), "the block").fields
+    peer.until(lambda: publish(link) and mine.has(is_stall(EventKind.BLOCKED, address)), "the block")
+    told = mine.until(is_stall(EventKind.BLOCKED, address), "the block").fields
+    kept = stream.until(is_stall(EventKind.BLOCKED, address), "the block").fields
     row = stall_now(broker)
     assert (told["reason"], told["culprit"], told["link"]) == (row["reason"], row["culprit"], row["identity"])
     assert told["reason"] == "queue-full"
@@ -104,8 +106,8 @@ def test_a_blocked_publisher_shows_up_in_both(broker, connect, peer, queue):
     headgate(broker, "queues", "purge", name)
     answer = peer.request("DELETE", f"/queues/{name}")
     assert answer.subject == "200"
-    assert mine.until(is_stall(Kind.UNBLOCKED, address), "its end").fields["seconds"] > 0
-    assert stream.until(is_stall(Kind.UNBLOCKED, address), "its end").fields["reason"] == "queue-full"
+    assert mine.until(is_stall(EventKind.UNBLOCKED, address), "its end").fields["seconds"] > 0
+    assert stream.until(is_stall(EventKind.UNBLOCKED, address), "its end").fields["reason"] == "queue-full"
 
 
 def test_an_alarm_is_kept_and_its_events_come_when_it_is_over(broker, connect, peer, queue):
@@ -114,16 +116,19 @@ def test_an_alarm_is_kept_and_its_events_come_when_it_is_over(broker, connect, p
     peer.attached(peer.sender(queue))
     headgate(broker, "alarms", "set", "disk")
     try:
-        record = mine.until(is_stall(Kind.BLOCKED, queue), "the block")
+        record = mine.until(is_stall(EventKind.BLOCKED, queue), "the block")
         told = record.fields
         assert record.at - float(told["since"]) < 1.0
         assert (told["reason"], told["culprit"]) == ("disk", "alarm disk")
     finally:
         headgate(broker, "alarms", "clear", "disk")
-    mine.until(is_stall(Kind.UNBLOCKED, queue), "its end")
-    assert stream.until(lambda record: record.kind == Kind.ALARM, "the alarm").fields == {"alarm": "disk", "on": True}
-    assert stream.until(is_stall(Kind.BLOCKED, queue), "the block").fields == told
-    stream.until(is_stall(Kind.UNBLOCKED, queue), "its end")
+    mine.until(is_stall(EventKind.UNBLOCKED, queue), "its end")
+    assert stream.until(lambda record: record.kind == EventKind.ALARM, "the alarm").fields == {
+        "alarm": "disk",
+        "on": True,
+    }
+    assert stream.until(is_stall(EventKind.BLOCKED, queue), "the block").fields == told
+    stream.until(is_stall(EventKind.UNBLOCKED, queue), "its end")
 
 
 def test_without_the_setting_there_is_no_stream_and_still_flow_self(connect):
@@ -132,7 +137,7 @@ def test_without_the_setting_there_is_no_stream_and_still_flow_self(connect):
         link = other.receiver("/queues/%24flow")
         assert other.closed(link)[0] == "amqp:not-found"
         mine = Reading(other, "/flow/self")
-        assert mine.until(lambda record: record.kind == Kind.CONNECTION_OPENED, "how it stands")
+        assert mine.until(lambda record: record.kind == EventKind.CONNECTION_OPENED, "how it stands")
         other.close()
 
 

@@ -20,7 +20,7 @@ from core.admin.api.application import Api
 from core.admin.api.definitions import BrokerDefinitions
 from core.admin.api.live import LiveFeed
 from core.admin.api.opening import live_feed, make_api
-from core.admin.api.sources import ApiSources, Settled
+from core.admin.api.sources import ApiSources, ConstantValues
 from core.admin.api.store import lane_row
 from core.admin.application import admin_application
 from core.admin.health import Health
@@ -28,6 +28,7 @@ from core.admin.serving import AdminServer
 from core.clock import Now
 from core.config.admin import AdminSettings
 from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
 from core.engine.broker import Broker
 from core.errors import NotFound
 from core.interface import Snapshot
@@ -36,7 +37,6 @@ from core.observe.stalls import Stalls
 from core.observe.timelines import Timelines
 from core.server.orders import Order
 from core.server.run import Server
-from core.server.traffic import Traffic
 from core.store.lane import Lane
 from tests.kit.engine import make_broker
 
@@ -171,7 +171,7 @@ class Facts:
         """The sources that the API reads."""
         given = AdminSettings.model_validate(settings)
         return ApiSources(
-            settled=Settled(
+            constants=ConstantValues(
                 version="1.2.3",
                 node="headgate@here",
                 users=lambda: ["guest"],

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
 from core.amqp091.codec import decode_method
-from core.amqp091.connection import Connection
+from core.amqp091.connection import Amqp091Connection
 from core.amqp091.content import PROPERTIES_AT
 from core.amqp091.errors import ReplyCode
-from core.amqp091.events import ChannelClosed, ChannelOpened, ConnectionClosed, ConnectionOpened, Event
+from core.amqp091.events import Amqp091ConnectionClosed, Amqp091ConnectionOpened, ChannelClosed, ChannelOpened, Event
 from core.amqp091.framing import PROTOCOL_HEADER, FrameType, encode_frame, method_frame, read_frame
 from core.amqp091.methods import (
     BasicPublish,
@@ -23,7 +23,7 @@ from core.amqp091.methods import (
     Method,
     QueueDeclare,
 )
-from core.amqp091.negotiation import ConnectionSettings
+from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties, encode_properties
 from core.amqp091.table import FieldTable, FieldValue
 
@@ -119,15 +119,17 @@ def methods_in(data: bytes) -> list[tuple[int, Method]]:
 class Peer:
     """A connection under test, and its client. ``now`` is the time of everything that is done next."""
 
-    def __init__(self, settings: ConnectionSettings | None = None, mechanisms: Sequence[SaslMechanism] = MECHANISMS):
-        self.connection = Connection(settings or ConnectionSettings(), mechanisms)
+    def __init__(
+        self, settings: Amqp091ConnectionSettings | None = None, mechanisms: Sequence[SaslMechanism] = MECHANISMS
+    ):
+        self.connection = Amqp091Connection(settings or Amqp091ConnectionSettings(), mechanisms)
         self.now = 0.0
         self.publishes_max = 1000
 
     def open(self, *channels: int, heartbeat: int = 0, channel_max: int = 2047, frame_max: int = FRAME_MAX) -> "Peer":
         """Open the connection and these channels, and discard the server's output so far."""
         events = self.say(opening(heartbeat=heartbeat, channel_max=channel_max, frame_max=frame_max))
-        assert isinstance(events[0], ConnectionOpened), self.heard()
+        assert isinstance(events[0], Amqp091ConnectionOpened), self.heard()
         for channel in channels:
             self.say(method_frame(channel, ChannelOpen()))
         self.heard()
@@ -174,7 +176,7 @@ def opened(
     close_time_out_ms: int = 5_000,
 ) -> Peer:
     """A peer whose connection and channels are open, under these settings."""
-    settings = ConnectionSettings(
+    settings = Amqp091ConnectionSettings(
         max_message_size=max_message_size,
         partial_content_bytes_max=partial_content_bytes_max,
         close_time_out_ms=close_time_out_ms,
@@ -185,7 +187,7 @@ def opened(
 def assert_connection_closed(refused: Peer, code: ReplyCode, events: Sequence[Event]) -> None:
     """Check that the server closed the connection with this code, and ignores all but the answer to that."""
     (closed,) = events
-    assert isinstance(closed, ConnectionClosed)
+    assert isinstance(closed, Amqp091ConnectionClosed)
     assert (closed.reply_code, closed.by_peer) == (code, False)
     channel, close = refused.heard()[-1]
     assert channel == 0

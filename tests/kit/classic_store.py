@@ -6,7 +6,7 @@ The test says when the store writes and syncs, and how it stops: in order, by a 
 from random import Random
 
 from core.config.store import StoreSettings
-from core.message import Attributes, Portion, Route, Run
+from core.message import Attributes, Route, Run, RunPart
 from core.store.disk import Disk
 from core.store.queue_index import QueueIndex
 from core.store.store import Store, open_store
@@ -98,14 +98,14 @@ def drain(store: Store) -> None:
     sync(store, store.disk)
 
 
-def portion(
+def run_part(
     *bodies: bytes,
     attributes: Attributes = DURABLE,
     expires_at: float | None = None,
     route: Route | None = None,
-) -> Portion:
-    """A portion of these messages: a whole run."""
-    return Portion(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
+) -> RunPart:
+    """A part of these messages: a whole run."""
+    return RunPart(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
 
 
 def messages(index: QueueIndex) -> dict[int, bytes]:

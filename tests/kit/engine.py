@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from core.clock import Now
 from core.engine.broker import Broker
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.interface import (
     Action,
     Binding,
@@ -35,9 +35,11 @@ def later(seconds: float) -> Now:
     return Now(NOW.monotonic + seconds, NOW.wall + seconds)
 
 
-def make_broker(*queues: str, settings: EngineSettings | None = None, converter: Converter | None = None) -> Broker:
+def make_broker(
+    *queues: str, settings: VirtualHostSettings | None = None, converter: Converter | None = None
+) -> Broker:
     """A broker with these queues."""
-    broker = Broker(settings or EngineSettings(), converter)
+    broker = Broker(settings or VirtualHostSettings(), converter)
     for name in queues:
         broker.declare_queue(queue(name), owner="setup")
     return broker

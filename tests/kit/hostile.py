@@ -5,11 +5,11 @@ The bystander publishes to a queue of its own and consumes from it, on a connect
 After every attack the bystander's next round must go exactly as the one before, and no message may be lost.
 """
 
-from amqp10.frontend.settings import FrontEndSettings
-from amqp10.protocol.sasl import SaslMechanism
+from amqp10.frontend.settings import Amqp10FrontEndSettings
+from amqp10.protocol.sasl import SaslServerMechanism
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Disposition, Flow
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 ROUND = 7
@@ -57,7 +57,9 @@ class Bystander:
 class Arena:
     """A broker with a bystander, a queue with messages to attack, and the attackers' connections."""
 
-    def __init__(self, settings: FrontEndSettings | None = None, engine: EngineSettings | None = None) -> None:
+    def __init__(
+        self, settings: Amqp10FrontEndSettings | None = None, engine: VirtualHostSettings | None = None
+    ) -> None:
         self.broker = InProcessBroker(settings, engine)
         self.address = self.broker.queue("q")
         self.broker.fill(numbered(VICTIMS))
@@ -73,7 +75,7 @@ class Arena:
         peer.begin()
         return peer
 
-    def stranger(self, *mechanisms: SaslMechanism, bare_allowed: bool = False) -> WirePeer:
+    def stranger(self, *mechanisms: SaslServerMechanism, bare_allowed: bool = False) -> WirePeer:
         """A connection that has sent nothing yet. Without ``mechanisms`` it may use ANONYMOUS."""
         if mechanisms or bare_allowed:
             return WirePeer(self.broker, mechanisms, bare_allowed=bare_allowed)
@@ -182,7 +184,7 @@ def held(peer: WirePeer) -> dict[str, int]:
         "channels": len(connection._by_incoming),
         "links": len(links),
         "handles": sum(len(session._links_in) for session in connection.all_sessions),
-        "names": len(connection.link_names._holders),
+        "names": len(connection.link_names._owners),
         "unsettled": sum(session.incoming.count + session.outgoing.count for session in connection.all_sessions),
         "partial bytes": connection._partial_bytes,
         "input": len(connection._buffer),

@@ -2,7 +2,7 @@
 
 from core.store.lane import Lane, SyncBatch, WriteBatch
 from core.store.marks import Marks
-from core.store.record import Found, Kind, record_bytes, scan
+from core.store.record import RecordKind, SoundRecord, record_bytes, scan
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 
 INDEX = "queues/1/0/0.idx"
@@ -36,7 +36,7 @@ class LaneStore:
         """Stage one record at the end of a file."""
         offset = self.sizes.get(path, 0)
         self.sizes[path] = offset + record_bytes(len(payload))
-        return self.lane.append(path, offset, Kind.PUBLISH, [payload])
+        return self.lane.append(path, offset, RecordKind.PUBLISH, [payload])
 
     def write(self) -> WriteBatch:
         """Write what is staged."""
@@ -54,8 +54,8 @@ class LaneStore:
         self.lane.did_sync(batch)
         return batch
 
-    def records(self, path: str = INDEX) -> list[Found]:
+    def records(self, path: str = INDEX) -> list[SoundRecord]:
         """The records of a file. Checks that all of it is sound."""
         found = list(scan(lambda offset, length: self.memory.read(path, offset, length), self.memory.size(path)))
-        assert all(isinstance(item, Found) for item in found)
-        return [item for item in found if isinstance(item, Found)]
+        assert all(isinstance(item, SoundRecord) for item in found)
+        return [item for item in found if isinstance(item, SoundRecord)]

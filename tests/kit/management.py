@@ -18,13 +18,13 @@ from amqp10.wire.sections import (
 from amqp10.wire.types import Described, ULong, plain
 from core.clock import Now
 from core.engine.broker import Broker
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.errors import NotFound
 from core.interface import Mailbox, Snapshot, Target
 from core.message import Attributes, Run
 from core.observe.why import why
 from core.server.orders import Order
-from core.slices import Walk, at_a_stretch
+from core.slices import Walk, run_at_once
 
 
 def queue_path(name: str) -> str:
@@ -164,14 +164,14 @@ class Plant:
 class Console:
     """A broker in memory, and a client that manages it."""
 
-    def __init__(self, settings: EngineSettings | None = None) -> None:
-        self.broker = Broker(settings or EngineSettings())
+    def __init__(self, settings: VirtualHostSettings | None = None) -> None:
+        self.broker = Broker(settings or VirtualHostSettings())
         self.plant = Plant(self.broker)
         self.node = ManagementNode(self.broker, self.plant)
 
     def ask(self, method: str, to: object, body: object = None, *, owner: object = "me") -> Answer:
         """Send a request and return its decoded response."""
-        return decode_answer(at_a_stretch(self.node.respond(encode_request(method, to, body), owner)))
+        return decode_answer(run_at_once(self.node.respond(encode_request(method, to, body), owner)))
 
     def publish(self, target: Target, count: int) -> None:
         """Publish messages through the engine, as a front end does."""

@@ -79,12 +79,12 @@ pieces = st.lists(st.integers(1, 64) | st.sampled_from((1, 7, 8, 9, 200, 2**30))
 cuttings = st.builds(Cutting, to_server=pieces, to_client=pieces, eager=st.booleans())
 
 
-class AnonymousMechanism:
+class AcceptsAnyClient:
     """A mechanism that lets every peer in."""
 
     name = "ANONYMOUS"
 
-    def start(self) -> "AnonymousMechanism":
+    def start(self) -> "AcceptsAnyClient":
         return self
 
     def respond(self, response: bytes) -> Success:
@@ -96,7 +96,7 @@ def client_handshake() -> ClientHandshake:
 
 
 def server_handshake() -> ServerHandshake:
-    return ServerHandshake([AnonymousMechanism()], bare_allowed=True, refusal_delay_s=lambda: 1.0, frame_size_max=512)
+    return ServerHandshake([AcceptsAnyClient()], bare_allowed=True, refusal_delay_s=lambda: 1.0, frame_size_max=512)
 
 
 class Outbox:

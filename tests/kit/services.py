@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import trio
 
-from amqp10.services import Commands, Request, Service, ServiceOptions
+from amqp10.services import Commands, Service, ServiceOptions, ServiceRequest
 from core.interface import Snapshot
 from tests.kit.stream_broker import PATIENT, URL, StreamBroker, settle, stream_broker
 
@@ -21,7 +21,7 @@ class Executed(Commands):
         self.add("note", self._note)
         self.add("safe", self._note, idempotent=True)
 
-    def _note(self, request: Request) -> object:
+    def _note(self, request: ServiceRequest) -> object:
         self.bodies.append(request.body)
         return [self.host, request.body]
 
@@ -36,7 +36,7 @@ class Slow(Commands):
         self.add("note", self._note)
         self.add("safe", self._note, idempotent=True)
 
-    async def _note(self, request: Request) -> object:
+    async def _note(self, request: ServiceRequest) -> object:
         self.bodies.append(request.body)
         await self.may_end.wait()
         return request.body
@@ -96,7 +96,7 @@ class Together:
         return [row for peer in alive for row in peer.front_end.snapshot(kind, broker.now)]
 
     def published(self, name: str) -> int:
-        """How many messages have come into a queue since the last service was opened, so without the fences of its
+        """How many messages have come into a queue since the last service was opened, so without the markers of its
         opening."""
         now, before = self.queue(name)["published"], self._before.get(name, 0)
         assert isinstance(now, int)

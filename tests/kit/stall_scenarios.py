@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from core.amqp091.connection import ConnectionSettings
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.properties import BasicProperties
 from core.credit_flow.flow import StageCreditSpec
 from core.engine.options.policies import PolicyDeclaration
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.server.orders import BoundLink, Order, PauseLink, ResumeLink
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, work
@@ -23,7 +23,7 @@ from tests.kit.wire091 import Wire091Peer, connect
 
 IN, OUT = "test-0/0/0", "test-0/0/1"
 """The identities of the links that publish and consume."""
-STOPPED = FrontEndSettings(connection=ConnectionSettings(), channel_messages_per_turn=0)
+STOPPED = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=0)
 """Settings under which a channel takes on no messages."""
 
 PeerT = TypeVar("PeerT")
@@ -264,7 +264,7 @@ LINKS: Sequence[Cause[WirePeer]] = (
 # --- readers of AMQP 0.9.1 -----------------------------------------------------------------------------------------
 
 
-def with_queue(broker: InProcessBroker, settings: FrontEndSettings | None = None) -> Wire091Peer:
+def with_queue(broker: InProcessBroker, settings: Amqp091FrontEndSettings | None = None) -> Wire091Peer:
     """A client with two channels, and the queue q."""
     broker.queue("q")
     return connect(broker, 1, 2, settings=settings)
@@ -324,7 +324,7 @@ def slow_queue() -> Scenario[Wire091Peer]:
 def slow_store() -> Scenario[Wire091Peer]:
     """The disk writes no records."""
     storage = open_storage(MemoryDisk(), KeptDefinitions())
-    settings = EngineSettings(store_stage_credit=StageCreditSpec(40, 20))
+    settings = VirtualHostSettings(store_stage_credit=StageCreditSpec(40, 20))
     peer = with_queue(InProcessBroker(engine=settings, storage=storage))
     publish_while_read(peer, bytes(5000))
 

@@ -8,7 +8,7 @@ from core.clock import Now
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions, QueueType
 from core.engine.queue.consumers import Attachment
-from core.engine.queue.pump import Waiting
+from core.engine.queue.pump import PositionWaiter
 from core.engine.ready.waits import Waits
 from core.engine.stream.stream_queue import StreamQueue
 from core.interface import (
@@ -103,8 +103,8 @@ class StreamAtWork:
         self.now = Now(1000.0, 1_700_000_000.0)
         self.confirms = Confirms()
         lane = self.store.lane
-        self.written: Waits[Waiting] = Waits(lambda: lane.written)
-        self.synced: Waits[Waiting] = Waits(lambda: lane.synced)
+        self.written: Waits[PositionWaiter] = Waits(lambda: lane.written)
+        self.synced: Waits[PositionWaiter] = Waits(lambda: lane.synced)
         self.queue = StreamQueue(
             "s",
             replace(options or QueueOptions(), type=QueueType.STREAM),

@@ -6,8 +6,8 @@ from math import inf
 from core.config.store import StoreSettings
 from core.engine.classic.residency import Paging
 from core.engine.classic.variable_queue import VariableQueue
-from core.engine.ready.stretch import Stretch
-from core.message import Attributes, Portion, Route, Run
+from core.engine.ready.batch import Batch
+from core.message import Attributes, Route, Run, RunPart
 from core.store.places import SEGMENT_MESSAGES
 from core.store.store import open_store
 from tests.kit.engine import NOW, bodies, later
@@ -69,30 +69,30 @@ class Bench:
         route: Route | None = None,
     ) -> int | None:
         """Publish messages that are alike. Returns the position to wait for."""
-        portion = Portion(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
+        run_part = RunPart(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
         first = self.next_sequence
         self.next_sequence += len(bodies)
-        return self.queue.publish_run(portion, first, later(self.seconds))
+        return self.queue.publish_run(run_part, first, later(self.seconds))
 
-    def pass_on(self, bodies: Sequence[bytes], attributes: Attributes = TRANSIENT_MESSAGE) -> Stretch:
+    def pass_on(self, bodies: Sequence[bytes], attributes: Attributes = TRANSIENT_MESSAGE) -> Batch:
         """Pass messages straight on to a consumer, without keeping them ready."""
-        portion = Portion(Run(0, list(bodies), attributes), 0, len(bodies))
-        stretch, _ = self.queue.pass_run(portion, self.next_sequence, later(self.seconds))
+        run_part = RunPart(Run(0, list(bodies), attributes), 0, len(bodies))
+        batch, _ = self.queue.pass_run(run_part, self.next_sequence, later(self.seconds))
         self.next_sequence += len(bodies)
-        return stretch
+        return batch
 
-    def fetch(self, n: int) -> Stretch:
+    def fetch(self, n: int) -> Batch:
         """Fetch one message. There has to be one."""
-        stretch = self.queue.fetch(n)
-        assert stretch is not None
-        return stretch
+        batch = self.queue.fetch(n)
+        assert batch is not None
+        return batch
 
     def drain(self) -> list[bytes]:
         """Fetch and settle everything."""
         bodies: list[bytes] = []
-        while (stretch := self.queue.fetch(1000)) is not None:
-            bodies += stretch.entries
-            self.queue.settle(stretch)
+        while (batch := self.queue.fetch(1000)) is not None:
+            bodies += batch.entries
+            self.queue.settle(batch)
             self.queue.check()
         return bodies
 

@@ -15,11 +15,11 @@ from structlog.testing import LogCapture
 
 from amqp10.conversion.converter import MessageConverter
 from amqp10.frontend.front_end import Amqp10FrontEnd
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.handshake import ServerHandshake
-from amqp10.protocol.sasl import SaslInit, SaslMechanism, Success, encode_sasl_frame
+from amqp10.protocol.sasl import SaslInit, SaslServerMechanism, Success, encode_sasl_frame
 from amqp10.serve import connection_settings
 from amqp10.wire.framing import (
     PROTOCOL_HEADER_AMQP,
@@ -46,18 +46,18 @@ from amqp10.wire.sections import scan
 from core.clock import Now
 from core.config.log import LogSettings
 from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
 from core.engine.broker import Broker
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.engine.storage import Storage
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
 from core.observe.flow_events.recorder import FlowEvents
-from core.observe.flow_events.ring import Ring
+from core.observe.flow_events.ring import RecordRing
 from core.observe.stall_log import StallLog
 from core.observe.stalls import AFTER_S, Stalls
 from core.server.frontends import FrontEnd, PeerInfo
 from core.server.stall_rounds import ROUND_S, ROUNDS_PER_LOOK
-from core.server.traffic import Traffic
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, work
 
@@ -101,19 +101,19 @@ class InProcessBroker:
 
     def __init__(
         self,
-        settings: FrontEndSettings | None = None,
-        engine: EngineSettings | None = None,
+        settings: Amqp10FrontEndSettings | None = None,
+        engine: VirtualHostSettings | None = None,
         *,
         durable: bool = False,
         storage: Storage | None = None,
-        flow_ring: Ring | None = None,
+        flow_ring: RecordRing | None = None,
     ) -> None:
         """``durable`` gives the broker storage on a disk in memory, and with it quorum queues and streams. ``storage``
         is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections."""
-        self.settings = settings or FrontEndSettings()
+        self.settings = settings or Amqp10FrontEndSettings()
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
-        self.engine = Broker(engine or EngineSettings(), self.converter, storage=storage or self._own_storage)
+        self.engine = Broker(engine or VirtualHostSettings(), self.converter, storage=storage or self._own_storage)
         self.now = Now(1000.0, 1_700_000_000.0)
         self.log = LogCapture()
         at_once = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0)
@@ -231,7 +231,11 @@ class WirePeer:
     payload)."""
 
     def __init__(
-        self, broker: InProcessBroker, mechanisms: Sequence[SaslMechanism] = (_LetIn(),), *, bare_allowed: bool = False
+        self,
+        broker: InProcessBroker,
+        mechanisms: Sequence[SaslServerMechanism] = (_LetIn(),),
+        *,
+        bare_allowed: bool = False,
     ) -> None:
         """``mechanisms`` and ``bare_allowed`` are what the broker offers to this peer."""
         self.broker = broker

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from core.store.errors import NoSpace
 from core.store.lane import Lane, SyncBatch, WriteBatch
 from core.store.marks import SUFFIX, lost_files, read_marks
-from core.store.record import HEADER_BYTES, Found, Kind, record_bytes, scan
+from core.store.record import HEADER_BYTES, RecordKind, SoundRecord, record_bytes, scan
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 
 GENERATION = 3
@@ -57,7 +57,7 @@ class LaneMachine(RuleBasedStateMachine):
         payload = bytes([len(self.staged) % 255 + 1]) * size
         self.sizes[path] = offset + record_bytes(size)
         self.staged.append((path, offset, payload))
-        assert self.lane.append(path, offset, Kind.PUBLISH, [payload]) == len(self.staged)
+        assert self.lane.append(path, offset, RecordKind.PUBLISH, [payload]) == len(self.staged)
 
     @rule()
     def append_late(self) -> None:
@@ -182,7 +182,7 @@ class LaneMachine(RuleBasedStateMachine):
         for path in [path for path in found.paths if not path.endswith(SUFFIX)]:
             data = found.read(path, 0, found.size(path))
             for item in scan(lambda offset, length, data=data: data[offset : offset + length], len(data)):
-                assert not isinstance(item, Found) or known[path, item.offset] == item.payload
+                assert not isinstance(item, SoundRecord) or known[path, item.offset] == item.payload
         marks = read_marks(found, "lane")
         assert lost_files(found, marks) == []
         generation, batch = marks.synced

@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from core.amqp091.connection import ConnectionSettings
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import BasicAck, BasicCancel, BasicCancelOk, BasicNack, BasicQos, BasicQosOk
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import connect
@@ -23,7 +23,9 @@ class PrefetchMachine(RuleBasedStateMachine):
     @initialize(max_queue_credit=st.sampled_from([1, 3, 256]))
     def begin(self, max_queue_credit: int) -> None:
         self.broker = InProcessBroker()
-        front_end_settings = FrontEndSettings(connection=ConnectionSettings(), max_queue_credit=max_queue_credit)
+        front_end_settings = Amqp091FrontEndSettings(
+            connection=Amqp091ConnectionSettings(), max_queue_credit=max_queue_credit
+        )
         self.peer = connect(self.broker, 1, 2, settings=front_end_settings)
         for name in QUEUES:
             self.broker.queue(name)
@@ -51,7 +53,7 @@ class PrefetchMachine(RuleBasedStateMachine):
         assert self.peer.take() == []
 
     def count(self, tag: str) -> int:
-        return sum(holder == tag for holder, _ in self.held.values())
+        return sum(owner == tag for owner, _ in self.held.values())
 
     @rule(queue=st.sampled_from(QUEUES), n=st.integers(1, 20))
     def publish(self, queue: str, n: int) -> None:
@@ -74,7 +76,7 @@ class PrefetchMachine(RuleBasedStateMachine):
     @rule(queue=st.sampled_from(QUEUES))
     def consume(self, queue: str) -> None:
         tag = f"c{self.next_tag}-{len(self.held)}-{len(self.consumers)}-{self.next_body}"
-        if tag in self.consumers or any(holder == tag for holder, _ in self.held.values()):
+        if tag in self.consumers or any(owner == tag for owner, _ in self.held.values()):
             return
         self.consumers[tag] = (queue, self.prefetch)
         self.peer.consume(queue, consumer_tag=tag)

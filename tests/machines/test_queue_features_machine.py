@@ -15,7 +15,7 @@ from core.clock import Now
 from core.errors import PreconditionFailed
 from core.interface import Confirmed, Consumer, Delivered, Disposal, Outcome, QueueTarget, TakenBack
 from core.message import Attributes, Return
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.dead_letters import PlainConverter, body
 from tests.kit.engine import NOW, Peer, bodies, later, make_broker, queue
 
@@ -111,7 +111,7 @@ class FeaturesMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        self.purged += at_a_stretch(self.broker.purge_queue("q", "x"))
+        self.purged += run_at_once(self.broker.purge_queue("q", "x"))
 
     @rule(n=st.integers(1, 5))
     def look(self, n: int) -> None:

@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from core.message import Portion, Run
+from core.message import Run, RunPart
 from core.store.places import SEGMENT_MESSAGES
 from core.store.queue_index import QueueIndex
 from tests.kit.classic_store import DURABLE, TRANSIENT, StoreHarness, messages
@@ -70,7 +70,7 @@ class QueueIndexMachine(RuleBasedStateMachine):
         run = Run(0, bodies, DURABLE if durable else TRANSIENT)
         for queue in queues:
             first = self.next[queue]
-            position, _ = self.index(queue).publish(first, Portion(run, 0, len(sizes)))
+            position, _ = self.index(queue).publish(first, RunPart(run, 0, len(sizes)))
             self.next[queue] += len(sizes)
             for number, body in enumerate(run.entries):
                 self.messages[queue][first + number] = Message(body, durable, position, self.entries + number)
@@ -92,7 +92,7 @@ class QueueIndexMachine(RuleBasedStateMachine):
     @rule(queue=st.sampled_from(QUEUES))
     def page_out(self, queue: str) -> None:
         for sequence, body in self.in_memory[queue]:
-            position, _ = self.index(queue).publish(sequence, Portion(Run(0, [body], TRANSIENT), 0, 1))
+            position, _ = self.index(queue).publish(sequence, RunPart(Run(0, [body], TRANSIENT), 0, 1))
             self.messages[queue][sequence] = Message(body, False, position, self.entries)
             self.entries += 1
         self.in_memory[queue].clear()

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from core.interface import Consumer, Delivered, Disposal, GrantReply
 from core.message import Attributes, Return
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.engine import NOW, Peer, bodies, make_broker
 
 RETURNS = st.builds(
@@ -37,7 +37,7 @@ class Message:
 
 
 @dataclass
-class Holder:
+class ModelAttachment:
     """A consumer, and the messages that it holds, by delivery number."""
 
     consumer: Consumer
@@ -61,7 +61,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.waiting: list[int] = []
         self.ready: set[int] = set()
         self.gone: set[int] = set()
-        self.holders: list[Holder] = []
+        self.attachments: list[ModelAttachment] = []
 
     # --- operations on the queue
 
@@ -77,20 +77,20 @@ class QueueMachine(RuleBasedStateMachine):
         self.broker.set_stage_budget("q", budget)
         self.budget = budget
 
-    @precondition(lambda self: len(self.holders) < 4)
+    @precondition(lambda self: len(self.attachments) < 4)
     @rule(priority=st.sampled_from([0, 0, 1]))
     def attach(self, priority: int) -> None:
-        self.holders.append(Holder(self.peer.consume("q", priority=priority), priority))
+        self.attachments.append(ModelAttachment(self.peer.consume("q", priority=priority), priority))
 
-    @precondition(lambda self: self.holders)
+    @precondition(lambda self: self.attachments)
     @rule(data=st.data(), n=st.integers(0, 12), drain=st.booleans())
     def grant(self, data: st.DataObject, n: int, drain: bool) -> None:
-        holder = data.draw(st.sampled_from(self.holders))
-        self.broker.grant(holder.consumer, n, drain)
-        holder.grant, holder.drain = n, drain
-        holder.replies_due += 1
+        attachment = data.draw(st.sampled_from(self.attachments))
+        self.broker.grant(attachment.consumer, n, drain)
+        attachment.grant, attachment.drain = n, drain
+        attachment.replies_due += 1
 
-    @precondition(lambda self: self.holders)
+    @precondition(lambda self: self.attachments)
     @rule(
         data=st.data(),
         first=st.integers(-3, 40),
@@ -98,31 +98,31 @@ class QueueMachine(RuleBasedStateMachine):
         disposal=st.one_of(st.sampled_from(Disposal), RETURNS),
     )
     def settle(self, data: st.DataObject, first: int, length: int, disposal: Disposal | Return) -> None:
-        holder = data.draw(st.sampled_from(self.holders))
-        self.broker.settle(holder.consumer, first, first + length - 1, disposal)
-        for number in [number for number in holder.held if first <= number < first + length]:
-            place = holder.held.pop(number)
+        attachment = data.draw(st.sampled_from(self.attachments))
+        self.broker.settle(attachment.consumer, first, first + length - 1, disposal)
+        for number in [number for number in attachment.held if first <= number < first + length]:
+            place = attachment.held.pop(number)
             if isinstance(disposal, Return):
-                self._take_back(holder, place, disposal)
+                self._take_back(attachment, place, disposal)
             else:
                 self.gone.add(place)
 
-    @precondition(lambda self: self.holders)
+    @precondition(lambda self: self.attachments)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        holder = data.draw(st.sampled_from(self.holders))
-        self.holders.remove(holder)
-        self.broker.cancel(holder.consumer)
-        for place in holder.held.values():
-            self._take_back(holder, place, Return())
+        attachment = data.draw(st.sampled_from(self.attachments))
+        self.attachments.remove(attachment)
+        self.broker.cancel(attachment.consumer)
+        for place in attachment.held.values():
+            self._take_back(attachment, place, Return())
 
     @rule()
     def purge(self) -> None:
-        assert at_a_stretch(self.broker.purge_queue("q", "x")) == len(self.ready)
+        assert run_at_once(self.broker.purge_queue("q", "x")) == len(self.ready)
         self.gone |= self.ready
         self.ready.clear()
 
-    def _take_back(self, holder: Holder, place: int, how: Return) -> None:
+    def _take_back(self, attachment: ModelAttachment, place: int, how: Return) -> None:
         message = self.messages[place]
         if not how.unsent:
             message.first_acquirer = False
@@ -130,7 +130,7 @@ class QueueMachine(RuleBasedStateMachine):
         if how.annotations:
             message.annotations = {**(message.annotations or {}), **how.annotations}
         if how.undeliverable_here:
-            message.barred.append(holder.consumer)
+            message.barred.append(attachment.consumer)
         self.ready.add(place)
 
     # --- the result of a turn
@@ -146,33 +146,33 @@ class QueueMachine(RuleBasedStateMachine):
         for action in self.peer.mailbox.take():
             if isinstance(action, Delivered):
                 assert not replies, "deliveries come before the replies"
-                holder = self._holder(action.consumer)
-                delivered.setdefault(self.holders.index(holder), []).extend(self._deliver(holder, action))
+                attachment = self._attachment(action.consumer)
+                delivered.setdefault(self.attachments.index(attachment), []).extend(self._deliver(attachment, action))
             elif isinstance(action, GrantReply):
                 replies.append(action)
         self._check_order(delivered)
         self._check_nothing_is_left_behind(delivered)
         self._check_replies(replies)
         info = self.broker.queue_info("q", "x")
-        held = sum(len(holder.held) for holder in self.holders)
+        held = sum(len(attachment.held) for attachment in self.attachments)
         assert (info.ready, info.unacknowledged) == (len(self.ready), held)
         assert len(self.waiting) + len(self.ready) + held + len(self.gone) == len(self.messages)
 
-    def _holder(self, consumer: Consumer) -> Holder:
-        return next(holder for holder in self.holders if holder.consumer is consumer)
+    def _attachment(self, consumer: Consumer) -> ModelAttachment:
+        return next(attachment for attachment in self.attachments if attachment.consumer is consumer)
 
-    def _deliver(self, holder: Holder, action: Delivered) -> list[int]:
+    def _deliver(self, attachment: ModelAttachment, action: Delivered) -> list[int]:
         places = [int(entry) for entry in action.entries]
         assert places
-        assert action.first == holder.next_number
-        assert len(places) <= holder.grant
-        holder.next_number += len(places)
-        holder.grant -= len(places)
+        assert action.first == attachment.next_number
+        assert len(places) <= attachment.grant
+        attachment.next_number += len(places)
+        attachment.grant -= len(places)
         for number, place in enumerate(places, action.first):
             message = self.messages[place]
             self.ready.remove(place)
-            holder.held[number] = place
-            assert holder.consumer not in message.barred
+            attachment.held[number] = place
+            assert attachment.consumer not in message.barred
             assert action.attributes.durable == message.durable
             assert action.delivery_count == message.delivery_count
             assert action.first_acquirer == message.first_acquirer
@@ -182,34 +182,34 @@ class QueueMachine(RuleBasedStateMachine):
     def _check_order(self, delivered: dict[int, list[int]]) -> None:
         for index, places in delivered.items():
             assert places == sorted(places)
-            consumer = self.holders[index].consumer
+            consumer = self.attachments[index].consumer
             passed_over = [place for place in self.ready if place < places[-1]]
             assert all(consumer in self.messages[place].barred for place in passed_over)
 
     def _check_nothing_is_left_behind(self, delivered: dict[int, list[int]]) -> None:
-        for holder in self.holders:
-            if not holder.grant:
+        for attachment in self.attachments:
+            if not attachment.grant:
                 continue
-            assert all(holder.consumer in self.messages[place].barred for place in self.ready)
+            assert all(attachment.consumer in self.messages[place].barred for place in self.ready)
             for index, places in delivered.items():
-                if self.holders[index].priority < holder.priority:
-                    assert all(holder.consumer in self.messages[place].barred for place in places)
+                if self.attachments[index].priority < attachment.priority:
+                    assert all(attachment.consumer in self.messages[place].barred for place in places)
 
     def _check_replies(self, replies: list[GrantReply]) -> None:
-        for holder in self.holders:
-            mine = [(reply.available, reply.drained) for reply in replies if reply.consumer is holder.consumer]
-            assert len(mine) == holder.replies_due
+        for attachment in self.attachments:
+            mine = [(reply.available, reply.drained) for reply in replies if reply.consumer is attachment.consumer]
+            assert len(mine) == attachment.replies_due
             if mine:
-                drained = holder.grant if holder.drain else 0
+                drained = attachment.grant if attachment.drain else 0
                 assert mine == [(len(self.ready), 0)] * (len(mine) - 1) + [(len(self.ready), drained)]
-                holder.grant -= drained
-            holder.replies_due, holder.drain = 0, False
-        assert len(replies) == sum(reply.consumer in [h.consumer for h in self.holders] for reply in replies)
+                attachment.grant -= drained
+            attachment.replies_due, attachment.drain = 0, False
+        assert len(replies) == sum(reply.consumer in [h.consumer for h in self.attachments] for reply in replies)
 
     def teardown(self) -> None:
         """Deliver everything that is left to the last consumer, once and in order."""
-        for holder in list(self.holders):
-            self.broker.cancel(holder.consumer)
+        for attachment in list(self.attachments):
+            self.broker.cancel(attachment.consumer)
         self.broker.set_stage_budget("q", None)
         last = self.peer.consume("q", len(self.messages))
         self.broker.turn(NOW)

@@ -17,9 +17,9 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Remains
-from core.engine.ready.stretch import Stretch
-from core.message import Attributes, Portion, Run
+from core.message import Attributes, Run, RunPart
 from tests.kit.engine import NOW
 from tests.kit.quorum_log import QuorumNode
 
@@ -55,8 +55,8 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.node = QuorumNode(file_bytes=FILE_BYTES, look_bytes=200)
         self.kept: dict[tuple[int, int], Kept] = {}
-        self.held: dict[int, list[Stretch]] = defaultdict(list)
-        self.letters: dict[int, list[Stretch]] = defaultdict(list)
+        self.held: dict[int, list[Batch]] = defaultdict(list)
+        self.letters: dict[int, list[Batch]] = defaultdict(list)
         self.next = dict.fromkeys(QUEUES, 0)
         self.removed = 0
 
@@ -72,69 +72,69 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
         first = self.next[queue]
         bodies = [b"%d/%d:" % (queue, first + number) + b"x" * size for number, size in enumerate(sizes)]
         run = Run(0, bodies, Attributes(durable=durable))
-        position = self.node.queues.backing(queue).publish_run(Portion(run, 0, len(bodies), expires_at), first, NOW)
+        position = self.node.queues.backing(queue).publish_run(RunPart(run, 0, len(bodies), expires_at), first, NOW)
         for sequence, body in enumerate(bodies, first):
             self.kept[queue, sequence] = Kept(body, position)
         self.next[queue] += len(bodies)
 
     @rule(queue=st.sampled_from(QUEUES), n=st.integers(1, 20))
     def fetch(self, queue: int, n: int) -> None:
-        stretch = self.node.queues.backing(queue).fetch(n)
-        if stretch is not None:
-            assert len(stretch) <= n
-            for sequence, entry in zip(stretch.sequences, stretch.entries, strict=True):
+        batch = self.node.queues.backing(queue).fetch(n)
+        if batch is not None:
+            assert len(batch) <= n
+            for sequence, entry in zip(batch.sequences, batch.entries, strict=True):
                 kept = self.kept[queue, sequence]
                 assert kept.position <= self.node.lane.synced
                 assert entry == kept.body
                 assert kept.settled_at is None
-            self.held[queue].append(stretch)
+            self.held[queue].append(batch)
 
     @rule(queue=st.sampled_from(QUEUES), step=st.integers(1, 3), data=st.data())
     def settle(self, queue: int, step: int, data: st.DataObject) -> None:
         if self.held[queue]:
-            stretch = self.held[queue].pop(data.draw(st.integers(0, len(self.held[queue]) - 1)))
-            for start in range(min(step, len(stretch))):
-                self.settle_stretch(queue, stretch.part(start, len(stretch), step))
+            batch = self.held[queue].pop(data.draw(st.integers(0, len(self.held[queue]) - 1)))
+            for start in range(min(step, len(batch))):
+                self.settle_batch(queue, batch.part(start, len(batch), step))
 
     @rule(queue=st.sampled_from(QUEUES))
     def settle_letters(self, queue: int) -> None:
         while self.letters[queue]:
-            self.settle_stretch(queue, self.letters[queue].pop())
+            self.settle_batch(queue, self.letters[queue].pop())
 
-    def settle_stretch(self, queue: int, stretch: Stretch) -> None:
-        self.node.queues.backing(queue).settle(stretch)
-        for sequence in stretch.sequences:
+    def settle_batch(self, queue: int, batch: Batch) -> None:
+        self.node.queues.backing(queue).settle(batch)
+        for sequence in batch.sequences:
             self.kept[queue, sequence].settled_at = NEVER_YET
 
     @rule(queue=st.sampled_from(QUEUES), annotated=st.booleans())
     def give_back(self, queue: int, annotated: bool) -> None:
-        for stretch in self.held[queue]:
-            stretch.delivery_count += 1
-            stretch.annotations = {"x": stretch.delivery_count} if annotated else stretch.annotations
-            self.node.queues.backing(queue).give_back(stretch)
-            for sequence in stretch.sequences:
-                self.kept[queue, sequence].counts.append((self.node.lane.staged, stretch.delivery_count))
+        for batch in self.held[queue]:
+            batch.delivery_count += 1
+            batch.annotations = {"x": batch.delivery_count} if annotated else batch.annotations
+            self.node.queues.backing(queue).give_back(batch)
+            for sequence in batch.sequences:
+                self.kept[queue, sequence].counts.append((self.node.lane.staged, batch.delivery_count))
 
     @rule(queue=st.sampled_from(QUEUES))
     def discard(self, queue: int) -> None:
         if self.held[queue]:
-            stretch = self.held[queue].pop()
-            self.node.queues.backing(queue).discard(stretch, "rejected")
-            self.letters[queue].append(stretch)
-            for sequence in stretch.sequences:
+            batch = self.held[queue].pop()
+            self.node.queues.backing(queue).discard(batch, "rejected")
+            self.letters[queue].append(batch)
+            for sequence in batch.sequences:
                 self.kept[queue, sequence].discarded_at = self.node.lane.staged
 
     @rule(queue=st.sampled_from(QUEUES))
     def page(self, queue: int) -> None:
-        for stretch in self.held[queue]:
-            stretch.entries, entries = [], stretch.entries
-            stretch.paged = True
-            self.node.queues.backing(queue).restore(stretch)
-            assert stretch.entries == entries
+        for batch in self.held[queue]:
+            batch.entries, entries = [], batch.entries
+            batch.paged = True
+            self.node.queues.backing(queue).restore(batch)
+            assert batch.entries == entries
 
     @rule(queue=st.sampled_from(QUEUES))
     def purge(self, queue: int) -> None:
-        out = {s for stretch in self.held[queue] + self.letters[queue] for s in stretch.sequences}
+        out = {s for batch in self.held[queue] + self.letters[queue] for s in batch.sequences}
         not_out = [
             kept
             for (of, sequence), kept in self.kept.items()
@@ -152,11 +152,11 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
             self.go_on(seed, 1)
             self.fetch(queue, 20)
             if self.held[queue]:
-                stretch = self.held[queue].pop()
+                batch = self.held[queue].pop()
                 if kept:
-                    self.held[queue].append(stretch.part(0, kept))
-                if len(stretch) > kept:
-                    self.settle_stretch(queue, stretch.part(kept, len(stretch)))
+                    self.held[queue].append(batch.part(0, kept))
+                if len(batch) > kept:
+                    self.settle_batch(queue, batch.part(kept, len(batch)))
 
     # --- the lane
 
@@ -208,7 +208,7 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
         for kept in self.kept.values():
             if kept.settled_at == NEVER_YET:
                 kept.settled_at = self.node.lane.synced
-        delivered = {(queue, s) for queue in QUEUES for stretch in self.held[queue] for s in stretch.sequences}
+        delivered = {(queue, s) for queue in QUEUES for batch in self.held[queue] for s in batch.sequences}
         sequences = self.next
         self.node.queues.put_snapshot()
         self.node.disk.sync_everything()
@@ -249,17 +249,17 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
             letters = [letter for letter, _ in backing.discards()]
             for letter in letters:
                 backing.restore(letter)
-            order = [s for stretch in ready for s in stretch.sequences]
+            order = [s for batch in ready for s in batch.sequences]
             assert order == sorted(set(order))
-            for stretch in [*ready, *letters]:
-                for sequence, entry in zip(stretch.sequences, stretch.entries, strict=True):
+            for batch in [*ready, *letters]:
+                for sequence, entry in zip(batch.sequences, batch.entries, strict=True):
                     assert (queue, sequence) not in found
                     found[queue, sequence] = Kept(
                         entry,
                         0,
-                        count=stretch.delivery_count,
-                        first=stretch.first_acquirer,
-                        discarded_at=None if stretch in ready else 0,
+                        count=batch.delivery_count,
+                        first=batch.first_acquirer,
+                        discarded_at=None if batch in ready else 0,
                     )
             discarded = {s for letter in letters for s in letter.sequences}
             for (of, sequence), kept in self.kept.items():
@@ -286,12 +286,12 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
             assert sorted(files) == list(range(min(files), max(files) + 1))
 
 
-def drained(node: QuorumNode, queue: int) -> list[Stretch]:
+def drained(node: QuorumNode, queue: int) -> list[Batch]:
     """Take out everything that is ready."""
     backing = node.queues.backing(queue)
     taken = []
-    while (stretch := backing.fetch(10**9)) is not None:
-        taken.append(stretch)
+    while (batch := backing.fetch(10**9)) is not None:
+        taken.append(batch)
     return taken
 
 

@@ -12,7 +12,7 @@ from tests.kit.engine import NOW, Peer, bodies, make_broker, queue
 
 
 @dataclass(eq=False)
-class Holder:
+class ModelAttachment:
     """A consumer. The model's list of consumers is in order of age."""
 
     consumer: Consumer
@@ -28,15 +28,15 @@ class SingleActiveMachine(RuleBasedStateMachine):
         self.broker = make_broker()
         self.broker.declare_queue(queue("q", x_single_active_consumer=True), "x")
         self.peer = Peer(self.broker)
-        self.holders: list[Holder] = []
-        self.active: Holder | None = None
+        self.attachments: list[ModelAttachment] = []
+        self.active: ModelAttachment | None = None
         self.expected: list[tuple[Consumer, bool]] = []
         self.told: list[tuple[Consumer, bool]] = []
 
-    def _choose(self, newcomer: Holder | None = None) -> None:
+    def _choose(self, newcomer: ModelAttachment | None = None) -> None:
         """The next active consumer: the oldest of the highest priority. The active one stays while it holds a message,
         or while no other has a higher priority."""
-        best = max(self.holders, key=lambda holder: holder.priority, default=None)
+        best = max(self.attachments, key=lambda attachment: attachment.priority, default=None)
         old = self.active
         if old is not None and best is not None and (best.priority <= old.priority or old.held):
             return
@@ -48,17 +48,17 @@ class SingleActiveMachine(RuleBasedStateMachine):
 
     @rule(priority=st.integers(0, 2))
     def attach(self, priority: int) -> None:
-        holder = Holder(self.peer.consume("q", 10**9, priority=priority), priority)
-        self.holders.append(holder)
-        self._choose(newcomer=holder)
+        attachment = ModelAttachment(self.peer.consume("q", 10**9, priority=priority), priority)
+        self.attachments.append(attachment)
+        self._choose(newcomer=attachment)
 
-    @precondition(lambda self: self.holders)
+    @precondition(lambda self: self.attachments)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        holder = data.draw(st.sampled_from(self.holders))
-        self.broker.cancel(holder.consumer)
-        self.holders.remove(holder)
-        if holder is self.active:
+        attachment = data.draw(st.sampled_from(self.attachments))
+        self.broker.cancel(attachment.consumer)
+        self.attachments.remove(attachment)
+        if attachment is self.active:
             self.active = None
             self._choose()
 
@@ -73,11 +73,11 @@ class SingleActiveMachine(RuleBasedStateMachine):
         if not self.active.held:
             self._choose()
 
-    def _delivered(self, holder: Holder) -> int:
+    def _delivered(self, attachment: ModelAttachment) -> int:
         """How many messages a consumer has got so far."""
         shown = [one for one in self.broker.snapshot("consumers") if one["active"]]
         assert len(shown) == 1
-        assert holder.consumer.active
+        assert attachment.consumer.active
         delivered = shown[0]["delivered"]
         assert isinstance(delivered, int)
         return delivered
@@ -97,11 +97,11 @@ class SingleActiveMachine(RuleBasedStateMachine):
                 assert not self._yields()
                 self.active.held += len(action.entries)
         info = self.broker.queue_info("q", "x")
-        assert info.unacknowledged == sum(holder.held for holder in self.holders)
+        assert info.unacknowledged == sum(attachment.held for attachment in self.attachments)
         assert info.ready == 0 or self.active is None or self._yields()
 
     def _yields(self) -> bool:
-        best = max(holder.priority for holder in self.holders)
+        best = max(attachment.priority for attachment in self.attachments)
         return self.active is not None and best > self.active.priority
 
     def _taken(self) -> list[Action]:
@@ -115,8 +115,8 @@ class SingleActiveMachine(RuleBasedStateMachine):
     def everybody_knows(self) -> None:
         assert self._taken() == []
         assert self.told == self.expected
-        for holder in self.holders:
-            assert holder.consumer.active == (holder is self.active)
+        for attachment in self.attachments:
+            assert attachment.consumer.active == (attachment is self.active)
 
 
 TestSingleActiveMachine = SingleActiveMachine.TestCase

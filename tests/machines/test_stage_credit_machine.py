@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.queue.store_stage import STORE
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.interface import Disposal, ExchangeTarget, Publisher, QueueTarget, Target
 from core.message import Attributes, Return, Run
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.engine import NOW, binding, queue
 from tests.kit.kept_broker import KeptBroker
 from tests.kit.storage import lanes, sync, write
@@ -49,7 +49,7 @@ class StageCreditMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.one = KeptBroker(settings=EngineSettings(stage_credit=SPEC, store_stage_credit=STORE_SPEC))
+        self.one = KeptBroker(settings=VirtualHostSettings(stage_credit=SPEC, store_stage_credit=STORE_SPEC))
         self.channels: list[Channel] = []
         for name in QUEUES:
             self.declare(name)
@@ -120,7 +120,7 @@ class StageCreditMachine(RuleBasedStateMachine):
         if not self.one.broker.snapshot("queues", name):
             return
         if purged:
-            at_a_stretch(self.one.broker.purge_queue(name, "x"))
+            run_at_once(self.one.broker.purge_queue(name, "x"))
         elif self.one.broker.snapshot("queues", "lazy") and not self._moving(name):
             self.one.broker.move_messages(name, QueueTarget("lazy"), None)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from core.amqp091.unacked import Piece, Unacked, UnknownDeliveryTag
+from core.amqp091.unacked import DeliveryRange, Unacked, UnknownDeliveryTag
 
 CONSUMERS = ("a", "b", "c")
 consumers = st.sampled_from(CONSUMERS)
@@ -51,10 +51,10 @@ class UnackedMachine(RuleBasedStateMachine):
         end = next((tag for tag in range(first, last + 1) if tag not in self.model), last + 1)
         while due <= last:
             try:
-                pieces, after = self.unacked.take_range(due, last)
+                taken, after = self.unacked.take_range(due, last)
             except UnknownDeliveryTag as unknown:
-                pieces, after, last = unknown.taken, unknown.tag, unknown.tag - 1
-            self._taken(pieces, range(due, after))
+                taken, after, last = unknown.taken, unknown.tag, unknown.tag - 1
+            self._taken(taken, range(due, after))
             due = after
         assert due == end
 
@@ -74,8 +74,8 @@ class UnackedMachine(RuleBasedStateMachine):
             return
         due = 0
         while due <= tag:
-            pieces, due = self.unacked.take_up_to(tag)
-            self._taken(pieces, [known for known in sorted(self.model) if known < due])
+            taken, due = self.unacked.take_up_to(tag)
+            self._taken(taken, [known for known in sorted(self.model) if known < due])
 
     @rule()
     def take_up_to_newest(self) -> None:
@@ -90,10 +90,10 @@ class UnackedMachine(RuleBasedStateMachine):
         self.names[consumer] = gone + consumer
         self.model = {tag: (None if owner == gone else owner, number) for tag, (owner, number) in self.model.items()}
 
-    def _taken(self, pieces: list[Piece[str]], tags: Iterable[int]) -> None:
+    def _taken(self, taken: list[DeliveryRange[str]], tags: Iterable[int]) -> None:
         """Check that these tags were taken, in order, without those of deliveries that no longer count."""
-        assert all(piece.first <= piece.last for piece in pieces)
-        one_by_one = [(piece.consumer, n) for piece in pieces for n in range(piece.first, piece.last + 1)]
+        assert all(numbers.first <= numbers.last for numbers in taken)
+        one_by_one = [(numbers.consumer, n) for numbers in taken for n in range(numbers.first, numbers.last + 1)]
         expected = [self.model.pop(tag) for tag in tags]
         assert one_by_one == [(owner, number) for owner, number in expected if owner is not None]
 

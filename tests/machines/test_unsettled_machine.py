@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from amqp10.flow.unsettled import DispositionBatch, Settled, UnsettledMap
+from amqp10.flow.unsettled import DeliveryIdRange, DispositionBatch, UnsettledMap
 
 OWNERS = ("a", "b", "c")
 STATES = ("accepted", "released")
@@ -51,7 +51,7 @@ class UnsettledMachine(RuleBasedStateMachine):
         assert self._taken_apart(self.map.forget(owner)) == [(id_, *self.model.pop(id_)) for id_ in expected]
 
     @staticmethod
-    def _taken_apart(pieces: list[Settled[str]]) -> list[tuple[int, str, int]]:
+    def _taken_apart(pieces: list[DeliveryIdRange[str]]) -> list[tuple[int, str, int]]:
         """One entry for each delivery. A piece without deliveries is an error."""
         assert all(piece.first <= piece.last for piece in pieces)
         return [

@@ -12,8 +12,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Remains
-from core.engine.ready.stretch import Stretch
 from core.message import Route
 from core.store.places import SEGMENT_MESSAGES
 from tests.kit.engine import later
@@ -46,8 +46,8 @@ class VariableQueueMachine(RuleBasedStateMachine):
         self.bench = Bench(durable=durable, lazy=lazy, paging=replace(FINE, place_messages=place_messages))
         self.ready: list[Message] = []
         self.messages: dict[int, Message] = {}
-        self.held: list[Stretch] = []
-        self.returned: list[Stretch] = []
+        self.held: list[Batch] = []
+        self.returned: list[Batch] = []
         self.safe: dict[int, Message] = {}
         """What a start would find after a kill: durable messages that were not settled at the last write."""
 
@@ -73,9 +73,9 @@ class VariableQueueMachine(RuleBasedStateMachine):
     def pass_on(self, count: int, durable: bool) -> None:
         messages = self._new(count, durable, 4, None, None)
         bodies = [message.body for message in messages]
-        stretch = self.bench.pass_on(bodies, DURABLE if durable else TRANSIENT_MESSAGE)
-        assert stretch.entries == bodies
-        self.held.append(stretch)
+        batch = self.bench.pass_on(bodies, DURABLE if durable else TRANSIENT_MESSAGE)
+        assert batch.entries == bodies
+        self.held.append(batch)
 
     def _new(
         self, count: int, durable: bool, size: int, expires_at: float | None, route: Route | None
@@ -98,26 +98,26 @@ class VariableQueueMachine(RuleBasedStateMachine):
 
     @rule(n=st.integers(1, 9))
     def fetch(self, n: int) -> None:
-        stretch = self.bench.queue.fetch(n)
-        if stretch is None:
+        batch = self.bench.queue.fetch(n)
+        if batch is None:
             assert not self.ready
             return
-        expected = self.ready[: len(stretch)]
-        del self.ready[: len(stretch)]
-        assert 1 <= len(stretch) <= n
-        self._compare(stretch, expected)
+        expected = self.ready[: len(batch)]
+        del self.ready[: len(batch)]
+        assert 1 <= len(batch) <= n
+        self._compare(batch, expected)
         if self.ready and not self.bench.lazy:
             _q1, _q2, _delta, q3, q4 = self.bench.where()
             assert q3 or q4
-        assert [message.redelivered for message in expected] == [not stretch.first_acquirer] * len(stretch)
-        self.held.append(stretch)
+        assert [message.redelivered for message in expected] == [not batch.first_acquirer] * len(batch)
+        self.held.append(batch)
 
-    def _compare(self, stretch: Stretch, expected: list[Message]) -> None:
-        assert list(stretch.sequences) == [message.sequence for message in expected]
-        assert stretch.entries == [message.body for message in expected]
-        assert {message.durable for message in expected} == {stretch.attributes.durable}
-        assert {message.expires_at for message in expected} == {stretch.expires_at}
-        assert {message.route for message in expected} == {stretch.route}
+    def _compare(self, batch: Batch, expected: list[Message]) -> None:
+        assert list(batch.sequences) == [message.sequence for message in expected]
+        assert batch.entries == [message.body for message in expected]
+        assert {message.durable for message in expected} == {batch.attributes.durable}
+        assert {message.expires_at for message in expected} == {batch.expires_at}
+        assert {message.route for message in expected} == {batch.route}
 
     @rule()
     def head_expires(self) -> None:
@@ -126,8 +126,8 @@ class VariableQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data(), step=st.integers(1, 3))
     def settle(self, data: st.DataObject, step: int) -> None:
-        stretch = self._take(data, self.held)
-        for part in (stretch.part(start, len(stretch), step) for start in range(min(step, len(stretch)))):
+        batch = self._take(data, self.held)
+        for part in (batch.part(start, len(batch), step) for start in range(min(step, len(batch)))):
             if data.draw(st.booleans()):
                 for sequence in part.sequences:
                     del self.messages[sequence]
@@ -138,21 +138,21 @@ class VariableQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
-        stretch = self._take(data, self.held)
-        self.bench.queue.give_back(stretch)
-        self.returned.append(stretch)
+        batch = self._take(data, self.held)
+        self.bench.queue.give_back(batch)
+        self.returned.append(batch)
 
     @precondition(lambda self: self.returned)
     @rule(data=st.data())
     def fetch_again(self, data: st.DataObject) -> None:
-        stretch = self._take(data, self.returned)
-        if stretch.paged:
-            self.bench.queue.restore(stretch)
-        self._compare(stretch, [self.messages[sequence] for sequence in stretch.sequences])
-        self.held.append(stretch)
+        batch = self._take(data, self.returned)
+        if batch.paged:
+            self.bench.queue.restore(batch)
+        self._compare(batch, [self.messages[sequence] for sequence in batch.sequences])
+        self.held.append(batch)
 
-    def _take(self, data: st.DataObject, stretches: list[Stretch]) -> Stretch:
-        return stretches.pop(data.draw(st.integers(0, len(stretches) - 1)))
+    def _take(self, data: st.DataObject, batches: list[Batch]) -> Batch:
+        return batches.pop(data.draw(st.integers(0, len(batches) - 1)))
 
     @rule()
     def purge(self) -> None:
@@ -242,16 +242,16 @@ class VariableQueueMachine(RuleBasedStateMachine):
         counts = queue.counts()
         assert sum(counts[state] for state in ("alpha", "beta", "gamma", "delta")) == queue.depth
         held = [*self.held, *self.returned]
-        assert counts["ram_acks"] == sum(len(stretch) for stretch in held if not stretch.paged)
-        assert counts["paged_acks"] == sum(len(stretch) for stretch in held if stretch.paged)
+        assert counts["ram_acks"] == sum(len(batch) for batch in held if not batch.paged)
+        assert counts["paged_acks"] == sum(len(batch) for batch in held if batch.paged)
 
     def teardown(self) -> None:
         """Take everything that is left, once and in order."""
         if hasattr(self, "bench"):
             assert self.bench.drain() == [message.body for message in self.ready]
             assert (self.bench.queue.ready_bytes, self.bench.queue.ram_bytes) == (0, 0)
-            for stretch in (*self.held, *self.returned):
-                self.bench.queue.settle(stretch)
+            for batch in (*self.held, *self.returned):
+                self.bench.queue.settle(batch)
             assert self.bench.queue.counts()["ram_ack_bytes"] == 0
             assert not any(segment.live for segment in self.bench.index.segments.values())
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.lifecycle import LinkState, SessionState
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
@@ -59,7 +59,7 @@ OPERATIONS = (
     *("connect", "begin", "detach", "end", "lose", "echo", "open_window", "close_window", "come_to_rest"),
     *("stall", "recover", "raise_alarm", "clear_alarms", "stop_reading", "go_on_reading", "wait"),
 )
-SMALL = FrontEndSettings(
+SMALL = Amqp10FrontEndSettings(
     max_queue_credit=8,
     max_link_credit=10,
     link_credit_top_up=5,
@@ -116,7 +116,7 @@ class Client:
 class World:
     """The broker, its clients, and the model."""
 
-    def __init__(self, front_end: FrontEndSettings) -> None:
+    def __init__(self, front_end: Amqp10FrontEndSettings) -> None:
         self.broker = InProcessBroker(front_end)
         self.addresses = {name: self.broker.queue(name) for name in QUEUES}
         self.clients: list[Client] = []
@@ -220,13 +220,13 @@ class World:
             unsettled = self._unsettled(client, link)
             begin = first % len(unsettled)
             start = unsettled[begin].delivery_id
-            stretch = [
+            batch = [
                 delivery
                 for place, delivery in enumerate(unsettled[begin : begin + 1 + more])
                 if delivery.delivery_id == start + place
             ]
             outcome = OUTCOMES[(first + more) % len(OUTCOMES)]
-            for delivery in stretch:
+            for delivery in batch:
                 body = body_of(delivery.body)
                 if outcome in FINAL:
                     client.held[body].outcome = outcome
@@ -234,7 +234,7 @@ class World:
                 client.held.pop(body).message.returns += 1
                 if outcome == Modified(undeliverable_here=True):
                     self.barred.add((body, link))
-            link.settle(start, stretch[-1].delivery_id, outcome)
+            link.settle(start, batch[-1].delivery_id, outcome)
 
     def _look(self, client: Client) -> None:
         """Read the deliveries that came."""
@@ -509,9 +509,11 @@ def session_of(link: SenderLink | ReceiverLink) -> Session:
 
 @settings(max_examples=300 + settings.default.max_examples)
 @given(
-    front_end=st.sampled_from((SMALL, FrontEndSettings())), seed=st.integers(0, 2**64 - 1), length=st.integers(1, 400)
+    front_end=st.sampled_from((SMALL, Amqp10FrontEndSettings())),
+    seed=st.integers(0, 2**64 - 1),
+    length=st.integers(1, 400),
 )
-def test_anything_at_any_time(front_end: FrontEndSettings, seed: int, length: int):
+def test_anything_at_any_time(front_end: Amqp10FrontEndSettings, seed: int, length: int):
     world = World(front_end)
     dice = Random(seed)
     for operation in dice.choices(OPERATIONS, k=length):

@@ -109,14 +109,14 @@ class World:
         for link in pick([link for link in self.receivers() if self.unsettled(link)], which):
             unsettled = self.unsettled(link)
             begin = first % len(unsettled)
-            stretch = [
+            batch = [
                 delivery
                 for place, delivery in enumerate(unsettled[begin : begin + 1 + more])
                 if delivery.delivery_id == unsettled[begin].delivery_id + place
             ]
             outcome = OUTCOMES[first % 4]
-            self.outcomes |= dict.fromkeys((delivery.body for delivery in stretch), outcome)
-            link.settle(stretch[0].delivery_id, stretch[-1].delivery_id, outcome)
+            self.outcomes |= dict.fromkeys((delivery.body for delivery in batch), outcome)
+            link.settle(batch[0].delivery_id, batch[-1].delivery_id, outcome)
 
     def detach(self, which: int, closed: int, sender: int) -> None:
         links: Sequence[Link] = self.senders() if sender % 2 else self.receivers()

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.server.arrivals import STAMPS_MAX, Arrivals
-from core.server.flow_totals import Durations
+from core.counters.flow_totals import Durations
+from core.server.arrivals import STAMPS_MAX, UnansweredArrivals
 
 BOUNDS = (1.0, 2.0)
 
@@ -20,7 +20,7 @@ def durations() -> dict[bool, Durations]:
 )
 def test_each_message_counts_once_whatever_the_order_of_answers(runs: list[tuple[int, bool, int, int]], order) -> None:
     told = durations()
-    arrivals = Arrivals(told)
+    arrivals = UnansweredArrivals(told)
     came: dict[int, tuple[bool, float]] = {}
     number, now = 0, 0.0
     for n, durable, gap, seconds in runs:
@@ -46,7 +46,7 @@ def test_each_message_counts_once_whatever_the_order_of_answers(runs: list[tuple
 
 def test_a_range_over_several_runs():
     told = durations()
-    arrivals = Arrivals(told)
+    arrivals = UnansweredArrivals(told)
     arrivals.came(10, 5, durable=False, now=0.0)
     arrivals.came(15, 5, durable=True, now=1.0)
     arrivals.answered(0, 16, 1.5)
@@ -57,7 +57,7 @@ def test_a_range_over_several_runs():
 
 
 def test_neighbours_of_one_turn_share_a_stamp():
-    arrivals = Arrivals(durations())
+    arrivals = UnansweredArrivals(durations())
     for number in range(1000):
         arrivals.came(number, 1, durable=False, now=7.0)
     assert len(arrivals._stamps) == 1
@@ -65,7 +65,7 @@ def test_neighbours_of_one_turn_share_a_stamp():
 
 def test_stamps_are_bounded_and_nothing_is_lost():
     told = durations()
-    arrivals = Arrivals(told)
+    arrivals = UnansweredArrivals(told)
     for number in range(3 * STAMPS_MAX):
         arrivals.came(number, 1, durable=False, now=float(number))
     assert len(arrivals._stamps) == STAMPS_MAX
@@ -76,7 +76,7 @@ def test_stamps_are_bounded_and_nothing_is_lost():
 
 def test_a_clock_that_is_behind_counts_as_no_time():
     told = durations()
-    arrivals = Arrivals(told)
+    arrivals = UnansweredArrivals(told)
     arrivals.came(0, 1, durable=False, now=5.0)
     arrivals.answered(0, 0, 4.0)
     assert (told[False].counts, told[False].seconds) == ([1, 0, 0], 0.0)

@@ -13,8 +13,8 @@ from core.config.flow_events import FlowEventsSettings
 from core.flow_facts import FLOW_STREAM, FlowConnection
 from core.interface import QueueDeclaration
 from core.message import Origin
-from core.observe.flow_events.ring import Ring
-from core.observe.flow_events.schema import Kind, Record, decode
+from core.observe.flow_events.ring import RecordRing
+from core.observe.flow_events.schema import EventKind, FlowEventRecord, decode
 from core.server.flow_writer import UNCONFIRMED_MAX, FlowWriter, flow_tasks, open_flow_events, stream_declaration
 from tests.kit.wire import InProcessBroker
 
@@ -24,8 +24,8 @@ SETTINGS = FlowEventsSettings(enabled=True)
 class Kept:
     """A broker that keeps its flow events, round by round."""
 
-    def __init__(self, ring: Ring | None = None) -> None:
-        self.ring = Ring(1000) if ring is None else ring
+    def __init__(self, ring: RecordRing | None = None) -> None:
+        self.ring = RecordRing(1000) if ring is None else ring
         self.broker = InProcessBroker(durable=True, flow_ring=self.ring)
         self.packets: list[bytes] = []
         self.log = LogCapture()
@@ -51,9 +51,9 @@ class Kept:
 
     def happen(self, n: int = 1) -> None:
         for number in range(n):
-            self.ring.put(Record(Kind.PAGING, float(number), {"on": True}))
+            self.ring.put(FlowEventRecord(EventKind.PAGING, float(number), {"on": True}))
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[FlowEventRecord]:
         for packet in self.packets:
             yield from decode(packet).records
 
@@ -72,7 +72,7 @@ def test_waiting_records_are_published_into_the_stream():
 
 
 def test_under_an_alarm_the_ring_does_not_grow_and_the_loss_is_recorded_afterwards():
-    kept = Kept(Ring(10))
+    kept = Kept(RecordRing(10))
     kept.happen()
     kept.round()
     kept.broker.raise_alarm("disk")
@@ -84,8 +84,8 @@ def test_under_an_alarm_the_ring_does_not_grow_and_the_loss_is_recorded_afterwar
     kept.broker.clear_alarm("disk")
     assert kept.round()
     assert kept.stored() == 2
-    dropped = [record.fields["records"] for record in kept.records() if record.kind == Kind.DROPPED]
-    told = len([record for record in kept.records() if record.kind == Kind.PAGING])
+    dropped = [record.fields["records"] for record in kept.records() if record.kind == EventKind.DROPPED]
+    told = len([record for record in kept.records() if record.kind == EventKind.PAGING])
     alarms = 2  # the record of its beginning was dropped, and that of its end is kept
     assert dropped == [1 + 5 * 50 + alarms - told - 1 + 0]
 
@@ -96,7 +96,7 @@ def test_an_alarm_is_told():
     kept.round()
     kept.broker.clear_alarm("memory")
     kept.round()
-    assert [record.fields for record in kept.records() if record.kind == Kind.ALARM] == [
+    assert [record.fields for record in kept.records() if record.kind == EventKind.ALARM] == [
         {"alarm": "memory", "on": True},
         {"alarm": "memory", "on": False},
     ]
@@ -113,7 +113,11 @@ async def test_an_alarm_is_told_before_what_it_blocks(autojump_clock: trio.testi
         kept.happen()  # as a stall does
         kept.broker.clear_alarm("disk")
         await trio.sleep(2 * SETTINGS.pack_interval)
-        assert [record.kind for record in kept.records()] == round_ * [Kind.ALARM, Kind.PAGING, Kind.ALARM]
+        assert [record.kind for record in kept.records()] == round_ * [
+            EventKind.ALARM,
+            EventKind.PAGING,
+            EventKind.ALARM,
+        ]
 
 
 def test_paging_is_told():
@@ -124,7 +128,7 @@ def test_paging_is_told():
     kept.broker.advance(10.0)
     kept.broker.engine.memory_sampled(1, 100, kept.broker.now)
     kept.round()
-    told = [record.fields for record in kept.records() if record.kind == Kind.PAGING]
+    told = [record.fields for record in kept.records() if record.kind == EventKind.PAGING]
     assert told == [{"on": True}, {"on": False}]
 
 
@@ -213,7 +217,7 @@ def test_off_there_is_no_task_no_ring_and_no_recorder():
 
 @pytest.mark.parametrize("records", [1, 50_000])
 async def test_rounds_go_on_and_turns_follow(autojump_clock: trio.testing.MockClock, records: int):
-    kept = Kept(Ring(100_000))
+    kept = Kept(RecordRing(100_000))
     kept.happen(records)
     with trio.move_on_after(10.0):
         await kept.writer.run(kept.broker.run)

@@ -9,7 +9,7 @@ import trio
 
 from core.access.exchange import FAILURE, LATER, WAIT, Reply
 from core.access.login import Access
-from core.access.mechanisms import Plain
+from core.access.mechanisms import PlainMechanism
 from core.clock import Now
 from core.config.access import ScramKeys
 from core.server.hashing import Hashing
@@ -36,7 +36,7 @@ class Attempt:
 
     def __init__(self, access: Access, password: str = "wonderland") -> None:
         self._answered = trio.Event()
-        self._exchange = Plain(access, from_here(wake=self._answered.set)).start()
+        self._exchange = PlainMechanism(access, from_here(wake=self._answered.set)).start()
         assert self._exchange.respond(f"\0alice\0{password}".encode()) == WAIT
 
     async def answer(self) -> Reply:
@@ -102,7 +102,7 @@ async def test_more_than_may_wait_are_put_off():
     access = make_access(ALICE, submit=make_hashing(waiting_max=2).submit)
     for _ in range(2):
         Attempt(access)
-    assert Plain(access, from_here()).start().respond(RIGHT) == LATER
+    assert PlainMechanism(access, from_here()).start().respond(RIGHT) == LATER
 
 
 async def test_the_end_does_not_wait_for_a_hash():

@@ -10,7 +10,7 @@ from core.clock import Now
 from core.server.storage_task import INLINE_SECONDS_MAX, INLINE_SHARE_MAX, InlineWrites
 from core.store.errors import StoreFailure
 from core.store.lane import Lane
-from core.store.record import Kind, record_bytes
+from core.store.record import RecordKind, record_bytes
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 
 PATH = "queues/1/0/0.idx"
@@ -45,7 +45,7 @@ class Turn:
         self.woken += 1
 
     def stage(self, body: bytes = b"x" * 100) -> int:
-        position = self.lane.append(PATH, self.end, Kind.PUBLISH, [body])
+        position = self.lane.append(PATH, self.end, RecordKind.PUBLISH, [body])
         self.end += record_bytes(len(body))
         return position
 

@@ -26,7 +26,7 @@ from core.store.disk import FolderDisk
 from core.store.errors import NoSpace, StoreFailure
 from core.store.lane import Lane
 from core.store.marks import read_marks
-from core.store.record import Kind, record_bytes
+from core.store.record import RecordKind, record_bytes
 from tests.kit.faulty_disk import FaultyDisk, MemoryDisk
 
 INTERVAL = 0.2
@@ -76,7 +76,7 @@ class Storage:
     def append(self, path: str = "log") -> None:
         offset = self.sizes.get(path, 0)
         self.sizes[path] = offset + record_bytes(7)
-        self.lane.append(path, offset, Kind.PUBLISH, [b"message"])
+        self.lane.append(path, offset, RecordKind.PUBLISH, [b"message"])
 
     def progressed(self) -> None:
         self.diary.append((self.lane.written, self.lane.synced))

@@ -1,8 +1,8 @@
 """Composite types: encodes dataclasses as described lists whose fields a table defines [1.4], and decodes them.
 
-A :class:`Composite` binds a dataclass to its descriptor and to one :class:`Kind` per field. Names and defaults are read
-from the dataclass once, when the table is built; a field without a default is mandatory. Decoding a value then takes
-one dictionary copy, one call for each field that is present, and one call of the class.
+A :class:`Composite` binds a dataclass to its descriptor and to one :class:`FieldKind` per field. Names and defaults are
+read from the dataclass once, when the table is built; a field without a default is mandatory. Decoding a value then
+takes one dictionary copy, one call for each field that is present, and one call of the class.
 
 A typed field holds a plain Python value: the table knows that ``handle`` is a uint. The rules, in both directions:
 
@@ -47,7 +47,7 @@ T_co = TypeVar("T_co", covariant=True)
 V = TypeVar("V")
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """How the values of a field are read and written."""
 
     read: Reader
@@ -69,7 +69,7 @@ class Composite(Generic[T_co]):
         "type",
     )
 
-    def __init__(self, type_: type[T_co], code_: int, symbol: str, kinds: Iterable[Kind]) -> None:
+    def __init__(self, type_: type[T_co], code_: int, symbol: str, kinds: Iterable[FieldKind]) -> None:
         fields = dataclasses.fields(type_)  # type: ignore[arg-type]
         kinds = tuple(kinds)
         assert len(kinds) == len(fields), f"{type_.__name__} has {len(fields)} fields, its table {len(kinds)}"
@@ -202,7 +202,7 @@ def by_descriptor(composites: Iterable[Composite[T_co]]) -> dict[int | str, Comp
     return table
 
 
-def one_of(expected: str, composites: Iterable[Composite[object]], *, others: bool = False) -> Kind:
+def one_of(expected: str, composites: Iterable[Composite[object]], *, others: bool = False) -> FieldKind:
     """A field that holds one of these composites; with ``others`` it may also hold any other described value."""
     composites = tuple(composites)
     table = by_descriptor(composites)
@@ -225,7 +225,7 @@ def one_of(expected: str, composites: Iterable[Composite[object]], *, others: bo
             raise EncodeError(f"{quote(value)} is no {expected}")
         return composite.encode(value)
 
-    return Kind(read, write)
+    return FieldKind(read, write)
 
 
 def _read_uint(buffer: bytes, position: int, _end: int, _depth_left: int) -> tuple[int, int]:
@@ -354,7 +354,7 @@ def _write_fields(value: dict[str, object]) -> bytes:
     return encode_map_of(encoded)
 
 
-def restricted(kind: Kind, allowed: Iterable[object]) -> Kind:
+def restricted(kind: FieldKind, allowed: Iterable[object]) -> FieldKind:
     """The kind of a restricted type with a closed set of choices [1.1.4]: other values are amqp:invalid-field."""
     choices = tuple(allowed)
 
@@ -369,22 +369,22 @@ def restricted(kind: Kind, allowed: Iterable[object]) -> Kind:
             raise EncodeError(f"{quote(value)} is none of {choices}")
         return kind.write(value)
 
-    return Kind(read, write)
+    return FieldKind(read, write)
 
 
-UINT = Kind(_read_uint, _checked(int, encode_uint))
-ULONG = Kind(_read_ulong, _checked(int, encode_ulong))
-USHORT = Kind(_read_ushort, _checked(int, encode_ushort))
-UBYTE = Kind(_read_ubyte, _checked(int, encode_ubyte))
-TIMESTAMP = Kind(_read_timestamp, _checked(int, lambda value: encode_value(Timestamp(value))))
+UINT = FieldKind(_read_uint, _checked(int, encode_uint))
+ULONG = FieldKind(_read_ulong, _checked(int, encode_ulong))
+USHORT = FieldKind(_read_ushort, _checked(int, encode_ushort))
+UBYTE = FieldKind(_read_ubyte, _checked(int, encode_ubyte))
+TIMESTAMP = FieldKind(_read_timestamp, _checked(int, lambda value: encode_value(Timestamp(value))))
 """Milliseconds since the Unix epoch, an ``int`` in Python."""
-BOOLEAN = Kind(_read_boolean, _checked(bool, encode_boolean))
-BINARY = Kind(read_binary, _checked(bytes, encode_binary))
-STRING = Kind(_read_string, _checked(str, encode_string))
-SYMBOL = Kind(_read_symbol, _checked(str, encode_symbol))
-SYMBOLS = Kind(_read_symbols, _checked(tuple, encode_symbols))
+BOOLEAN = FieldKind(_read_boolean, _checked(bool, encode_boolean))
+BINARY = FieldKind(read_binary, _checked(bytes, encode_binary))
+STRING = FieldKind(_read_string, _checked(str, encode_string))
+SYMBOL = FieldKind(_read_symbol, _checked(str, encode_symbol))
+SYMBOLS = FieldKind(_read_symbols, _checked(tuple, encode_symbols))
 """Symbols in a field marked ``multiple`` [1.4]: null, one symbol or an array; a tuple in Python, empty for null. They
 are written as an array even when there is one, because some peers do not know the form with one symbol."""
-FIELDS = Kind(_read_fields, _checked(dict, _write_fields))
+FIELDS = FieldKind(_read_fields, _checked(dict, _write_fields))
 """A map from symbols to values of any type [2.8.13]; ``str`` keys in Python."""
-ANY = Kind(decode_value, encode_value)
+ANY = FieldKind(decode_value, encode_value)

@@ -15,7 +15,7 @@ from core.admin.api.bodies import read_body
 from core.admin.api.live import MEDIA_TYPE
 from core.admin.api.openapi import description
 from core.admin.api.operations import Call, Operation, Table
-from core.admin.api.refusals import Refusal, refusal_of
+from core.admin.api.refusals import HttpRefusal, refusal_of
 from core.admin.api.rendering import answered, done
 from core.admin.guard import MAY_WRITE, is_write
 from core.errors import EngineError
@@ -49,7 +49,7 @@ class Api:
             try:
                 answer = await self._answer(scope, receive)
                 await answer(scope, receive, notice)
-            except (EngineError, Refusal) as error:  # an answer that is made while it is sent may raise too
+            except (EngineError, HttpRefusal) as error:  # an answer that is made while it is sent may raise too
                 await _refused(error)(scope, receive, notice)
         finally:
             if is_write(scope["method"]):
@@ -73,7 +73,7 @@ class Api:
         return answered(description(self.table.operations, version=self._version))
 
 
-def _refused(error: EngineError | Refusal) -> ASGIApp:
+def _refused(error: EngineError | HttpRefusal) -> ASGIApp:
     refusal = refusal_of(error) if isinstance(error, EngineError) else error
     return problem(refusal.status, refusal.error, str(refusal), refusal.headers)
 

@@ -7,16 +7,17 @@ This module knows the broker, the server, the lanes and the sampler; the other m
 from collections.abc import Callable, Mapping, Sequence
 
 from core.admin.api.definitions import BrokerDefinitions
-from core.admin.api.sources import ApiSources, ControlPlane, Settled
+from core.admin.api.sources import ApiSources, ConstantValues
 from core.admin.api.store import lane_row
 from core.config.admin import AdminSettings
+from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
 from core.engine.broker import Broker
 from core.observe.overview import Overview, OverviewSources
 from core.observe.stalls import Stalls
 from core.observe.timelines import Timelines
 from core.server.run import Server, read_clocks
 from core.server.sampler import Sampler
-from core.server.traffic import Traffic
 from core.store.lane import Lane
 
 AMQP10 = "amqp10"
@@ -26,7 +27,7 @@ AMQP10 = "amqp10"
 def api_sources(
     settings: AdminSettings,
     *,
-    control: ControlPlane,
+    control: BrokerControl,
     broker: Broker,
     server: Server,
     stalls: Stalls,
@@ -65,7 +66,7 @@ def api_sources(
         things_max=settings.timelines_max,
     )
     return ApiSources(
-        settled=Settled(
+        constants=ConstantValues(
             version=version,
             node=node,
             users=users,

@@ -15,7 +15,7 @@ from starlette.types import Receive
 
 from core.admin.api.documents import reading_document
 from core.admin.api.json_values import checking, no_constant
-from core.admin.api.refusals import Refusal, bad_request
+from core.admin.api.refusals import HttpRefusal, bad_request
 from core.admin.slices import conclusion
 from core.slices import Walk
 
@@ -123,7 +123,7 @@ class ReplayBody(BaseModel, extra="forbid", strict=True, frozen=True):
 async def read_body(
     receive: Receive, headers: Headers, *, kind: type[BaseModel] | None, size_max: int
 ) -> BaseModel | None:
-    """Read and check the body of a request; return None if the operation has no body. Raises Refusal."""
+    """Read and check the body of a request; return None if the operation has no body. Raises HttpRefusal."""
     bound, named = size_max, "admin.body_max"
     if kind is not DefinitionsBody and size_max > AT_ONCE_BYTES_MAX:
         bound, named = AT_ONCE_BYTES_MAX, "only definitions may be larger"
@@ -134,20 +134,20 @@ async def read_body(
             raise bad_request("the client has gone before the end of its request")
         content += message.get("body", b"")
         if len(content) > bound:
-            raise Refusal(413, "body-too-large", f"a body may have at most {bound} bytes: {named}")
+            raise HttpRefusal(413, "body-too-large", f"a body may have at most {bound} bytes: {named}")
         if not message.get("more_body", False):
             break
     if kind is None:
         if bytes(content) not in (b"", b"{}"):
-            raise Refusal(413, "body-too-large", "this request has no body")
+            raise HttpRefusal(413, "body-too-large", "this request has no body")
         return None
     if content and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refusal(415, "not-json", "the Content-Type of a body must be application/json")
+        raise HttpRefusal(415, "not-json", "the Content-Type of a body must be application/json")
     return await conclusion(parsing(bytes(content) or b"{}", kind))
 
 
 def parsing(content: bytes, kind: type[BaseModel]) -> Walk[BaseModel]:
-    """Parse and check a body. Raises Refusal, which names every wrong field."""
+    """Parse and check a body. Raises HttpRefusal, which names every wrong field."""
     try:
         if kind is DefinitionsBody:
             return kind.model_validate((yield from reading_document(content)))

@@ -8,8 +8,8 @@ Users are neither exported nor imported.
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from core.admin.api.refusals import Refusal, bad_request
-from core.admin.api.sources import OPERATOR
+from core.admin.api.operations import OPERATOR
+from core.admin.api.refusals import HttpRefusal, bad_request
 from core.declaring import once_gone
 from core.definitions_file.compare import Change, Difference, comparing
 from core.definitions_file.document import Document, Thing, label
@@ -34,12 +34,14 @@ class BrokerDefinitions:
         self._version = version
 
     def show(self) -> Walk[Snapshot]:
-        """Return the document, with the definitions that exist when the walk begins."""
+        """Return all definitions as one document: those that exist when the walk begins."""
         return (yield from making_value((yield from self._found()), version=self._version))
 
     def apply(self, value: Mapping[str, object]) -> Walk[None]:
-        """Make what is missing. Raises Refusal and EngineError. After an error the call may be repeated; it then makes
-        what is still missing."""
+        """Make what a document has and the broker does not have. Raises HttpRefusal and EngineError.
+
+        After an error the call may be repeated; it then makes what is still missing.
+        """
         problems: Sequence[object] = yield from finding_problems(value)
         reading = Reading(document=Document(), problems=[], notes=[]) if problems else (yield from examining(value))
         if problems or reading.problems:
@@ -51,7 +53,7 @@ class BrokerDefinitions:
                 conflicts.append(_conflict(one))
             yield
         if conflicts:
-            raise Refusal(409, "conflict", _told(conflicts))
+            raise HttpRefusal(409, "conflict", _told(conflicts))
         for one in differences:  # what the document does not have is kept, so there are no other steps
             if one.change in (Change.CREATE, Change.CHANGE):
                 yield from once_gone(partial(self._make, one.thing))

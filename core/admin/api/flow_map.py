@@ -31,7 +31,7 @@ def flow_map(sources: ApiSources) -> Walk[Snapshot]:
             room = EDGES_LOOKED_AT_MAX - len(edges)
             edges += yield from gathered(islice(_edges(kind, rows, sources, stalls, queues.keys()), room))
             yield
-    shown = nsmallest(sources.settled.flow_map_max, edges, key=_rank)
+    shown = nsmallest(sources.constants.flow_map_max, edges, key=_rank)
     return {**_nodes(shown, sources, queues), "edges": shown, "edges_total": len(edges)}
 
 

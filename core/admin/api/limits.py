@@ -15,7 +15,7 @@ def limits(sources: ApiSources) -> list[Snapshot]:
         "descriptors": descriptors["total_used"],
     }
     most = {
-        **sources.settled.limits,
+        **sources.constants.limits,
         "connections": descriptors["sockets_limit"],
         "descriptors": descriptors["total_limit"],
     }

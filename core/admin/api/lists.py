@@ -38,7 +38,7 @@ IGNORED = frozenset(
 
 def listed(call: Call, rows: Iterable[Snapshot | None]) -> ASGIApp:
     """Return the answer to a request for a list. ``rows`` is read while the answer is made; None in it stands for a row
-    that was left out. Raises Refusal."""
+    that was left out. Raises HttpRefusal."""
     columns = _paths(call)
     chosen = _chooser(call)
     if not call.query.keys() & {"page", "page_size", "name", "sort"}:
@@ -47,7 +47,7 @@ def listed(call: Call, rows: Iterable[Snapshot | None]) -> ASGIApp:
 
 
 def _chooser(call: Call) -> Callable[[Snapshot], bool]:
-    """Return the filter by name that the call asks for. Raises Refusal for an invalid pattern."""
+    """Return the filter by name that the call asks for. Raises HttpRefusal for an invalid pattern."""
     name = call.text("name")
     if not name:
         return lambda row: True

@@ -12,7 +12,7 @@ import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.admin.answers import HEADERS
-from core.admin.api.refusals import Refusal
+from core.admin.api.refusals import HttpRefusal
 from core.admin.api.rendering import render
 from core.admin.slices import conclusion
 from core.clock import Now
@@ -55,9 +55,9 @@ class LiveFeed:
         self._first_client = trio.Event()
 
     def answer(self) -> ASGIApp:
-        """Return the answer for one more watcher. Raises Refusal if there are too many."""
+        """Return the answer for one more watcher. Raises HttpRefusal if there are too many."""
         if len(self._clients) >= self._clients_max:
-            raise Refusal(
+            raise HttpRefusal(
                 503, "too-many-live-clients", f"{self._clients_max} clients watch already: admin.live_clients_max"
             )
         return self._stream

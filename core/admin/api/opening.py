@@ -19,8 +19,8 @@ def live_feed(sources: ApiSources) -> LiveFeed:
         overview=sources.overview.read,
         stalls=lambda: sources.stalls().values(),
         clock=sources.clock,
-        clients_max=sources.settled.live_clients_max,
-        events_max=sources.settled.queued_events_max,
+        clients_max=sources.constants.live_clients_max,
+        events_max=sources.constants.queued_events_max,
     )
 
 
@@ -28,4 +28,4 @@ def make_api(sources: ApiSources, live: LiveFeed, *, body_max: int, log: Filteri
     """Return the application over these sources."""
     parts = (HeadgateApi(sources, live), RabbitmqReads(sources), RabbitmqWrites(sources), HealthChecks(sources))
     operations = list(chain.from_iterable(part.operations() for part in parts))
-    return Api(operations, version=sources.settled.version, body_max=body_max, log=log)
+    return Api(operations, version=sources.constants.version, body_max=body_max, log=log)

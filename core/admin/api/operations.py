@@ -17,8 +17,10 @@ from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp
 
-from core.admin.api.refusals import Refusal, bad_request
+from core.admin.api.refusals import HttpRefusal, bad_request
 
+OPERATOR = object()
+"""The owner in whose name the API acts; it owns no queue."""
 SEGMENT_CHARACTERS_MAX = 1024
 """The most characters of a name in a path. A queue's name has up to 255 bytes; percent-encoded in an AMQP 1.0 address,
 it has three times as many."""
@@ -40,7 +42,7 @@ class Parameter:
     high: int | None = None
 
     def parse(self, text: str) -> str | int | bool:
-        """Return the value of a text. Raises Refusal."""
+        """Return the value of a text. Raises HttpRefusal."""
         if self.kind == "boolean":
             if text not in ("true", "false"):
                 raise bad_request(f"{self.name} must be true or false")
@@ -95,7 +97,7 @@ class Operation:
     """The path, with ``{name}`` for each segment that varies."""
     summary: str
     answer: Callable[[Call], ASGIApp]
-    """Returns the answer to a call. Raises Refusal and EngineError."""
+    """Returns the answer to a call. Raises HttpRefusal and EngineError."""
     query: Sequence[Parameter] = ()
     ignored: frozenset[str] = frozenset()
     """Names of further parameters, which are accepted and ignored."""
@@ -114,7 +116,7 @@ class Operation:
         return [segment[1:-1] for segment in self.segments if segment.startswith("{")]
 
     def parameters(self, query_string: bytes) -> dict[str, str | int | bool]:
-        """Return the parameters of a query. Raises Refusal for a parameter that is unknown, invalid or given twice."""
+        """Return the parameters of a query. Raises HttpRefusal for one that is unknown, invalid or given twice."""
         known = {parameter.name: parameter for parameter in self.query}
         found: dict[str, str | int | bool] = {}
         for name, text in _pairs(query_string):
@@ -172,7 +174,7 @@ class Table:
             self._by_length.setdefault(len(operation.segments), []).append((operation.segments, operation))
 
     def find(self, method: str, raw_path: bytes) -> tuple[Operation, dict[str, str]]:
-        """Return the operation of a request, and the values of the names in its path. Raises Refusal: not-found or
+        """Return the operation of a request, and the values of the names in its path. Raises HttpRefusal: not-found or
         method-not-allowed."""
         wanted = "GET" if method == "HEAD" else method
         segments = tuple(_segments(raw_path))
@@ -180,13 +182,13 @@ class Table:
             operation for pattern, operation in self._by_length.get(len(segments), ()) if _fits(pattern, segments)
         ]
         if not fitting:
-            raise Refusal(404, "not-found", "there is no such path")
+            raise HttpRefusal(404, "not-found", "there is no such path")
         for operation in fitting:
             if operation.method == wanted:
                 values = [given for own, given in zip(operation.segments, segments, strict=True) if own.startswith("{")]
                 return operation, dict(zip(operation.names, values, strict=True))
         allowed = ", ".join(sorted({operation.method for operation in fitting}))
-        raise Refusal(405, "method-not-allowed", f"{method} is not possible here", headers={"allow": allowed})
+        raise HttpRefusal(405, "method-not-allowed", f"{method} is not possible here", headers={"allow": allowed})
 
 
 def _segments(raw_path: bytes) -> Iterator[str]:

@@ -51,7 +51,7 @@ class RabbitmqReads:
     def __init__(self, sources: ApiSources) -> None:
         self._sources = sources
         self._control = sources.control
-        self._node = sources.settled.node
+        self._node = sources.constants.node
 
     def operations(self) -> Sequence[Operation]:
         """Return all operations."""
@@ -139,7 +139,7 @@ class RabbitmqReads:
             "management_version": DIALECT,
             "rabbitmq_version": DIALECT,
             "product_name": "Headgate",
-            "product_version": self._sources.settled.version,
+            "product_version": self._sources.constants.version,
             "rates_mode": "basic",
             "cluster_name": self._node,
             "node": self._node,
@@ -302,7 +302,7 @@ class RabbitmqReads:
     # --- access ------------------------------------------------------------------------------------------------------
 
     def _user_rows(self) -> list[Snapshot]:
-        return [{"name": name, "tags": [ADMINISTRATOR], "limits": {}} for name in self._sources.settled.users()]
+        return [{"name": name, "tags": [ADMINISTRATOR], "limits": {}} for name in self._sources.constants.users()]
 
     def _user(self, call: Call) -> ASGIApp:
         for row in self._user_rows():
@@ -322,13 +322,13 @@ class RabbitmqReads:
 
 
 def check_vhost(call: Call) -> None:
-    """Raise Refusal for a virtual host other than ``/``."""
+    """Raise HttpRefusal for a virtual host other than ``/``."""
     if call.path["vhost"] != VHOST:
         raise not_found(f"there is no virtual host {call.path['vhost']!r}; there is '/', in a path %2F")
 
 
 def destination_type(call: Call) -> str:
-    """Return what ``q`` or ``e`` in a path means. Raises Refusal for anything else."""
+    """Return what ``q`` or ``e`` in a path means. Raises HttpRefusal for anything else."""
     kinds = {"q": "queue", "e": "exchange"}
     if call.path["kind"] not in kinds:
         raise not_found("a destination is q, a queue, or e, an exchange")

@@ -40,7 +40,7 @@ class HealthChecks:
         on = [row for row in self._sources.control.snapshot("alarms") if row["on"] and row["level"] == "alarm"]
         if not on:
             return answered({"status": "ok"})
-        alarms = [{"node": self._sources.settled.node, "resource": row["name"]} for row in on]
+        alarms = [{"node": self._sources.constants.node, "resource": row["name"]} for row in on]
         return _failed("There are alarms in effect", {"alarms": alarms})
 
     def _ready(self, call: Call) -> ASGIApp:

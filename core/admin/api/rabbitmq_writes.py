@@ -10,12 +10,12 @@ from urllib.parse import quote
 from starlette.types import ASGIApp
 
 from core.admin.api.bodies import BindingBody, DefinitionsBody, ExchangeBody, PolicyBody, QueueBody
-from core.admin.api.operations import Call, Operation, Parameter, write
+from core.admin.api.operations import OPERATOR, Call, Operation, Parameter, write
 from core.admin.api.rabbitmq import check_vhost, destination_type
 from core.admin.api.rabbitmq_rows import properties_key
 from core.admin.api.refusals import bad_request, not_found
 from core.admin.api.rendering import Walked, done
-from core.admin.api.sources import OPERATOR, ApiSources
+from core.admin.api.sources import ApiSources
 from core.declaring import once_gone
 from core.errors import NotFound, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
@@ -230,7 +230,7 @@ class RabbitmqWrites:
 
 
 def _check_said_again(call: Call) -> None:
-    """Raise Refusal if the body contradicts the path."""
+    """Raise HttpRefusal if the body contradicts the path."""
     in_path: dict[str, object] = dict(call.path)
     if "kind" in in_path:
         in_path["destination_type"] = destination_type(call)

@@ -28,7 +28,7 @@ STATUS: Mapping[type[EngineError], tuple[int, str]] = {
 }
 
 
-class Refusal(Exception):
+class HttpRefusal(Exception):
     """A refused request: a status, an error id for programs, and a reason for people."""
 
     def __init__(self, status: int, error: str, reason: str, *, headers: Mapping[str, str] | None = None) -> None:
@@ -38,17 +38,17 @@ class Refusal(Exception):
         self.headers = headers
 
 
-def bad_request(reason: str) -> Refusal:
+def bad_request(reason: str) -> HttpRefusal:
     """Return a refusal with status 400: the request is invalid and will stay so."""
-    return Refusal(400, "bad-request", reason)
+    return HttpRefusal(400, "bad-request", reason)
 
 
-def not_found(reason: str) -> Refusal:
+def not_found(reason: str) -> HttpRefusal:
     """Return a refusal with status 404."""
-    return Refusal(404, "not-found", reason)
+    return HttpRefusal(404, "not-found", reason)
 
 
-def refusal_of(error: EngineError) -> Refusal:
+def refusal_of(error: EngineError) -> HttpRefusal:
     """Return the refusal for an engine error."""
     status, word = STATUS[type(error)]
-    return Refusal(status, word, str(error))
+    return HttpRefusal(status, word, str(error))

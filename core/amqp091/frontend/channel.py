@@ -17,11 +17,11 @@ from functools import partial
 from typing import ClassVar
 
 from core.amqp091 import methods
-from core.amqp091.errors import ChannelFault, ConnectionFault, ProtocolError, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ProtocolError, ReplyCode
 from core.amqp091.events import AcksReceived, MethodReceived, PublishesReceived
 from core.amqp091.frontend.consumers import ConsumerMethods
 from core.amqp091.frontend.consuming import FAILED, GIVEN_BACK, Consuming
-from core.amqp091.frontend.definitions import Definitions
+from core.amqp091.frontend.definitions import DefinitionMethods
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
@@ -50,7 +50,7 @@ DROP_WORK = 100
 
 
 class Channel:
-    """An open channel. Raises ChannelFault and ConnectionFault for faults of its peer."""
+    """An open channel. Raises ChannelFault and Amqp091ConnectionFault for faults of its peer."""
 
     __slots__ = (
         "_budget",
@@ -75,7 +75,7 @@ class Channel:
         self.transaction = Transaction(shared.settings)
         self.publishing = Publishing(number, shared, self.stage_credit, self.transaction)
         self.consuming = Consuming(number, shared)
-        self.definitions = Definitions(shared)
+        self.definitions = DefinitionMethods(shared)
         self.waiting_publishes = 0
         """How many messages wait in the stage."""
         self.released = False
@@ -212,7 +212,7 @@ class Channel:
             return self._subscriptions.answer(method)
         answer = self._ANSWERS.get(type(method))
         if answer is None:
-            raise ConnectionFault(ReplyCode.COMMAND_INVALID, f"a client may not send {type(method).__name__}")
+            raise Amqp091ConnectionFault(ReplyCode.COMMAND_INVALID, f"a client may not send {type(method).__name__}")
         return answer(self, method)
 
     def _consume(self, method: methods.BasicConsume, now: Now) -> None:
@@ -250,7 +250,7 @@ class Channel:
 
     def _recover_async(self, method: methods.BasicRecover | methods.BasicRecoverAsync) -> None:
         if not method.requeue:
-            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.recover with requeue=false")
+            raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.recover with requeue=false")
         self.consuming.recover()
 
     # --- transactions --------------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from core.amqp091 import methods
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode, quote
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode, quote
 from core.amqp091.frontend.consuming import Consuming, Consumption
-from core.amqp091.frontend.definitions import Definitions
+from core.amqp091.frontend.definitions import DefinitionMethods
 from core.amqp091.frontend.direct_reply import DIRECT_REPLY_TO, is_reply_queue, reply_queue_name
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import Method
-from core.amqp091.table import Timestamp
+from core.amqp091.table import Amqp091Timestamp
 from core.clock import Now
 from core.errors import Invalid, Locked, PreconditionFailed
 from core.interface import AGE_SECONDS, ConsumeOptions, StreamOptions, StreamPosition
@@ -25,11 +25,11 @@ PRIORITIES = range(-(2**31), 2**31)
 
 
 class ConsumerMethods:
-    """The consumer methods of one channel. Raises EngineError, ChannelFault and ConnectionFault."""
+    """The consumer methods of one channel. Raises EngineError, ChannelFault and Amqp091ConnectionFault."""
 
     __slots__ = ("_consuming", "_definitions", "_shared")
 
-    def __init__(self, shared: Shared, consuming: Consuming, definitions: Definitions) -> None:
+    def __init__(self, shared: Shared, consuming: Consuming, definitions: DefinitionMethods) -> None:
         self._shared = shared
         self._consuming = consuming
         self._definitions = definitions
@@ -44,7 +44,7 @@ class ConsumerMethods:
 
     def _qos(self, method: methods.BasicQos) -> Method:
         if method.prefetch_size:
-            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+            raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
         if method.global_:
             self._consuming.channel_prefetch_count = method.prefetch_count
             self._consuming.ask_all()
@@ -56,9 +56,11 @@ class ConsumerMethods:
         """Attach a consumer, without deliveries yet."""
         shared, consuming = self._shared, self._consuming
         if method.no_local:
-            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "no_local=true")
+            raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "no_local=true")
         if method.consumer_tag in consuming.by_tag:
-            raise ConnectionFault(ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag {quote(method.consumer_tag)}")
+            raise Amqp091ConnectionFault(
+                ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag {quote(method.consumer_tag)}"
+            )
         if shared.consumers >= shared.settings.consumers_max:
             raise ChannelFault(
                 ReplyCode.PRECONDITION_FAILED,
@@ -111,12 +113,12 @@ class ConsumerMethods:
         """Begin basic.get. It is answered when the engine has replied."""
         queue = self._definitions.named(method.queue)
         if self._shared.topology.queue_info(queue, self._shared.owner).type == "stream":
-            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.get from a stream; use basic.consume")
+            raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.get from a stream; use basic.consume")
         self._consuming.get(queue, no_ack=method.no_ack)
 
     def _stream_options(self, method: methods.BasicConsume, now: Now) -> StreamOptions:
         if method.no_ack:
-            raise ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "no_ack is not supported by streams")
+            raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "no_ack is not supported by streams")
         if not self._consuming.prefetch_count:
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "consumer prefetch count is not set for a stream")
         arguments = method.arguments
@@ -166,7 +168,7 @@ def _position(offset: object, now: Now) -> StreamPosition | int | float:
     """The position that x-stream-offset names. Raises Invalid."""
     if isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0:
         return offset
-    if isinstance(offset, Timestamp):
+    if isinstance(offset, Amqp091Timestamp):
         return float(offset.seconds)
     if isinstance(offset, str):
         if offset in {position.value for position in StreamPosition}:

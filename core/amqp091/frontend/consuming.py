@@ -9,7 +9,7 @@ A prefetch-count of the whole channel (global) is shared by its consumers: each 
 and deliveries beyond it go back to their queue as never sent. A consumer that lost deliveries in this way is first when
 there is room again.
 
-A settlement of many pieces is done in steps, and later methods on the channel wait for it.
+A settlement of many ranges of deliveries is done in steps, and later methods on the channel wait for it.
 
 Acknowledgements are by delivery-tag, which the channel counts from 1; the engine's delivery numbers are per consumer.
 ``Unacked`` maps one to the other.
@@ -27,10 +27,11 @@ from core.amqp091.frontend.flow_report import settled_as
 from core.amqp091.frontend.rendering import rendered
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
-from core.amqp091.unacked import Piece, Unacked, UnknownDeliveryTag
-from core.flow_facts import FLOW_STREAM, LinkRecorder
+from core.amqp091.unacked import DeliveryRange, Unacked, UnknownDeliveryTag
+from core.flow_facts import FLOW_STREAM
 from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
 from core.message import Return
+from core.observe.flow_events.accounts import LinkAccount
 
 UNSENT = Return(unsent=True)
 FAILED = Return(delivery_failed=True)
@@ -39,8 +40,8 @@ GIVEN_BACK = Return()
 """basic.nack with requeue and basic.recover: no attempt has failed. The difference is RabbitMQ's."""
 DELIVERED_BYTES_A_UNIT = 256
 """Bytes of a delivery that are written and sent for one unit of :mod:`core.work`."""
-PIECE_WORK = 12
-"""Cost of settling one piece (adjoining deliveries of one consumer), in the same units."""
+DELIVERY_RANGE_WORK = 12
+"""Cost of settling one :class:`DeliveryRange`, in the same units."""
 GETTERS_KEPT = 64
 """Queues for which a channel keeps its attachment for basic.get."""
 
@@ -136,11 +137,11 @@ class Consuming:
         self._getters: dict[str, Consumption] = {}
         self._getting: Consumption | None = None
         """The attachment of the basic.get that is not answered yet."""
-        self._flow: LinkRecorder | None = None
+        self._flow: LinkAccount | None = None
         """The recorder of flow events; None where they are not recorded, or before the first consumer."""
         self._got: Delivered | None = None
         self.unfinished: tuple[list[tuple[int, int]], Disposal | Return] | None = None
-        """The rest of a settlement of many pieces, in ranges of tags. Later methods on the channel wait for it."""
+        """The rest of a settlement of many deliveries, in ranges of tags. Later methods on the channel wait for it."""
 
     @property
     def unacked(self) -> int:
@@ -402,29 +403,29 @@ class Consuming:
         self._settle(ranges, disposal)
 
     def _settle(self, ranges: Sequence[tuple[int, int]], disposal: Disposal | Return) -> None:
-        """Settle the ranges in order. Of a range with many pieces some are settled, and the rest waits."""
+        """Settle the ranges in order. Of a range of many deliveries some are settled, and the rest waits."""
         unacked = self._unacked
         for place, (first, last) in enumerate(ranges):
             try:
                 if first:
-                    pieces, due = unacked.take_range(first, last)
+                    taken, due = unacked.take_range(first, last)
                 else:
                     last = last or unacked.newest
-                    pieces, due = unacked.take_up_to(last) if last else ([], 1)
+                    taken, due = unacked.take_up_to(last) if last else ([], 1)
             except UnknownDeliveryTag as unknown:
                 self._dispose(unknown.taken, disposal)
                 raise ChannelFault(ReplyCode.PRECONDITION_FAILED, str(unknown)) from unknown
-            self._dispose(pieces, disposal)
+            self._dispose(taken, disposal)
             if due <= last:
                 self.unfinished = ([(first and due, last), *ranges[place + 1 :]], disposal)
                 self._shared.wake()
                 return
 
-    def _dispose(self, pieces: list[Piece[Consumption]], disposal: Disposal | Return) -> None:
+    def _dispose(self, taken: list[DeliveryRange[Consumption]], disposal: Disposal | Return) -> None:
         engine = self._shared.engine
-        self._shared.work.spent += PIECE_WORK * len(pieces)
+        self._shared.work.spent += DELIVERY_RANGE_WORK * len(taken)
         touched: dict[Consumption, None] = {}
-        for consumption, first, last in pieces:
+        for consumption, first, last in taken:
             if consumption.consumer is not None:
                 engine.settle(consumption.consumer, first, last, disposal)
                 if self._flow is not None and _is_recorded(consumption):
@@ -439,7 +440,7 @@ class Consuming:
             elif not self._unacked.count(consumption) and consumption.consumer is not None:
                 engine.cancel(consumption.consumer)
                 consumption.consumer = None
-        if self.channel_prefetch_count and pieces:
+        if self.channel_prefetch_count and taken:
             self.ask_all()
 
     def stop(self) -> None:

@@ -23,7 +23,7 @@ NAME_PREFIX = RESERVED_PREFIX + "gen-"
 """Begins the names of queues that the server chooses, as with RabbitMQ."""
 
 
-class Definitions:
+class DefinitionMethods:
     """The exchange and queue methods of one channel. Raises EngineError and ChannelFault, as the rules say."""
 
     __slots__ = ("_purge", "_shared", "last_declared")

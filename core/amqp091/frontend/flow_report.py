@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from functools import partial
 
 from core.credit_flow.flow import CreditFlow
-from core.flow_facts import ConnectionRecorder, Settled, StageRecorder, StageStanding
+from core.flow_facts import Settled, StageCreditState
 from core.interface import Disposal, Outcome
 from core.message import Return
+from core.observe.flow_events.accounts import StageAccount
+from core.observe.flow_events.recorder import ConnectionEvents
 
 STAGES_MAX = 256
 """Stages of one connection that are checked: its channels and some queues. Further ones are not reported."""
@@ -35,10 +37,10 @@ class StageReports:
 
     __slots__ = ("_changes", "_reader", "_recorder", "_recorders")
 
-    def __init__(self, recorder: ConnectionRecorder, reader: CreditFlow) -> None:
+    def __init__(self, recorder: ConnectionEvents, reader: CreditFlow) -> None:
         self._recorder = recorder
         self._reader = reader
-        self._recorders: dict[CreditFlow, StageRecorder] = {}
+        self._recorders: dict[CreditFlow, StageAccount] = {}
         self._changes: dict[CreditFlow, int] = {}
         """The number of changes of each stage at the last check."""
 
@@ -61,7 +63,7 @@ class StageReports:
         if len(self._recorders) >= STAGES_MAX:
             self._forget_ended()
         if len(self._recorders) < STAGES_MAX:
-            self._recorders[stage] = self._recorder.stage(kind, stage.name, partial(_standing, stage))
+            self._recorders[stage] = self._recorder.stage(kind, stage.name, partial(_stage_credit_state, stage))
             self._changes[stage] = 0 if stage.blocked else stage.blocks + stage.unblocks
 
     def _forget_ended(self) -> None:
@@ -69,5 +71,5 @@ class StageReports:
             del self._recorders[stage], self._changes[stage]
 
 
-def _standing(stage: CreditFlow) -> StageStanding:
-    return StageStanding(stage.blocks, stage.blocked, ", ".join(party.name for party in stage.blocked_by))
+def _stage_credit_state(stage: CreditFlow) -> StageCreditState:
+    return StageCreditState(stage.blocks, stage.blocked, ", ".join(party.name for party in stage.blocked_by))

@@ -13,7 +13,7 @@ KEPT_BYTES_MAX = FRAME_HEADER_BYTES + 4
 """The frame header with class id and method id."""
 
 
-class FrameCutter:
+class Amqp091FrameCutter:
     """Cuts one direction, from the beginning of a frame or of the connection on."""
 
     __slots__ = ("_rest", "_skip")

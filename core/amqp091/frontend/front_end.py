@@ -17,14 +17,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from core.amqp091.connection import Connection
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.connection import Amqp091Connection
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.events import (
     AcksReceived,
+    Amqp091ConnectionClosed,
+    Amqp091ConnectionOpened,
     ChannelClosed,
     ChannelOpened,
-    ConnectionClosed,
-    ConnectionOpened,
     Event,
     MethodReceived,
     PublishesReceived,
@@ -32,22 +32,21 @@ from core.amqp091.events import (
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports
-from core.amqp091.frontend.frame_cutter import FrameCutter
+from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import Publishing
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.snapshots import (
     channel_snapshot,
-    connection_snapshot,
+    client_name,
     flow_connection,
-    stage_snapshots,
     stall_subject,
 )
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
+from core.counters.traffic import Traffic
 from core.credit_flow.flow import CreditFlow
-from core.flow_facts import FlowRecorder
 from core.interface import (
     Action,
     AlarmChanged,
@@ -59,14 +58,15 @@ from core.interface import (
     FlowReason,
     GrantReply,
     Mailbox,
-    StallWatch,
+    Snapshot,
     TakenBack,
-    Topology,
+    TopologyVerbs,
 )
+from core.observe.flow_events.recorder import FlowEvents
+from core.observe.stalls import Stalls
 from core.server.drain import DRAINED
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
-from core.server.traffic import Traffic
 from core.work import Work
 
 BLOCKED_CAPABILITY = "connection.blocked"
@@ -102,16 +102,16 @@ class Amqp091FrontEnd:
         info: PeerInfo,
         *,
         mailbox: Mailbox,
-        connection: Connection,
+        connection: Amqp091Connection,
         engine: Engine,
-        topology: Topology,
+        topology: TopologyVerbs,
         converter: Converter,
-        stalls: StallWatch,
-        settings: FrontEndSettings,
+        stalls: Stalls,
+        settings: Amqp091FrontEndSettings,
         unique: Callable[[], str],
         wake: Callable[[], None],
         traffic: Traffic | None = None,
-        flow: FlowRecorder | None = None,
+        flow: FlowEvents | None = None,
         work: Work | None = None,
     ) -> None:
         """``unique`` returns the part of a name that must not be guessed; ``wake`` requests another turn. ``traffic``
@@ -231,7 +231,7 @@ class Amqp091FrontEnd:
         self._read(now)
 
     def shut_down(self, reason: str, now: Now) -> None:
-        self.connection.close(ConnectionFault(ReplyCode.CONNECTION_FORCED, reason), now.monotonic)
+        self.connection.close(Amqp091ConnectionFault(ReplyCode.CONNECTION_FORCED, reason), now.monotonic)
         self._release_all()
 
     def last_words(self) -> bytes:
@@ -280,7 +280,7 @@ class Amqp091FrontEnd:
 
     def cutters(self) -> Cutters:
         """See :class:`core.server.frame_tap.Traceable`."""
-        return Cutters(FrameCutter(), FrameCutter(), self.connection.unread())
+        return Cutters(Amqp091FrameCutter(), Amqp091FrameCutter(), self.connection.unread())
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -338,7 +338,7 @@ class Amqp091FrontEnd:
             case AcksReceived() | MethodReceived():
                 channel = self.channels[event.channel]
                 self._within(channel, partial(channel.take, event, now))
-            case ConnectionOpened():
+            case Amqp091ConnectionOpened():
                 self._record_flow()
                 self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
                 if FlowReason.DRAIN_MODE in self.throttle.alarms:
@@ -350,7 +350,7 @@ class Amqp091FrontEnd:
                 self.traffic.channels_opened += 1
             case ChannelClosed():
                 self._channel_closed(event)
-            case ConnectionClosed():
+            case Amqp091ConnectionClosed():
                 self._count_decode_error(event)
                 self._close_due = event.by_peer and event.reply_code != 0
                 if not self._close_due:
@@ -358,7 +358,7 @@ class Amqp091FrontEnd:
         if self._close_due or self._closing:
             self._see_to_closing(now)
 
-    def _count_decode_error(self, event: ConnectionClosed) -> None:
+    def _count_decode_error(self, event: Amqp091ConnectionClosed) -> None:
         condition = None if event.by_peer else DECODE_ERRORS.get(event.reply_code)
         if condition is not None:
             stage = "open" if self.connection.identity else "pre_auth"
@@ -378,7 +378,7 @@ class Amqp091FrontEnd:
         except ChannelFault as fault:
             self._release(channel)
             self.connection.fail_channel(channel.number, fault)
-        except ConnectionFault as fault:
+        except Amqp091ConnectionFault as fault:
             self.connection.close(fault, self._now.monotonic)
             self._release_all()
         return None
@@ -505,3 +505,35 @@ def _consumer(reference: object) -> tuple[Consuming, Consumption]:
     assert isinstance(consuming, Consuming)
     assert isinstance(consumption, Consumption)
     return consuming, consumption
+
+
+def connection_snapshot(front_end: Amqp091FrontEnd, now: Now) -> Snapshot:
+    """One connection: peer, settings, counts, and what holds it up."""
+    info, connection, reader = front_end.info, front_end.connection, front_end.reader
+    reading = reader.reading(now.monotonic)
+    return {
+        "identity": info.identity,
+        "protocol": "amqp-0-9-1",
+        "peer": f"{info.remote_host}:{info.remote_port}",
+        "container_id": client_name(connection),
+        "user": connection.identity,
+        "state": front_end.throttle.state(now.monotonic).value if connection.opened else "opening",
+        "channels": len(front_end.channels),
+        "alarms": sorted(front_end.throttle.alarms),
+        "stage_credit_state": reading.state.value,
+        "stage_credit_held_up_by": list(reading.held_up_by),
+        "stage_credit_blocks": reader.blocks,
+        "stage_credit_unblocks": reader.unblocks,
+        "stage_credit_blocked_seconds": reader.blocked_seconds(now.monotonic),
+    }
+
+
+def stage_snapshots(front_end: Amqp091FrontEnd, now: Now) -> list[Snapshot]:
+    """How long each stage of the connection was without stage credit."""
+    name = front_end.info.identity
+    stages = [("reader", name, front_end.reader)]
+    stages += [("channel", f"{name}/{number}", channel.stage_credit) for number, channel in front_end.channels.items()]
+    return [
+        {"identity": identity, "kind": kind, "blocked_seconds": flow.blocked_seconds(now.monotonic)}
+        for kind, identity, flow in stages
+    ]

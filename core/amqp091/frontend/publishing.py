@@ -31,10 +31,10 @@ from core.amqp091.properties import BasicProperties, decode_properties, encode_p
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.errors import EngineError, NotFound
-from core.flow_facts import LinkRecorder
 from core.interface import Confirmed, ExchangeTarget, Outcome, Publisher, QueueTarget, Target
 from core.message import Attributes, Origin, Run
-from core.server.arrivals import Arrivals
+from core.observe.flow_events.accounts import LinkAccount
+from core.server.arrivals import UnansweredArrivals
 
 SHAPES_KEPT = 128
 """Shapes that a channel keeps. The number is small because a property list may be large."""
@@ -51,7 +51,7 @@ _CONFIRM_BYTES = 13
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PublishShape:
     """What publishes of one exchange, routing key and property list have in common."""
 
     target: Target
@@ -123,15 +123,15 @@ class Publishing:
         self._shared = shared
         self._stage_credit = stage_credit
         self._publisher: Publisher | None = None
-        self._flow: LinkRecorder | None = None
+        self._flow: LinkAccount | None = None
         """The recorder of flow events; None where they are not recorded, or before the first publish."""
-        self._shapes: dict[tuple[str, str, bytes], Shape] = {}
+        self._shapes: dict[tuple[str, str, bytes], PublishShape] = {}
         self._published = 0
         self._answered = Answered()
         self._confirm_base: int | None = None
         """The number of publishes before confirm.select; None outside of confirm mode."""
         self._returnable: deque[Returnable] = deque()
-        self._arrivals = Arrivals(shared.traffic.flow.settle_seconds)
+        self._arrivals = UnansweredArrivals(shared.traffic.flow.settle_seconds)
         self._transaction = transaction
         self.committing = False
         """Whether a tx.commit is not answered yet."""
@@ -186,7 +186,7 @@ class Publishing:
         else:
             self._publish(event, shape, now)
 
-    def _publish(self, event: PublishesReceived, shape: Shape, now: Now) -> None:
+    def _publish(self, event: PublishesReceived, shape: PublishShape, now: Now) -> None:
         publisher = self._publisher
         if publisher is None:
             shared = self._shared
@@ -219,7 +219,7 @@ class Publishing:
         if kept is not None:
             self._returnable.append(Returnable(first, event.exchange, event.routing_key, kept))
 
-    def _shape(self, event: PublishesReceived) -> Shape:
+    def _shape(self, event: PublishesReceived) -> PublishShape:
         """Compute the shape of a run. Raises ChannelFault for properties that a message must not have."""
         data = event.properties
         self._shared.work.spent += SHAPE_WORK + len(data) // PROPERTY_BYTES_A_UNIT
@@ -243,7 +243,7 @@ class Publishing:
         if not straight:
             target = ExchangeTarget(event.exchange, event.routing_key)
         encoded = None if changed is properties else encode_properties(changed)
-        return Shape(target, attributes, further, encoded, passing=properties.reply_to == DIRECT_REPLY_TO)
+        return PublishShape(target, attributes, further, encoded, passing=properties.reply_to == DIRECT_REPLY_TO)
 
     def _check_user(self, properties: BasicProperties) -> None:
         user = properties.user_id
@@ -334,7 +334,7 @@ class Publishing:
 
     # --- transactions --------------------------------------------------------------------------------------------
 
-    def _hold(self, event: PublishesReceived, shape: Shape) -> None:
+    def _hold(self, event: PublishesReceived, shape: PublishShape) -> None:
         if isinstance(shape.target, ExchangeTarget):
             try:
                 self._shared.topology.exchange_info(shape.target.exchange)

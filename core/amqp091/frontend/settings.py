@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from core.amqp091.connection import ConnectionSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
 from core.credit_flow.flow import StageCreditSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontEndSettings:
+class Amqp091FrontEndSettings:
     """The limits that the broker announces and enforces on AMQP 0.9.1. Counts are messages unless they say
     otherwise."""
 
-    connection: ConnectionSettings
+    connection: Amqp091ConnectionSettings
     virtual_host: str = "/"
     stage_credit: StageCreditSpec = field(default_factory=lambda: StageCreditSpec(400, 200))
     """The stage credit that a channel grants to the reader."""

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.amqp091.connection import Connection
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.connection import Amqp091Connection
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
+from core.counters.traffic import Traffic
 from core.credit_flow.flow import CreditFlow
-from core.flow_facts import ConnectionRecorder, FlowLink, LinkRecorder
-from core.interface import Converter, Engine, Mailbox, Topology
-from core.server.traffic import Traffic
+from core.flow_facts import FlowLink
+from core.interface import Converter, Engine, Mailbox, TopologyVerbs
+from core.observe.flow_events.accounts import LinkAccount
+from core.observe.flow_events.recorder import ConnectionEvents
 from core.work import Work
 
 
@@ -21,13 +23,13 @@ class Shared:
     owner: object
     """The owner of the connection's exclusive queues."""
     engine: Engine
-    topology: Topology
+    topology: TopologyVerbs
     converter: Converter
     mailbox: Mailbox
-    connection: Connection
+    connection: Amqp091Connection
     reader: CreditFlow
     """The reader's side of the stage credit."""
-    settings: FrontEndSettings
+    settings: Amqp091FrontEndSettings
     unique: Callable[[], str]
     """Returns the part of a name that must not be guessed."""
     wake: Callable[[], None]
@@ -46,7 +48,7 @@ class Shared:
     """Whether the broker is being drained: consumers get no more deliveries."""
     waiting_methods: int = 0
     """Methods that wait in the stages of all channels."""
-    flow: ConnectionRecorder | None = None
+    flow: ConnectionEvents | None = None
     """The recorder of this connection's flow events; None where they are not recorded."""
     reply_queues: dict[int, str] = field(default_factory=dict)
     """The queue behind the direct reply-to consumer of each channel that has one."""
@@ -60,7 +62,7 @@ class Shared:
         """Whether the remaining work of this connection waits for its next turn."""
         return self.work.spent >= self.work_until
 
-    def link_recorder(self, channel: int, direction: str) -> LinkRecorder | None:
+    def link_recorder(self, channel: int, direction: str) -> LinkAccount | None:
         """A recorder for one direction of a channel, from its first message or consumer on; None where none are
         recorded."""
         if self.flow is None:

@@ -10,10 +10,11 @@ Each such block is reported to the ledger of stalls, with the stage that :mod:`c
 from collections.abc import Callable, Iterator
 
 from core.clock import Now
-from core.credit_flow.diagnosis import ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
+from core.counters.blocked_time import BlockedTimes
+from core.credit_flow.diagnosis import Amqp091ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
 from core.credit_flow.flow import BLOCKERS_SHOWN, CreditFlow
-from core.interface import FlowReason, StallSubject, StallWatch
-from core.server.standing import StandingTimes
+from core.interface import FlowReason, StallSubject
+from core.observe.stalls import Stalls
 
 NAMES_MAX = 3
 """How many channels or queues a culprit names; mostly it is one."""
@@ -70,7 +71,7 @@ class Throttle:
         """The reason text of connection.blocked."""
         return blocked_reason(self._alarms)
 
-    def state(self, now: float) -> ConnectionState:
+    def state(self, now: float) -> Amqp091ConnectionState:
         """The state for operators. ``now`` is monotonic, in seconds."""
         reader = self._reader
         return connection_state(
@@ -92,10 +93,10 @@ class ReaderStall:
         self,
         throttle: Throttle,
         reader: CreditFlow,
-        stalls: StallWatch,
+        stalls: Stalls,
         *,
         subject_of: Callable[[], StallSubject],
-        paused: StandingTimes[str],
+        paused: BlockedTimes[str],
     ) -> None:
         """``subject_of`` is called when the reader is blocked for the first time; ``paused`` has the times of all
         readers, by reason."""

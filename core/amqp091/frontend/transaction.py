@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from core.amqp091.errors import ChannelFault, ReplyCode
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.clock import Now
 
 Step = Callable[[Now], object]
@@ -34,7 +34,7 @@ class Transaction:
         "selected",
     )
 
-    def __init__(self, settings: FrontEndSettings) -> None:
+    def __init__(self, settings: Amqp091FrontEndSettings) -> None:
         self._settings = settings
         self.selected = False
         """Whether the channel is in transaction mode."""

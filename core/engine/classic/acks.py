@@ -1,13 +1,13 @@
 """The messages that a variable queue has handed out and that are not settled: their counts, and their paging.
 
 These messages stay in memory until they are settled or paged out; returned messages that wait for redelivery are among
-them. The queue keeps the stretches themselves; this module only counts how much memory they take.
+them. The queue keeps the batches themselves; this module only counts how much memory they take.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from core.engine.ready.stretch import Stretch
-from core.message import Portion, Run
+from core.engine.ready.batch import Batch
+from core.message import Run, RunPart
 from core.store.queue_index import QueueIndex
 
 
@@ -35,72 +35,72 @@ class HandedOut:
         """How many unsettled messages are in memory."""
         return self.taken - self.settled - self.paged
 
-    def take(self, stretch: Stretch, count: int, size: int) -> None:
+    def take(self, batch: Batch, count: int, size: int) -> None:
         """Count messages and bytes that are handed out."""
         self.taken += count
         self.bytes += size
-        if stretch.stored:
+        if batch.stored:
             self.on_disk += count
 
-    def settle(self, stretch: Stretch) -> None:
+    def settle(self, batch: Batch) -> None:
         """Forget messages that are settled."""
-        count = len(stretch.sequences)
-        if stretch.stored:
+        count = len(batch.sequences)
+        if batch.stored:
             self.on_disk -= count
-            self._index.settle(stretch.sequences)
-        if stretch.paged:
+            self._index.settle(batch.sequences)
+        if batch.paged:
             self.paged -= count
         else:
             self.bytes -= self.bytes * count // (self.taken - self.settled - self.paged)
         self.settled += count
 
-    def page_out(self, stretches: Iterable[Stretch], wanted: int) -> int:
-        """Page out stretches with ``wanted`` messages in all, or slightly more. Returns how many messages were paged
+    def page_out(self, batches: Iterable[Batch], wanted: int) -> int:
+        """Page out batches with ``wanted`` messages in all, or slightly more. Returns how many messages were paged
         out.
 
         The highest sequence numbers are paged out first: they were handed out last, so they will probably be settled
         last.
         """
-        in_memory = [stretch for stretch in stretches if not stretch.paged]
+        in_memory = [batch for batch in batches if not batch.paged]
         in_memory.sort(key=_last_sequence, reverse=True)
         paged = 0
-        for stretch in in_memory:
+        for batch in in_memory:
             if paged >= wanted:
                 break
-            self._page_out(stretch)
-            paged += len(stretch)
+            self._page_out(batch)
+            paged += len(batch)
         return paged
 
-    def _page_out(self, stretch: Stretch) -> None:
-        count = len(stretch)
-        if not stretch.stored:
-            for start, stop in _consecutive(stretch.sequences):
-                write(self._index, stretch, start, stop)
-            stretch.stored = True
+    def _page_out(self, batch: Batch) -> None:
+        count = len(batch)
+        if not batch.stored:
+            for start, stop in _consecutive(batch.sequences):
+                write(self._index, batch, start, stop)
+            batch.stored = True
             self.on_disk += count
         self.bytes -= self.bytes * count // self.in_ram
         self.paged += count
-        stretch.entries = []
-        stretch.paged = True
+        batch.entries = []
+        batch.paged = True
 
-    def restore(self, stretch: Stretch) -> None:
-        """Read a paged-out stretch back."""
-        assert stretch.paged
-        stretch.entries = self._index.read_sequences(stretch.sequences)
-        stretch.paged = False
-        self.paged -= len(stretch)
-        self.bytes += sum(map(len, stretch.entries))
+    def restore(self, batch: Batch) -> None:
+        """Read a paged-out batch back."""
+        assert batch.paged
+        batch.entries = self._index.read_sequences(batch.sequences)
+        batch.paged = False
+        self.paged -= len(batch)
+        self.bytes += sum(map(len, batch.entries))
 
 
-def write(index: QueueIndex, stretch: Stretch, start: int, stop: int) -> int:
+def write(index: QueueIndex, batch: Batch, start: int, stop: int) -> int:
     """Write consecutive messages that are in memory only to disk. Returns their offset in the file."""
-    run = Run(0, stretch.entries, stretch.attributes)
-    _, at = index.publish(stretch.sequences[start], Portion(run, start, stop, stretch.expires_at, stretch.route))
+    run = Run(0, batch.entries, batch.attributes)
+    _, at = index.publish(batch.sequences[start], RunPart(run, start, stop, batch.expires_at, batch.route))
     return at
 
 
-def _last_sequence(stretch: Stretch) -> int:
-    return stretch.sequences[-1]
+def _last_sequence(batch: Batch) -> int:
+    return batch.sequences[-1]
 
 
 def _consecutive(sequences: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from core.engine.classic.betas import next_boundary
 from core.engine.ready.backing import ARRIVAL_GRAIN, RECORD_ENTRIES_MAX
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Objects
-from core.engine.ready.stretch import Stretch
-from core.message import Attributes, Portion, Route
+from core.message import Attributes, Route, RunPart
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES
 
-NOBODY: frozenset[object] = frozenset()
+NO_CONSUMER: frozenset[object] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
@@ -43,46 +43,46 @@ class Alphas:
         self._durable = durable
         self._records: deque[_Record] = deque()
 
-    def append(self, entries: list[bytes], portion: Portion, first: int, arrival: float, at: int) -> None:
+    def append(self, entries: list[bytes], run_part: RunPart, first: int, arrival: float, at: int) -> None:
         """Append messages that are alike. The caller keeps the ownership of the list. ``at``: see :attr:`first_at`."""
         self.count += len(entries)
-        if self._extend_last(entries, portion, first, arrival):
+        if self._extend_last(entries, run_part, first, arrival):
             return
         here = next_boundary(first) - first
         while here < len(entries):
-            self._append_records(entries[:here], portion, first, arrival, at)
+            self._append_records(entries[:here], run_part, first, arrival, at)
             entries, first, at = entries[here:], first + here, 0
             here = SEGMENT_MESSAGES
-        self._append_records(entries, portion, first, arrival, at)
+        self._append_records(entries, run_part, first, arrival, at)
 
-    def _append_records(self, entries: list[bytes], portion: Portion, first: int, arrival: float, at: int) -> None:
+    def _append_records(self, entries: list[bytes], run_part: RunPart, first: int, arrival: float, at: int) -> None:
         """Append messages of one segment."""
-        attributes = portion.run.attributes
+        attributes = run_part.run.attributes
         for start in range(0, len(entries), RECORD_ENTRIES_MAX):
             part = entries[start : start + RECORD_ENTRIES_MAX]
             self._records.append(
-                _Record(first + start, arrival, attributes, part, portion.expires_at, portion.route, at)
+                _Record(first + start, arrival, attributes, part, run_part.expires_at, run_part.route, at)
             )
 
-    def _extend_last(self, entries: list[bytes], portion: Portion, first: int, arrival: float) -> bool:
+    def _extend_last(self, entries: list[bytes], run_part: RunPart, first: int, arrival: float) -> bool:
         if not self._records:
             return False
         last = self._records[-1]
-        attributes = portion.run.attributes
+        attributes = run_part.run.attributes
         if (
             len(last.entries) + len(entries) > RECORD_ENTRIES_MAX
             or arrival - last.arrival > ARRIVAL_GRAIN
             or last.first + len(last.entries) != first
             or last.first >> SEGMENT_BITS != (first + len(entries) - 1) >> SEGMENT_BITS
-            or last.expires_at != portion.expires_at
+            or last.expires_at != run_part.expires_at
             or (last.attributes is not attributes and last.attributes != attributes)
-            or (last.route is not portion.route and last.route != portion.route)
+            or (last.route is not run_part.route and last.route != run_part.route)
         ):
             return False
         last.entries += entries
         return True
 
-    def take_first(self, n: int) -> Stretch:
+    def take_first(self, n: int) -> Batch:
         """Take up to ``n`` (at least 1) of the oldest messages, as far as they are alike. The list must not be
         empty."""
         record = self._records[0]
@@ -96,7 +96,7 @@ class Alphas:
             record.first += n
         return self._taken(record, first, entries)
 
-    def take_last(self, n: int) -> Stretch:
+    def take_last(self, n: int) -> Batch:
         """Take up to ``n`` (at least 1) of the newest messages, as far as they are alike. The list must not be
         empty."""
         record = self._records[-1]
@@ -109,13 +109,13 @@ class Alphas:
         del entries[kept:]
         return self._taken(record, record.first + kept, newest)
 
-    def _taken(self, record: _Record, first: int, entries: list[bytes]) -> Stretch:
+    def _taken(self, record: _Record, first: int, entries: list[bytes]) -> Batch:
         count = len(entries)
         self.count -= count
         attributes = record.attributes
         # Positional arguments: every message passes here, and keywords would cost a fifth of its way.
-        return Stretch(
-            range(first, first + count), entries, attributes, 0, True, None, NOBODY,
+        return Batch(
+            range(first, first + count), entries, attributes, 0, True, None, NO_CONSUMER,
             record.expires_at, record.route, 0, self._durable and attributes.durable,
         )  # fmt: skip
 

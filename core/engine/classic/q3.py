@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from core.engine.classic.betas import Betas, Delta, DiskRun, Unplaced, between, next_boundary
 from core.engine.classic.residency import Paging
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Objects
-from core.engine.ready.stretch import Stretch
 from core.store.places import SEGMENT_BITS, StoredRun
 from core.store.queue_index import QueueIndex
 
@@ -30,7 +30,7 @@ class Q3:
         """How many times the places of betas were looked up."""
         self._index = index
         self._paging = paging
-        self._ahead: Stretch | None = None
+        self._ahead: Batch | None = None
         self._ahead_run: StoredRun | None = None
         """The run from which ``_ahead`` was read. Its rear part is ``_ahead``."""
 
@@ -65,19 +65,19 @@ class Q3:
         assert self._ahead is None, "what was read is the oldest"
         self.betas.prepend(run)
 
-    def fetch(self, n: int) -> Stretch | None:
+    def fetch(self, n: int) -> Batch | None:
         """Take up to ``n`` (at least 1) of the oldest messages, as far as they are alike. None if there are none
         left."""
-        stretch = self._ahead or self._read()
-        if stretch is None:
+        batch = self._ahead or self._read()
+        if batch is None:
             return None
-        if n < len(stretch):
-            self._ahead = stretch.part(n, len(stretch))
-            stretch = stretch.part(0, n)
+        if n < len(batch):
+            self._ahead = batch.part(n, len(batch))
+            batch = batch.part(0, n)
         else:
             self._ahead = None
-        self.ahead_bytes -= sum(map(len, stretch.entries))
-        return stretch
+        self.ahead_bytes -= sum(map(len, batch.entries))
+        return batch
 
     def forget_ahead(self) -> None:
         """Drop the bodies that were read ahead: they will not be fetched soon."""
@@ -98,7 +98,7 @@ class Q3:
         self.ahead_bytes = 0
         return self.betas.clear()
 
-    def _read(self) -> Stretch | None:
+    def _read(self) -> Batch | None:
         """Read the bodies of the first messages. None if there are none."""
         betas = self.betas
         while betas.count and isinstance(betas.head, Unplaced):
@@ -114,7 +114,7 @@ class Q3:
             self._index.will_need(following)
         self.ahead_bytes = sum(map(len, entries))
         self._ahead_run = run
-        return Stretch(
+        return Batch(
             run.sequences,
             entries,
             run.attributes,
@@ -158,7 +158,7 @@ class Q3:
             numbers = range(start, min(boundary, delta.end))
             at = 0
             if segment in self._index.segments:
-                if self._goes_by_portions(segment, delta, live_from):
+                if self._goes_by_parts(segment, delta, live_from):
                     self._index.index_reads += 1
                     runs, at = self._index.find(numbers, delta.at, self._paging.place_messages)
                 else:
@@ -169,7 +169,7 @@ class Q3:
             self.betas.append(run)
         return runs
 
-    def _goes_by_portions(self, segment: int, delta: Delta, live_from: int) -> bool:
+    def _goes_by_parts(self, segment: int, delta: Delta, live_from: int) -> bool:
         """Return whether all of the segment's messages in delta are certainly live, and in order in the file."""
         if not self._index.is_in_order(segment):
             return False

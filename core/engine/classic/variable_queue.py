@@ -43,7 +43,7 @@ from math import inf
 
 from core.clock import Now
 from core.engine.classic.acks import HandedOut, write
-from core.engine.classic.alphas import NOBODY, Alphas
+from core.engine.classic.alphas import NO_CONSUMER, Alphas
 from core.engine.classic.betas import Betas, Delta, Unplaced, between, next_boundary
 from core.engine.classic.q3 import Q3
 from core.engine.classic.residency import (
@@ -58,9 +58,9 @@ from core.engine.classic.residency import (
     queue_duration,
     target_ram_count,
 )
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.engine.ready.stretch import Stretch
-from core.message import Portion
+from core.message import RunPart
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, StoredRun
 from core.store.queue_index import QueueIndex
 
@@ -195,25 +195,25 @@ class VariableQueue:
 
     # --- publishing
 
-    def publish_run(self, portion: Portion, first: int, now: Now) -> int | None:
-        entries = portion.entries
+    def publish_run(self, run_part: RunPart, first: int, now: Now) -> int | None:
+        entries = run_part.entries
         count = len(entries)
         size = sum(map(len, entries))
         position = None
         at = 0
-        if self._durable and portion.run.attributes.durable:
-            position, at = self._index.publish(first, portion)
+        if self._durable and run_part.run.attributes.durable:
+            position, at = self._index.publish(first, run_part)
         elif first >= self._reserve_at:
             self._reserve(first + count)
         if self.depth == self._q4.count and not self._lazy:
-            self._q4.append(entries, portion, first, now.monotonic, at)
+            self._q4.append(entries, run_part, first, now.monotonic, at)
         elif self._lazy and self._on_disk_only:
             if position is None:
-                _, at = self._index.publish(first, portion)
-            self._publish_to_disk(portion, first, at)
+                _, at = self._index.publish(first, run_part)
+            self._publish_to_disk(run_part, first, at)
             self._disk_bytes += size
         else:
-            self._publish_behind(entries, portion, first, now, at)
+            self._publish_behind(entries, run_part, first, now, at)
         self.depth += count
         self.ready_bytes += size
         if self._pressed:
@@ -222,46 +222,46 @@ class VariableQueue:
             self._check()
         return position
 
-    def _publish_to_disk(self, portion: Portion, first: int, at: int) -> None:
+    def _publish_to_disk(self, run_part: RunPart, first: int, at: int) -> None:
         """Add messages of a lazy queue, which are on disk already."""
-        count = len(portion)
+        count = len(run_part)
         if self._delta.count or not self._out.taken or self._q3.count >= self._paging.betas_min:
-            self._delta.append(first, count, expiring=portion.expires_at is not None, at=at)
+            self._delta.append(first, count, expiring=run_part.expires_at is not None, at=at)
             return
-        run = Unplaced(first, count, portion.run.attributes, portion.expires_at, portion.route, at)
+        run = Unplaced(first, count, run_part.run.attributes, run_part.expires_at, run_part.route, at)
         for part in run.by_segments():
             self._q3.betas.append(part)
 
-    def _publish_behind(self, entries: list[bytes], portion: Portion, first: int, now: Now, at: int) -> None:
+    def _publish_behind(self, entries: list[bytes], run_part: RunPart, first: int, now: Now, at: int) -> None:
         """Add messages to q1, because q3 or delta is not empty, or a lazy queue still has alphas."""
         if self._delta.count and not self._q3.count:
             self._deltas_to_betas()
         behind = self._q4 if self.depth == self._q4.count else self._q1
-        behind.append(entries, portion, first, now.monotonic, at)
+        behind.append(entries, run_part, first, now.monotonic, at)
 
     @property
     def passes(self) -> bool:
         """See :class:`core.engine.ready.backing.Backing`."""
         return True
 
-    def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, int | None]:
+    def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, int | None]:
         assert not self.depth
-        entries = portion.entries.copy()
+        entries = run_part.entries.copy()
         count = len(entries)
-        attributes = portion.run.attributes
+        attributes = run_part.run.attributes
         stored = self._durable and attributes.durable
         position = None
         if stored:
-            position, _ = self._index.publish(first, portion)
+            position, _ = self._index.publish(first, run_part)
         elif first >= self._reserve_at:
             self._reserve(first + count)
-        stretch = Stretch(
-            range(first, first + count), entries, attributes, 0, True, None, NOBODY,
-            portion.expires_at, portion.route, 0, stored,
+        batch = Batch(
+            range(first, first + count), entries, attributes, 0, True, None, NO_CONSUMER,
+            run_part.expires_at, run_part.route, 0, stored,
         )  # fmt: skip
         self._direct += count
-        self._out.take(stretch, count, sum(map(len, entries)))
-        return stretch, position
+        self._out.take(batch, count, sum(map(len, entries)))
+        return batch, position
 
     def _reserve(self, upto: int) -> None:
         """Reserve the sequence numbers of messages that never go to the index, so that they are not used again after a
@@ -271,17 +271,17 @@ class VariableQueue:
 
     # --- fetching
 
-    def fetch(self, n: int) -> Stretch | None:
+    def fetch(self, n: int) -> Batch | None:
         if self._q4.count:
-            stretch = self._q4.take_first(n)
-            entries = stretch.entries
+            batch = self._q4.take_first(n)
+            entries = batch.entries
             size = sum(map(len, entries))
         elif self.depth:
             from_disk = self._fetch_from_q3(n)
             if from_disk is None:
                 return self.fetch(n)
-            stretch = from_disk
-            entries = stretch.entries
+            batch = from_disk
+            entries = batch.entries
             size = sum(map(len, entries))
             self._disk_bytes -= size
         else:
@@ -291,16 +291,16 @@ class VariableQueue:
         self.ready_bytes -= size
         if self.lost:
             self._forget_lost_bytes()
-        self._out.take(stretch, count, size)
+        self._out.take(batch, count, size)
         if self.depth != self._q4.count:
             self._check()
-        return stretch
+        return batch
 
-    def _fetch_from_q3(self, n: int) -> Stretch | None:
+    def _fetch_from_q3(self, n: int) -> Batch | None:
         """Returns None if the next messages are lost."""
         if not self._q3.count:
             self._deltas_to_betas()
-        stretch = self._q3.fetch(n)
+        batch = self._q3.fetch(n)
         if self._q3.lost:
             self._lose()
         if not self._q3.count:
@@ -309,7 +309,7 @@ class VariableQueue:
                 self._q1_to_q4()
             elif not (self._lazy and self._on_disk_only):
                 self._deltas_to_betas()
-        return stretch
+        return batch
 
     def _q1_to_q4(self) -> None:
         """Make q1 the new q4: nothing is between them."""
@@ -353,19 +353,19 @@ class VariableQueue:
 
     # --- what was handed out
 
-    def settle(self, stretch: Stretch) -> None:
-        self._out.settle(stretch)
+    def settle(self, batch: Batch) -> None:
+        self._out.settle(batch)
 
-    def give_back(self, stretch: Stretch) -> None:
+    def give_back(self, batch: Batch) -> None:
         """Does nothing: a returned message counts as handed out until it is settled."""
 
-    def restore(self, stretch: Stretch) -> None:
-        self._out.restore(stretch)
+    def restore(self, batch: Batch) -> None:
+        self._out.restore(batch)
 
-    def page_out(self, stretches: Iterable[Stretch]) -> int:
+    def page_out(self, batches: Iterable[Batch]) -> int:
         """See :class:`core.engine.ready.backing.Pages`, also for the methods below."""
         wanted, self.acks_to_page = self.acks_to_page, 0
-        return self._out.page_out(stretches, wanted)
+        return self._out.page_out(batches, wanted)
 
     # --- paging
 
@@ -416,27 +416,27 @@ class VariableQueue:
         """Page out alphas: from the front of q1, then from the rear of q4. Returns the rest of the quota."""
         while quota and self._q1.count:
             at = self._q1.first_at
-            stretch = self._q1.take_first(quota)
-            quota -= len(stretch)
+            batch = self._q1.take_first(quota)
+            quota -= len(batch)
             betas = self._q2 if self._delta.count else self._q3.betas
-            for run in self._paged(stretch, at):
+            for run in self._paged(batch, at):
                 betas.append(run)
         while quota and self._q4.count:
             at = self._q4.last_at
-            stretch = self._q4.take_last(quota)
-            quota -= len(stretch)
-            for run in reversed(self._paged(stretch, at)):
+            batch = self._q4.take_last(quota)
+            quota -= len(batch)
+            for run in reversed(self._paged(batch, at)):
                 self._q3.prepend(run)
         return quota
 
-    def _paged(self, stretch: Stretch, at: int) -> list[Unplaced]:
-        """Turn the alphas of a stretch into betas or gammas: one run, or more at segment boundaries."""
-        self._disk_bytes += sum(map(len, stretch.entries))
-        first, count = stretch.sequences[0], len(stretch)
-        runs = Unplaced(first, count, stretch.attributes, stretch.expires_at, stretch.route, at).by_segments()
-        if not stretch.stored:
+    def _paged(self, batch: Batch, at: int) -> list[Unplaced]:
+        """Turn the alphas of a batch into betas or gammas: one run, or more at segment boundaries."""
+        self._disk_bytes += sum(map(len, batch.entries))
+        first, count = batch.sequences[0], len(batch)
+        runs = Unplaced(first, count, batch.attributes, batch.expires_at, batch.route, at).by_segments()
+        if not batch.stored:
             for run in runs:
-                run.at = write(self._index, stretch, run.first - first, run.first - first + run.length)
+                run.at = write(self._index, batch, run.first - first, run.first - first + run.length)
         return runs
 
     def _push_q3_to_delta(self, quota: int) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from core.engine.confirms import Confirms, Submission
 from core.engine.queue.kinds import AnyQueue
-from core.engine.queue.pump import Waiting
+from core.engine.queue.pump import PositionWaiter
 from core.engine.ready.waits import Waits
 from core.errors import EngineError
 
@@ -52,8 +52,8 @@ class Admissions:
         self,
         queue: AnyQueue,
         *,
-        written: Waits[Waiting] | None,
-        synced: Waits[Waiting] | None,
+        written: Waits[PositionWaiter] | None,
+        synced: Waits[PositionWaiter] | None,
         ready_before: bool,
     ) -> None:
         """``written`` and ``synced`` are the waits of the backing's lane; None where the queue does not offer that
@@ -63,7 +63,7 @@ class Admissions:
         self._ready_before = ready_before
         self._written_waits = written
         self._synced_waits = synced
-        self._waits: Waits[Waiting] | None = None
+        self._waits: Waits[PositionWaiter] | None = None
         self._synced = False
         """Whether ``_waits`` is ``_synced_waits``."""
         self._pending: deque[Admission] = deque()
@@ -136,5 +136,5 @@ class Admissions:
         self._pending.clear()
         del self._queue  # breaks the reference cycle with the queue, so that reference counting frees both
 
-    def _waits_here(self, waiting: Waiting) -> bool:
+    def _waits_here(self, waiting: PositionWaiter) -> bool:
         return isinstance(waiting, Admission) and waiting.admissions is self

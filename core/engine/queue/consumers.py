@@ -17,8 +17,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from core.engine.queue.expiry import Marks
-from core.engine.ready.stretch import Stretch
+from core.engine.queue.expiry import DeliveryTimes
+from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import ActivityChanged, ConsumeOptions, Delivered, GrantReply, Mailbox
 
@@ -50,13 +50,13 @@ class Attachment:
     link_credit_max: int | None = None
     sequence_key: str = ""
     """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
-    marks: Marks | None = None
+    marks: DeliveryTimes | None = None
     """When its deliveries were made; None if they have no time-out."""
 
-    def deliver(self, stretch: Stretch) -> None:
+    def deliver(self, batch: Batch) -> None:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
         grant allows."""
-        count = len(stretch.entries)
+        count = len(batch.entries)
         assert 0 < count <= self.grant
         number = self.next_number
         self.grant -= count
@@ -65,17 +65,17 @@ class Attachment:
             Delivered(
                 self,
                 number,
-                stretch.entries.copy(),
-                stretch.attributes,
-                stretch.delivery_count,
-                stretch.first_acquirer and not stretch.attributes.redelivered,
-                stretch.annotations,
-                stretch.sequences if self.sequence_key else None,
+                batch.entries.copy(),
+                batch.attributes,
+                batch.delivery_count,
+                batch.first_acquirer and not batch.attributes.redelivered,
+                batch.annotations,
+                batch.sequences if self.sequence_key else None,
                 self.sequence_key,
-                stretch.route,
+                batch.route,
             )
         )
-        self.unsettled.append(number, stretch)
+        self.unsettled.append(number, batch)
 
     def reply(self, available: int) -> None:
         """Answer every grant since the last reply. The newest grant decides whether the rest is drained."""
@@ -129,18 +129,18 @@ class Level:
             return ready  # every consumer on a level has a grant; no need to look at all of them for a few messages
         return count * min(consumer.grant for consumer in self._turns)
 
-    def deal(self, stretch: Stretch) -> None:
+    def deal(self, batch: Batch) -> None:
         """Hand out messages, one to each consumer in turn; there are at most ``room`` of them."""
         turns = self._turns
-        total = len(stretch)
+        total = len(batch)
         if len(turns) == 1:
             served = [turns.popleft()]
-            served[0].deliver(stretch)
+            served[0].deliver(batch)
         else:
             count = min(total, len(turns))
             served = [turns.popleft() for _ in range(count)]
             for place, consumer in enumerate(served):
-                consumer.deliver(stretch.part(place, total, count))
+                consumer.deliver(batch.part(place, total, count))
             next_place = total % count
             served = served[next_place:] + served[:next_place]
         for consumer in served:

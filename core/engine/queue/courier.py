@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from core.engine.confirms import Confirms
 from core.engine.queue.kinds import AnyQueue
-from core.engine.ready.stretch import Stretch
+from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import Confirmed, Converter, Mailbox, Outcome, Publisher
 from core.message import Route, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roads:
+class CourierContext:
     """The parts of the broker that couriers use."""
 
     confirms: Confirms
@@ -31,25 +31,25 @@ class Roads:
     touch: Callable[[AnyQueue], None]
     """Wake this queue: it gets a turn."""
 
-    def entries(self, stretch: Stretch) -> list[bytes]:
+    def entries(self, batch: Batch) -> list[bytes]:
         """Return the encoded messages as they are published, with the annotations that consumers have added."""
-        converter, added = self.converter, stretch.annotations
+        converter, added = self.converter, batch.annotations
         if converter is None or not added:
-            return stretch.entries.copy()
-        return [converter.annotated(entry, stretch.attributes.origin, added) for entry in stretch.entries]
+            return batch.entries.copy()
+        return [converter.annotated(entry, batch.attributes.origin, added) for entry in batch.entries]
 
 
 class Courier:
     """The messages that one queue has published through this courier and that are not answered yet, by confirm
     number."""
 
-    __slots__ = ("_next_number", "_publisher", "_roads", "_under_way")
+    __slots__ = ("_context", "_next_number", "_publisher", "_under_way")
 
-    def __init__(self, roads: Roads, source: AnyQueue) -> None:
-        self._roads = roads
-        mailbox = Mailbox(lambda: roads.touch(source))
+    def __init__(self, context: CourierContext, source: AnyQueue) -> None:
+        self._context = context
+        mailbox = Mailbox(lambda: context.touch(source))
         self._publisher = Publisher(mailbox, source, None, f"courier of queue '{source.name}'")
-        roads.confirms.enter_own(self._publisher)
+        context.confirms.enter_own(self._publisher)
         self._next_number = 0
         self._under_way = Unsettled()
 
@@ -58,27 +58,27 @@ class Courier:
         """How many messages are not answered yet."""
         return self._under_way.count
 
-    def stretches(self) -> Sequence[Stretch]:
+    def batches(self) -> Sequence[Batch]:
         """The messages that are under way. The caller must not change them."""
-        return self._under_way.stretches()
+        return self._under_way.batches()
 
-    def load(self, stretch: Stretch) -> int:
+    def load(self, batch: Batch) -> int:
         """Give confirm numbers to messages, and return the first one. The caller must then submit or unload each
         message."""
         number = self._next_number
-        self._next_number += len(stretch)
-        self._under_way.append(number, stretch)
+        self._next_number += len(batch)
+        self._under_way.append(number, batch)
         return number
 
     def submit(self, run: Run, queues: Sequence[AnyQueue], route: Route) -> None:
         """Publish messages that were loaded. Without queues they are answered as released."""
-        self._roads.submit(self._publisher, run, queues, route)
+        self._context.submit(self._publisher, run, queues, route)
 
-    def unload(self, first: int, last: int) -> list[Stretch]:
+    def unload(self, first: int, last: int) -> list[Batch]:
         """Take back messages that were loaded and are not to be submitted (confirm numbers, both inclusive)."""
         return self._under_way.remove(first, last)
 
-    def answers(self) -> list[tuple[Outcome, list[Stretch]]]:
+    def answers(self) -> list[tuple[Outcome, list[Batch]]]:
         """Return the outcomes since the last call, with their messages, which are under way no longer."""
         answers = []
         for action in self._publisher.mailbox.take():
@@ -88,4 +88,4 @@ class Courier:
 
     def retire(self) -> None:
         """The source queue is deleted. Messages that are under way still arrive."""
-        self._roads.confirms.leave(self._publisher)
+        self._context.confirms.leave(self._publisher)

@@ -30,9 +30,9 @@ from math import inf
 
 from core.clock import Now
 from core.engine.options.in_force import QueueOptions
-from core.engine.queue.courier import Courier, Roads
+from core.engine.queue.courier import Courier, CourierContext
 from core.engine.queue.kinds import AnyQueue
-from core.engine.ready.stretch import Stretch
+from core.engine.ready.batch import Batch
 from core.interface import Death, DeathReason, Outcome
 from core.message import Route, Run
 
@@ -57,20 +57,20 @@ HERE_MAX = 16_384
 RETRY_SECONDS = 5.0
 """How long a message that was not accepted waits before it is tried again."""
 
-Letter = tuple[Stretch, DeathReason]
+Letter = tuple[Batch, DeathReason]
 
 
 class DeadLetters:
     """The messages of one queue that are being dead-lettered."""
 
     __slots__ = (
-        "_couriers", "_failed", "_queue", "_retry_at", "_roads", "_waiting",
-        "dead_lettered", "dropped", "here", "room", "sends_more", "sent",
+        "_context", "_couriers", "_failed", "_queue", "_retry_at", "_waiting", "dead_lettered", "dropped", "here",
+        "room", "sends_more", "sent",
     )  # fmt: skip
 
-    def __init__(self, queue: AnyQueue, roads: Roads | None) -> None:
+    def __init__(self, queue: AnyQueue, context: CourierContext | None) -> None:
         self._queue = queue
-        self._roads = roads
+        self._context = context
         self._couriers: dict[DeathReason, Courier] = {}
         self._waiting: deque[Letter] = deque()
         self._failed: list[Letter] = []
@@ -103,69 +103,69 @@ class DeadLetters:
             "dropped": dict(self.dropped),
         }
 
-    def stretches(self) -> Iterator[Stretch]:
+    def batches(self) -> Iterator[Batch]:
         """All messages kept here, in no order. The caller must not change them."""
-        for stretch, _ in (*self._waiting, *self._failed):
-            yield stretch
+        for batch, _ in (*self._waiting, *self._failed):
+            yield batch
         for courier in self._couriers.values():
-            yield from courier.stretches()
+            yield from courier.batches()
 
-    def post(self, stretch: Stretch, reason: DeathReason, options: QueueOptions) -> bool:
+    def post(self, batch: Batch, reason: DeathReason, options: QueueOptions) -> bool:
         """Take messages that the queue gives up. Returns False if the queue has no dead-letter exchange: then they are
         counted as dropped and the caller drops them."""
-        if options.dead_letter_exchange is None or self._roads is None:
-            self.dropped[reason.value] += len(stretch)
+        if options.dead_letter_exchange is None or self._context is None:
+            self.dropped[reason.value] += len(batch)
             return False
-        self._waiting.append((stretch, reason))
-        self._count(len(stretch))
+        self._waiting.append((batch, reason))
+        self._count(len(batch))
         return True
 
-    def collect(self, options: QueueOptions, now: Now) -> list[Stretch]:
+    def collect(self, options: QueueOptions, now: Now) -> list[Batch]:
         """Process the answers of the targets. Returns the messages whose copies the queue may now drop."""
-        done: list[Stretch] = []
+        done: list[Batch] = []
         for reason, courier in self._couriers.items():
-            for outcome, stretches in courier.answers():
+            for outcome, batches in courier.answers():
                 if outcome is Outcome.ACCEPTED:
-                    self.dead_lettered[reason.value] += _total(stretches)
+                    self.dead_lettered[reason.value] += _total(batches)
                 elif keeps(options, reason):
-                    self._failed += ((stretch, reason) for stretch in stretches)
+                    self._failed += ((batch, reason) for batch in batches)
                     self._retry_at = min(self._retry_at, now.monotonic + RETRY_SECONDS)
                     continue
                 else:
-                    self.dropped["no route" if outcome is Outcome.RELEASED else "refused"] += _total(stretches)
-                done += stretches
+                    self.dropped["no route" if outcome is Outcome.RELEASED else "refused"] += _total(batches)
+                done += batches
         self._count(-_total(done))
         return done
 
-    def send(self, options: QueueOptions, restore: Callable[[Stretch], None], now: Now) -> list[Stretch]:
+    def send(self, options: QueueOptions, restore: Callable[[Batch], None], now: Now) -> list[Batch]:
         """Publish waiting messages, within the limits per dispatch and under way. Returns the messages that are not
         sent after all, and whose copies the queue may now drop.
 
-        ``restore`` reads the entries of a paged-out stretch back from disk.
+        ``restore`` reads the entries of a paged-out batch back from disk.
         """
         if self._retry_at <= now.monotonic:
             self._waiting.extendleft(sorted(self._failed, key=_position, reverse=True))
             self._failed.clear()
             self._retry_at = inf
-        done: list[Stretch] = []
+        done: list[Batch] = []
         limit = KEPT_UNDER_WAY_MAX if options.at_least_once else UNDER_WAY_MAX
         room = limit - sum(courier.under_way for courier in self._couriers.values())
         free = min(room, SENT_AT_ONCE)
         size = 0
         self.sent = 0
         while self._waiting and self.sent < free and size < SENT_BYTES_AT_ONCE:
-            stretch, reason = self._waiting.popleft()
+            batch, reason = self._waiting.popleft()
             if options.dead_letter_exchange is None:
-                self.dropped[reason.value] += len(stretch)
-                done.append(stretch)
+                self.dropped[reason.value] += len(batch)
+                done.append(batch)
                 continue
-            stretch = self._cut(stretch, reason, free - self.sent)
-            restore(stretch)
-            sizes = list(accumulate(map(len, stretch.entries), initial=size))
-            stretch = self._cut(stretch, reason, max(1, bisect_left(sizes, SENT_BYTES_AT_ONCE)))
-            size = sizes[len(stretch)]
-            self.sent += len(stretch)
-            done += self._publish(stretch, reason, options.dead_letter_exchange, options.dead_letter_routing_key, now)
+            batch = self._cut(batch, reason, free - self.sent)
+            restore(batch)
+            sizes = list(accumulate(map(len, batch.entries), initial=size))
+            batch = self._cut(batch, reason, max(1, bisect_left(sizes, SENT_BYTES_AT_ONCE)))
+            size = sizes[len(batch)]
+            self.sent += len(batch)
+            done += self._publish(batch, reason, options.dead_letter_exchange, options.dead_letter_routing_key, now)
         self.sends_more = bool(self._waiting) and self.sent < room
         self._count(-_total(done))
         return done
@@ -181,29 +181,27 @@ class DeadLetters:
         self._retry_at = inf
         self.here = 0
 
-    def _cut(self, stretch: Stretch, reason: DeathReason, n: int) -> Stretch:
+    def _cut(self, batch: Batch, reason: DeathReason, n: int) -> Batch:
         """Return the first ``n`` messages, and put the others back at the front of the waiting ones."""
-        if n >= len(stretch):
-            return stretch
-        self._waiting.appendleft((stretch.part(n, len(stretch)), reason))
-        return stretch.part(0, n)
+        if n >= len(batch):
+            return batch
+        self._waiting.appendleft((batch.part(n, len(batch)), reason))
+        return batch.part(0, n)
 
-    def _publish(
-        self, stretch: Stretch, reason: DeathReason, exchange: str, key: str | None, now: Now
-    ) -> list[Stretch]:
+    def _publish(self, batch: Batch, reason: DeathReason, exchange: str, key: str | None, now: Now) -> list[Batch]:
         """Publish messages to the dead-letter exchange. Returns those that would only go round in a cycle, which are
         dropped."""
-        assert self._roads is not None
+        assert self._context is not None
         if reason not in self._couriers:
-            self._couriers[reason] = Courier(self._roads, self._queue)
+            self._couriers[reason] = Courier(self._context, self._queue)
         courier = self._couriers[reason]
-        came_by = stretch.route or Route("", (self._queue.name,))
+        came_by = batch.route or Route("", (self._queue.name,))
         keys = came_by.routing_keys if key is None else (key,)
-        attributes = replace(stretch.attributes, ttl_ms=None, redelivered=True)
-        entries = self._with_death(stretch, reason, came_by, now)
-        run = Run(courier.load(stretch), entries, attributes, keys[1:])
-        cycled: list[Stretch] = []
-        for part, queues in self._roads.route(exchange, keys, run):
+        attributes = replace(batch.attributes, ttl_ms=None, redelivered=True)
+        entries = self._with_death(batch, reason, came_by, now)
+        run = Run(courier.load(batch), entries, attributes, keys[1:])
+        cycled: list[Batch] = []
+        for part, queues in self._context.route(exchange, keys, run):
             for piece, deaths in self._by_deaths(part, reason):
                 acyclic = [queue for queue in queues if not is_cycle(queue.name, deaths)]
                 if queues and not acyclic:
@@ -218,10 +216,10 @@ class DeadLetters:
         self.here += change
         self.room = self.here < HERE_MAX
 
-    def _with_death(self, stretch: Stretch, reason: DeathReason, came_by: Route, now: Now) -> list[bytes]:
-        assert self._roads is not None
-        entries = self._roads.entries(stretch)
-        converter = self._roads.converter
+    def _with_death(self, batch: Batch, reason: DeathReason, came_by: Route, now: Now) -> list[bytes]:
+        assert self._context is not None
+        entries = self._context.entries(batch)
+        converter = self._context.converter
         if converter is None:
             return entries
         death = Death(
@@ -230,14 +228,14 @@ class DeadLetters:
             at=now.wall,
             exchange=came_by.exchange,
             routing_keys=came_by.routing_keys,
-            ttl_ms=stretch.attributes.ttl_ms,
+            ttl_ms=batch.attributes.ttl_ms,
         )
-        origin = stretch.attributes.origin
+        origin = batch.attributes.origin
         return [converter.dead_lettered(entry, origin, death) for entry in entries]
 
     def _by_deaths(self, run: Run, reason: DeathReason) -> Iterator[tuple[Run, Sequence[tuple[str, DeathReason]]]]:
         """Cut the run into pieces whose messages have the same list of deaths: newest first, this one included."""
-        converter = self._roads.converter if self._roads else None
+        converter = self._context.converter if self._context else None
         if converter is None:
             yield run, [(self._queue.name, reason)]
             return
@@ -264,8 +262,8 @@ def is_cycle(queue: str, deaths: Sequence[tuple[str, DeathReason]]) -> bool:
     return False
 
 
-def _total(stretches: Iterable[Stretch]) -> int:
-    return sum(map(len, stretches))
+def _total(batches: Iterable[Batch]) -> int:
+    return sum(map(len, batches))
 
 
 def _position(letter: Letter) -> int:

@@ -1,7 +1,7 @@
 """When messages expire, deliveries time out and unused queues expire. This module only calculates; the queue acts.
 
 A message expires by its own time-to-live or the queue's, whichever is lower. Only the first message of each priority
-level (shelf) is checked. A message that expires behind others is removed when it comes to the front, and is never
+level (sub-queue) is checked. A message that expires behind others is removed when it comes to the front, and is never
 delivered. Expiry times are wall-clock seconds, since they survive a restart. Everything else is in monotonic seconds.
 """
 
@@ -9,7 +9,7 @@ from collections import deque
 from math import inf
 
 from core.clock import Now
-from core.engine.ready.stretch import Stretch
+from core.engine.ready.batch import Batch
 from core.message import Attributes
 
 EXPIRY_GRAIN_MS = 10
@@ -37,9 +37,9 @@ def expires_at(attributes: Attributes, message_ttl_ms: int | None, now: Now) -> 
     return grains * EXPIRY_GRAIN_MS / 1000
 
 
-def has_expired(stretch: Stretch, now: Now) -> bool:
+def has_expired(batch: Batch, now: Now) -> bool:
     """Return whether messages have expired and may not be delivered any more."""
-    return stretch.expires_at is not None and stretch.expires_at <= now.wall
+    return batch.expires_at is not None and batch.expires_at <= now.wall
 
 
 def monotonic(wall: float, now: Now) -> float:
@@ -73,7 +73,7 @@ class Disuse:
         return deadline
 
 
-class Marks:
+class DeliveryTimes:
     """The approximate times of one consumer's deliveries, kept as marks instead of one time for each delivery.
 
     A mark is a time and a delivery number. It stands for all deliveries below the number that no earlier mark covers.

@@ -61,7 +61,7 @@ class LengthLimit:
         return max(over, int(self._bytes is not None and ready_bytes > self._bytes and ready > 0))
 
 
-class Blocked:
+class BlockedPublishers:
     """The publishers of one queue that have been told to wait."""
 
     __slots__ = ("_told",)

@@ -1,7 +1,7 @@
 """What an operator can do with the messages of a queue: peek at them, move them elsewhere, or replay them to the queue
 in which they died first.
 
-Peeking takes messages off the shelves and puts them back unchanged, so consumers see no difference. A courier moves
+Peeking takes messages off the sub-queues and puts them back unchanged, so consumers see no difference. A courier moves
 messages: the queue keeps each message until the target has confirmed it, and the number under way is limited. Messages
 are moved in order. The first message that no queue accepts ends the move; it stays in its queue, like all messages that
 are not under way. A moved message keeps the annotations that consumers have added, and whether it was delivered before.
@@ -12,11 +12,11 @@ from dataclasses import replace
 from itertools import groupby
 
 from core.clock import Now
-from core.engine.queue.courier import Courier, Roads
+from core.engine.queue.courier import Courier, CourierContext
 from core.engine.queue.expiry import has_expired
 from core.engine.queue.kinds import AnyQueue, Peeked
-from core.engine.ready.shelf import Shelf
-from core.engine.ready.stretch import Stretch
+from core.engine.ready.batch import Batch
+from core.engine.ready.sub_queue import SubQueue
 from core.errors import Invalid
 from core.interface import Converter, ExchangeTarget, Outcome, QueueTarget, Snapshot, Target
 from core.message import Attributes, Route, Run
@@ -58,35 +58,37 @@ def shown(peeked: Peeked, converter: Converter | None) -> Snapshot:
     }
 
 
-def peek(shelves: Sequence[Shelf], n: int) -> list[Peeked]:
+def peek(sub_queues: Sequence[SubQueue], n: int) -> list[Peeked]:
     """Return the first ``n`` ready messages, which stay unchanged. Raises Invalid as ``check_may_peek``."""
     check_may_peek(n)
     peeked: list[Peeked] = []
-    for shelf in shelves:
-        taken: list[Stretch] = []
-        while len(peeked) < n and (stretch := shelf.fetch_head(n - len(peeked))) is not None:
-            taken.append(stretch)
+    for sub_queue in sub_queues:
+        taken: list[Batch] = []
+        while len(peeked) < n and (batch := sub_queue.fetch_head(n - len(peeked))) is not None:
+            taken.append(batch)
             peeked += (
-                Peeked(sequence, entry, stretch.attributes, stretch.delivery_count, stretch.expires_at)
-                for sequence, entry in zip(stretch.sequences, stretch.entries, strict=True)
+                Peeked(sequence, entry, batch.attributes, batch.delivery_count, batch.expires_at)
+                for sequence, entry in zip(batch.sequences, batch.entries, strict=True)
             )
-        for stretch in taken:
-            shelf.put_back(stretch)
+        for batch in taken:
+            sub_queue.put_back(batch)
     return peeked
 
 
 class Move:
     """A move of ready messages from one queue to a target, or of each message to the queue in which it died first."""
 
-    __slots__ = ("_courier", "_left", "_roads", "_target", "done", "failure", "moved", "number")
+    __slots__ = ("_context", "_courier", "_left", "_target", "done", "failure", "moved", "number")
 
-    def __init__(self, roads: Roads, source: AnyQueue, target: Target | None, n: int | None, *, number: int) -> None:
+    def __init__(
+        self, context: CourierContext, source: AnyQueue, target: Target | None, n: int | None, *, number: int
+    ) -> None:
         """``target``: None replays each message to the queue in which it died first. ``n``: how many, None for all, but
         never more than are ready now."""
         self.number = number
         """The number of this move; the moves out of a queue count from 1."""
-        self._roads = roads
-        self._courier = Courier(roads, source)
+        self._context = context
+        self._courier = Courier(context, source)
         self._target = target
         self._left = source.ready if n is None else min(n, source.ready)
         self.moved = 0
@@ -95,31 +97,32 @@ class Move:
         """Why the move ended early; empty otherwise."""
         self.done = False
 
-    def step(self, shelves: Sequence[Shelf], now: Now) -> int:
-        """Process the answers and send more messages. ``shelves`` are those of the source queue, highest level first.
+    def step(self, sub_queues: Sequence[SubQueue], now: Now) -> int:
+        """Process the answers and send more messages. ``sub_queues`` are those of the source queue, highest level
+        first.
 
         Returns how many messages have left the source queue for good.
         """
         moved_before = self.moved
-        for outcome, stretches in self._courier.answers():
-            for stretch in stretches:
-                shelf = shelves[-1 - stretch.level]
+        for outcome, batches in self._courier.answers():
+            for batch in batches:
+                sub_queue = sub_queues[-1 - batch.level]
                 if outcome is Outcome.ACCEPTED:
-                    self.moved += len(stretch)
-                    shelf.backing.settle(stretch)
+                    self.moved += len(batch)
+                    sub_queue.backing.settle(batch)
                 else:
                     self.failure = self.failure or _WHY_NOT[outcome]
-                    shelf.put_back(stretch)
-        for shelf in shelves:
+                    sub_queue.put_back(batch)
+        for sub_queue in sub_queues:
             while (free := min(self._left, UNDER_WAY_MAX - self._courier.under_way)) > 0 and not self.failure:
-                head = shelf.fetch_head(free)
+                head = sub_queue.fetch_head(free)
                 if head is None:
                     break
                 if has_expired(head, now):  # the queue removes it in its next turn
-                    shelf.put_back(head)
+                    sub_queue.put_back(head)
                     break
-                self._send(shelf, head)
-        self.done = not self._courier.under_way and bool(self.failure or self._left <= 0 or not _ready(shelves))
+                self._send(sub_queue, head)
+        self.done = not self._courier.under_way and bool(self.failure or self._left <= 0 or not _ready(sub_queues))
         return self.moved - moved_before
 
     def end(self, why: str) -> None:
@@ -134,46 +137,46 @@ class Move:
         """How many messages are not answered yet."""
         return self._courier.under_way
 
-    def stretches(self) -> Sequence[Stretch]:
+    def batches(self) -> Sequence[Batch]:
         """The messages under way. The caller must not change them."""
-        return self._courier.stretches()
+        return self._courier.batches()
 
     def shown(self) -> Snapshot:
         """Return the state of the move as plain values, for the snapshot."""
         return {"number": self.number, "moved": self.moved, "done": self.done, "failure": self.failure}
 
-    def _send(self, shelf: Shelf, stretch: Stretch) -> None:
-        for route, piece in self._routed(stretch):
+    def _send(self, sub_queue: SubQueue, batch: Batch) -> None:
+        for route, piece in self._routed(batch):
             if route is None or self.failure:
                 self.failure = self.failure or "a message does not tell in which queue it died"
-                shelf.put_back(piece)
+                sub_queue.put_back(piece)
                 continue
             self._left -= len(piece)
             attributes = piece.attributes
             if not (piece.first_acquirer or attributes.redelivered):
                 attributes = replace(attributes, redelivered=True)
-            run = Run(self._courier.load(piece), self._roads.entries(piece), attributes, route.routing_keys[1:])
-            for part, queues in self._roads.route(route.exchange, route.routing_keys, run):
+            run = Run(self._courier.load(piece), self._context.entries(piece), attributes, route.routing_keys[1:])
+            for part, queues in self._context.route(route.exchange, route.routing_keys, run):
                 self._courier.submit(part, tuple(queues), route)
 
-    def _routed(self, stretch: Stretch) -> Iterator[tuple[Route | None, Stretch]]:
+    def _routed(self, batch: Batch) -> Iterator[tuple[Route | None, Batch]]:
         match self._target:
             case QueueTarget(queue):
-                yield Route("", (queue,)), stretch
+                yield Route("", (queue,)), batch
             case ExchangeTarget(exchange, routing_key):
-                yield Route(exchange, (routing_key,)), stretch
+                yield Route(exchange, (routing_key,)), batch
             case None:
                 start = 0
-                for died_in, alike in groupby(stretch.entries, lambda entry: self._died_in(entry, stretch.attributes)):
+                for died_in, alike in groupby(batch.entries, lambda entry: self._died_in(entry, batch.attributes)):
                     stop = start + len(list(alike))
-                    yield (None if died_in is None else Route("", (died_in,))), stretch.part(start, stop)
+                    yield (None if died_in is None else Route("", (died_in,))), batch.part(start, stop)
                     start = stop
 
     def _died_in(self, entry: bytes, attributes: Attributes) -> str | None:
-        converter = self._roads.converter
+        converter = self._context.converter
         queue = converter.routing_headers(entry, attributes.origin).get(FIRST_DEATH_QUEUE) if converter else None
         return queue if isinstance(queue, str) else None
 
 
-def _ready(shelves: Sequence[Shelf]) -> int:
-    return sum(shelf.ready for shelf in shelves)
+def _ready(sub_queues: Sequence[SubQueue]) -> int:
+    return sum(sub_queue.ready for sub_queue in sub_queues)

@@ -28,14 +28,14 @@ QUEUE_WORK, RUN_WORK = 8, 10
 :mod:`core.work`. Each message that it takes on costs 1 more."""
 
 
-class Waiting(Protocol):
+class PositionWaiter(Protocol):
     """Something that waits until a lane has reached a position."""
 
     def reached(self, confirms: Confirms) -> AnyQueue | None:
         """The lane has reached the position: confirm the messages. Returns the queue that needs a turn now, or None."""
 
 
-class Pump:
+class QueueTurns:
     """The touched queues, in the order in which they were touched, and the deadlines of queues."""
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Pump:
     def __init__(
         self,
         confirms: Confirms,
-        waits: Sequence[Waits[Waiting]] = (),
+        waits: Sequence[Waits[PositionWaiter]] = (),
         *,
         work: Work | None = None,
         work_per_turn: int = 2**62,

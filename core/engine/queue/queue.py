@@ -6,10 +6,10 @@ A message passes through these places, each time in runs:
                    └─────↑──────→     ↓        └──→ dead letters → gone
                          └─ returned ─┘   (in front, at its original position)
 
-Each priority level has a shelf. The *ready* messages are those on the shelves: in ``returned`` and in the backing. A
-message is *taken on* when it leaves the inbox for the backing. If nothing is ready and a consumer waits, it skips the
-backing and goes straight to the consumer. Messages move only in ``admit`` and ``dispatch``, which the pump calls once
-per wake-up. Between turns, verbs only return messages to the shelves or add them to the dead letters.
+Each priority level has a sub-queue. The *ready* messages are those in the sub-queues: in ``returned`` and in the
+backing. A message is *taken on* when it leaves the inbox for the backing. If nothing is ready and a consumer waits, it
+skips the backing and goes straight to the consumer. Messages move only in ``admit`` and ``dispatch``, which the pump
+calls once per wake-up. Between turns, verbs only return messages to the sub-queues or add them to the dead letters.
 
 Invariants: every message that was taken on is in exactly one place until it is settled, purged, dropped or accepted by
 the queue it was dead-lettered or moved to; a consumer never gets more messages than its grant; no expired message is
@@ -29,27 +29,27 @@ from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
 from core.engine.queue.admissions import Admissions
+from core.engine.queue.attachments import Attachments
 from core.engine.queue.consumers import Attachment, Consumers, Level
-from core.engine.queue.courier import Roads
+from core.engine.queue.courier import CourierContext
 from core.engine.queue.dead_letter import LETTER_WORK, DeadLetters
 from core.engine.queue.endings import Endings
 from core.engine.queue.expiry import Disuse, expires_at, has_expired, monotonic
-from core.engine.queue.holders import Holders
 from core.engine.queue.kinds import Peeked
-from core.engine.queue.length_limit import Blocked, LengthLimit
+from core.engine.queue.length_limit import BlockedPublishers, LengthLimit
 from core.engine.queue.moving import Move, peek
-from core.engine.queue.pump import Waiting
+from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue_counters import QueueCounters, counts_of
 from core.engine.queue.store_stage import ToStore
-from core.engine.ready.arrivals import Arrivals
+from core.engine.ready.arrivals import ArrivalTimes
 from core.engine.ready.backing import Backing
+from core.engine.ready.batch import NOWHERE, Batch
 from core.engine.ready.remains import LetGo
-from core.engine.ready.shelf import Shelf, oldest
-from core.engine.ready.stretch import NOWHERE, Stretch
+from core.engine.ready.sub_queue import SubQueue, oldest
 from core.engine.ready.waits import Waits
 from core.errors import EngineError, PreconditionFailed
 from core.interface import DeathReason, Disposal, Publisher, Target
-from core.message import Portion, Return
+from core.message import Return, RunPart
 from core.slices import Walk
 
 REMOVALS_PER_TURN = 10_000
@@ -64,7 +64,7 @@ DELIVERY_WORK = 4
 """The cost of delivering one run to a consumer, in these units."""
 
 REMOVED_AT_ONCE = 1024
-"""The most messages in one stretch that is removed; the length of a record of the memory backing."""
+"""The most messages in one batch that is removed; the length of a record of the memory backing."""
 
 SEQUENCE_ANNOTATION = "x-opt-sequence"
 
@@ -73,8 +73,8 @@ class Queue:
     """A classic or quorum queue. Its definition is kept in the topology."""
 
     __slots__ = (
-        "_admissions", "_asking", "_blocked", "_cares", "_disuse", "_endings", "_getting", "_holders", "_letters",
-        "_limit", "_mortal", "_move", "_next_sequence", "_paging", "_passes", "_removable", "_roads", "_shelves",
+        "_admissions", "_asking", "_attachments", "_blocked", "_cares", "_context", "_disuse", "_endings", "_getting",
+        "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_paging", "_passes", "_removable", "_sub_queues",
         "_to_store", "_work_left", "arrivals", "consumers", "counters", "deadline", "expired", "inbox", "name",
         "options", "publishers", "stage_credit",
     )  # fmt: skip
@@ -85,9 +85,9 @@ class Queue:
         options: QueueOptions,
         backings: Callable[[int], Backing],
         *,
-        written: Waits[Waiting] | None = None,
-        synced: Waits[Waiting] | None = None,
-        roads: Roads | None = None,
+        written: Waits[PositionWaiter] | None = None,
+        synced: Waits[PositionWaiter] | None = None,
+        context: CourierContext | None = None,
         messages_per_turn: int | None = None,
         first_sequence: int = 0,
         stage_credit: StageCreditSpec = GENERAL,
@@ -96,7 +96,7 @@ class Queue:
         """``backings`` makes the backing of each priority level, from 0 up.
 
         ``written`` and ``synced`` are the waits of the backings' lane: messages are accepted when written, or when
-        synced. If a queue has both, its options choose. Without ``roads``, messages that would be dead-lettered are
+        synced. If a queue has both, its options choose. Without ``context``, messages that would be dead-lettered are
         dropped. ``stage_credit`` is the stage credit of each publisher that uses it. ``to_store`` is given if bodies
         may go to the message store.
         """
@@ -104,27 +104,27 @@ class Queue:
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=options.single_active_consumer)
-        self._holders = Holders(self.consumers)
+        self._attachments = Attachments(self.consumers)
         self.publishers: dict[Publisher, None] = {}
         """Publishers whose fixed target is this queue."""
         self.stage_credit = CreditFlow(name, stage_credit)
         self._to_store = to_store
         self.counters = QueueCounters()
-        self.arrivals = Arrivals()
-        self._shelves = [Shelf(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
-        """Highest level first; the shelf of a level is at -1 - level."""
-        self._passes = all(shelf.backing.passes for shelf in self._shelves)
+        self.arrivals = ArrivalTimes()
+        self._sub_queues = [SubQueue(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
+        """Highest level first; the sub-queue of a level is at -1 - level."""
+        self._passes = all(sub_queue.backing.passes for sub_queue in self._sub_queues)
         self._admissions = Admissions(self, written=written, synced=synced, ready_before=self._passes)
         self._admissions.expect(sync=options.sync_always)
         self._next_sequence = first_sequence
 
-        self._letters = DeadLetters(self, roads)
-        self._endings = Endings(self._shelves, self._letters, self.counters, options)
-        self._roads = roads
+        self._letters = DeadLetters(self, context)
+        self._endings = Endings(self._sub_queues, self._letters, self.counters, options)
+        self._context = context
         self._move: Move | None = None
         """The latest move, which may be finished; None if there was none."""
         self._limit = LengthLimit(name, options)
-        self._blocked = Blocked()
+        self._blocked = BlockedPublishers()
         self._disuse = Disuse()
         self.deadline = inf
         """When the queue next needs a turn, as of the last dispatch (monotonic seconds); infinity for never."""
@@ -138,7 +138,7 @@ class Queue:
         """How much work may still be done in this dispatch."""
         self._cares = False
         """Whether ``_see_to_cares`` has anything to do for this queue."""
-        self._paging = [(shelf, shelf.pages) for shelf in self._shelves if shelf.pages is not None]
+        self._paging = [(sub_queue, sub_queue.pages) for sub_queue in self._sub_queues if sub_queue.pages is not None]
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered yet."""
         self._getting: dict[Attachment, None] = {}
@@ -150,23 +150,23 @@ class Queue:
     def ready(self) -> int:
         """How many messages a consumer could get now."""
         ready = 0
-        for shelf in self._shelves:
-            ready += shelf.returned.count + shelf.backing.depth
+        for sub_queue in self._sub_queues:
+            ready += sub_queue.returned.count + sub_queue.backing.depth
         return ready
 
     @property
     def ready_bytes(self) -> int:
         """How many bytes the entries of ready messages have, without returned messages that are paged out."""
-        return sum(shelf.ready_bytes for shelf in self._shelves)
+        return sum(sub_queue.ready_bytes for sub_queue in self._sub_queues)
 
     def oldest_ready_seconds(self, now: float) -> float | None:
         """The age of the oldest ready message in seconds; None if none is ready. ``now``: monotonic seconds."""
-        return self.arrivals.age(oldest(self._shelves), now)
+        return self.arrivals.age(oldest(self._sub_queues), now)
 
     @property
     def unacknowledged(self) -> int:
         """How many messages consumers hold, with those whose settlement is not processed yet."""
-        return self._holders.unacknowledged + self._endings.count
+        return self._attachments.unacknowledged + self._endings.count
 
     def counts(self) -> Mapping[str, object]:
         """Counters and states for the snapshot."""
@@ -174,7 +174,7 @@ class Queue:
         return {
             **asdict(self.counters),
             **self._letters.counts(),
-            **counts_of(self._shelves),
+            **counts_of(self._sub_queues),
             "next_sequence": self._next_sequence,
             "messages_moving": 0 if move is None else move.under_way,
             "last_move": None if move is None else move.shown(),
@@ -191,9 +191,11 @@ class Queue:
         runs = inbox.take_turn()
         for submission, start, stop in runs:
             attributes = submission.run.attributes
-            shelf = self._shelves[0]
-            if len(self._shelves) > 1:
-                shelf = self._shelves[-1 - min(self.options.level_of(attributes.priority), len(self._shelves) - 1)]
+            sub_queue = self._sub_queues[0]
+            if len(self._sub_queues) > 1:
+                sub_queue = self._sub_queues[
+                    -1 - min(self.options.level_of(attributes.priority), len(self._sub_queues) - 1)
+                ]
             expiry = None
             if attributes.ttl_ms is not None or self.options.message_ttl_ms is not None:
                 expiry = expires_at(attributes, self.options.message_ttl_ms, now)
@@ -201,51 +203,51 @@ class Queue:
                 if expiry == now.wall:  # it must reach a waiting consumer now: serve those before it
                     for level in self.consumers.levels():
                         self._serve_level(level, now)
-            portion = Portion(submission.run, start, stop, expiry, submission.route)
+            part = RunPart(submission.run, start, stop, expiry, submission.route)
             if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
-                passed = self._pass_by(shelf, portion, submission, confirms, now)
+                passed = self._pass_by(sub_queue, part, submission, confirms, now)
                 if passed == stop - start:
                     continue
                 if passed:
                     start += passed
-                    portion = replace(portion, start=start)
+                    part = replace(part, start=start)
             if self._limit.rejects:
-                stop -= self._beyond_limit(portion)
-                refused = replace(portion, start=stop)
-                portion = replace(portion, stop=stop)
-                self._stand(shelf, portion, submission, confirms, now)
+                stop -= self._beyond_limit(part)
+                refused = replace(part, start=stop)
+                part = replace(part, stop=stop)
+                self._stand(sub_queue, part, submission, confirms, now)
                 self._refuse(refused, submission, confirms)
             else:
-                self._stand(shelf, portion, submission, confirms, now)
+                self._stand(sub_queue, part, submission, confirms, now)
         return inbox.waiting > 0 and not inbox.stalled
 
-    def _stand(self, shelf: Shelf, portion: Portion, submission: Submission, confirms: Confirms, now: Now) -> None:
+    def _stand(self, sub_queue: SubQueue, part: RunPart, submission: Submission, confirms: Confirms, now: Now) -> None:
         """Append messages to the backing."""
-        if count := portion.stop - portion.start:
-            position = shelf.backing.publish_run(portion, self._next_sequence, now)
+        if count := part.stop - part.start:
+            position = sub_queue.backing.publish_run(part, self._next_sequence, now)
             self._next_sequence += count
             self.counters.published += count
-            self._admissions.took(confirms, submission, portion.start, portion.stop, position)
+            self._admissions.took(confirms, submission, part.start, part.stop, position)
 
-    def _pass_by(self, shelf: Shelf, portion: Portion, submission: Submission, confirms: Confirms, now: Now) -> int:
+    def _pass_by(self, sub_queue: SubQueue, part: RunPart, submission: Submission, confirms: Confirms, now: Now) -> int:
         """Deliver messages straight to waiting consumers, because nothing is ready. Returns how many were delivered.
 
         Not used if a turn takes on several runs: those go to the backing, which joins them, unless they expire at once.
         """
-        start = place = portion.start
-        stop = portion.stop
+        start = place = part.start
+        stop = part.stop
         while place < stop and self._letters.room:
             level = self.consumers.first_level()
             if level is None:
                 break
             count = min(level.room(stop - place), stop - place)
-            if (place, place + count) != (portion.start, portion.stop):
-                portion = replace(portion, start=place, stop=place + count)
-            stretch, position = shelf.backing.pass_run(portion, self._next_sequence, now)
+            if (place, place + count) != (part.start, part.stop):
+                part = replace(part, start=place, stop=place + count)
+            batch, position = sub_queue.backing.pass_run(part, self._next_sequence, now)
             self._next_sequence += count
             self._admissions.took(confirms, submission, place, place + count, position)
-            stretch.level = shelf.level
-            level.deal(stretch)
+            batch.level = sub_queue.level
+            level.deal(batch)
             place += count
         if passed := place - start:
             self.counters.published += passed
@@ -253,21 +255,21 @@ class Queue:
             self.counters.direct += passed
         return passed
 
-    def _beyond_limit(self, portion: Portion) -> int:
+    def _beyond_limit(self, part: RunPart) -> int:
         """How many of these messages, counted from the last, have no room."""
-        return len(portion) - self._limit.room(portion.entries, self.ready, self.ready_bytes)
+        return len(part) - self._limit.room(part.entries, self.ready, self.ready_bytes)
 
-    def _refuse(self, portion: Portion, submission: Submission, confirms: Confirms) -> None:
+    def _refuse(self, part: RunPart, submission: Submission, confirms: Confirms) -> None:
         """Reject messages without room. Depending on the options, copies of them are dead-lettered."""
-        count = len(portion)
+        count = len(part)
         if not count:
             return
         self.counters.refused += count
-        self._admissions.reject(confirms, submission, portion.start, portion.stop, self._limit.error)
+        self._admissions.reject(confirms, submission, part.start, part.stop, self._limit.error)
         if self._limit.copies and self._letters.room:
             numbers = range(self._next_sequence, self._next_sequence + count)
             self._next_sequence += count
-            copies = Stretch(numbers, list(portion.entries), portion.run.attributes, route=portion.route, level=NOWHERE)
+            copies = Batch(numbers, list(part.entries), part.run.attributes, route=part.route, level=NOWHERE)
             self._endings.give_up(copies, DeathReason.MAXLEN)
 
     # --- what the pump does: handing out --------------------------------------------------------------------
@@ -283,9 +285,9 @@ class Queue:
             self._due(now.monotonic)
         if letters.here:
             self._endings.settle(letters.collect(self.options, now))
-        if self._holders.timed:
-            for consumer, stretches in self._holders.overdue(now):
-                self._endings.dispose(consumer, stretches, Return())
+        if self._attachments.timed:
+            for consumer, batches in self._attachments.overdue(now):
+                self._endings.dispose(consumer, batches, Return())
         if letters.room and not self._endings.returning:
             for level in self.consumers.levels():
                 self._serve_level(level, now)
@@ -308,11 +310,11 @@ class Queue:
         return DISPATCH_WORK - self._work_left + REMOVALS_PER_TURN - self._removable
 
     def _serve_level(self, level: Level, now: Now) -> None:
-        for shelf in self._shelves:
-            if shelf.returned.count and shelf.returned.has_barred:
-                self._serve_selectively(shelf, level, now)
+        for sub_queue in self._sub_queues:
+            if sub_queue.returned.count and sub_queue.returned.has_barred:
+                self._serve_selectively(sub_queue, level, now)
             else:
-                self._serve(shelf, level, now)
+                self._serve(sub_queue, level, now)
 
     def _serve_getters(self, now: Now) -> None:
         """Serve each getter with messages that the consumers have left, as if it were alone on a level."""
@@ -323,58 +325,58 @@ class Queue:
                 self._serve_level(level, now)
                 level.leave(getter)
 
-    def _serve(self, shelf: Shelf, level: Level, now: Now) -> None:
+    def _serve(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
         """Deliver messages in order when no returned message is barred for any consumer."""
-        returned, backing = shelf.returned, shelf.backing
+        returned, backing = sub_queue.returned, sub_queue.backing
         while level and self._work_left > 0 and (ready := returned.count + backing.depth):
-            stretch = shelf.fetch(level.room(ready))
-            if stretch is None:
+            batch = sub_queue.fetch(level.room(ready))
+            if batch is None:
                 return
-            if stretch.expires_at is not None and has_expired(stretch, now):
-                if not self._expire(shelf, stretch):
+            if batch.expires_at is not None and has_expired(batch, now):
+                if not self._expire(sub_queue, batch):
                     return
             else:
-                self._work_left -= min(len(level), len(stretch)) * DELIVERY_WORK + len(stretch) // 4
-                level.deal(stretch)
-                self.counters.delivered += len(stretch)
+                self._work_left -= min(len(level), len(batch)) * DELIVERY_WORK + len(batch) // 4
+                level.deal(batch)
+                self.counters.delivered += len(batch)
 
-    def _serve_selectively(self, shelf: Shelf, level: Level, now: Now) -> None:
+    def _serve_selectively(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
         """Deliver one message at a time, to the next consumer for which it is not barred. This is the slower path, and
         rare."""
         passed_over = 0
         while passed_over < len(level) and self._work_left > 0:
             self._work_left -= DELIVERY_WORK
-            stretch = shelf.fetch_for(level.next)
-            if stretch is None:
+            batch = sub_queue.fetch_for(level.next)
+            if batch is None:
                 level.skip()
                 passed_over += 1
-            elif has_expired(stretch, now):
-                if not self._expire(shelf, stretch):
+            elif has_expired(batch, now):
+                if not self._expire(sub_queue, batch):
                     return
             else:
-                level.deal(stretch)
+                level.deal(batch)
                 self.counters.delivered += 1
                 passed_over = 0
 
-    def _expire(self, shelf: Shelf, stretch: Stretch) -> bool:
+    def _expire(self, sub_queue: SubQueue, batch: Batch) -> bool:
         """Dead-letter or drop expired messages. Returns False if no more may be removed in this turn: they are put
         back."""
         if self._removable <= 0 or not self._letters.room:
-            shelf.put_back(stretch)
+            sub_queue.put_back(batch)
             return False
-        self._removable -= len(stretch)
-        self._endings.give_up(stretch, DeathReason.EXPIRED)
+        self._removable -= len(batch)
+        self._endings.give_up(batch, DeathReason.EXPIRED)
         return True
 
     def _expire_heads(self, now: Now) -> None:
-        """Remove expired messages from the front of each shelf, and note when the next one expires."""
-        for shelf in self._shelves:
-            while (expiry := shelf.head_expires_at) is not None:
+        """Remove expired messages from the front of each sub-queue, and note when the next one expires."""
+        for sub_queue in self._sub_queues:
+            while (expiry := sub_queue.head_expires_at) is not None:
                 if expiry > now.wall:
                     self._due(monotonic(expiry, now))
                     break
-                stretch = shelf.fetch_head(REMOVED_AT_ONCE)
-                if stretch is None or not self._expire(shelf, stretch):
+                batch = sub_queue.fetch_head(REMOVED_AT_ONCE)
+                if batch is None or not self._expire(sub_queue, batch):
                     if self._removable <= 0:
                         self._due(now.monotonic)
                     break
@@ -386,12 +388,12 @@ class Queue:
             if self._removable <= 0:
                 self._due(now.monotonic)
                 return
-            shelf = next(shelf for shelf in reversed(self._shelves) if shelf.ready)
-            stretch = shelf.fetch_head(min(excess, REMOVED_AT_ONCE))
-            if stretch is None or not self._letters.room:
+            sub_queue = next(sub_queue for sub_queue in reversed(self._sub_queues) if sub_queue.ready)
+            batch = sub_queue.fetch_head(min(excess, REMOVED_AT_ONCE))
+            if batch is None or not self._letters.room:
                 return
-            self._removable -= len(stretch)
-            self._endings.give_up(stretch, DeathReason.MAXLEN)
+            self._removable -= len(batch)
+            self._endings.give_up(batch, DeathReason.MAXLEN)
 
     def _see_to_cares(self, now: Now) -> None:
         """Do the work that only some queues have: full-queue notices, expiry, time-outs, moves, paging, stage
@@ -401,21 +403,21 @@ class Queue:
         if self.options.expires_ms is not None:
             self._due(self._disuse.look(self.options.expires_ms, bool(self.consumers), now))
             self.expired = self._disuse.expired
-        if self._holders.timed:
-            self._due(self._holders.mark(now))
+        if self._attachments.timed:
+            self._due(self._attachments.mark(now))
         if self._move is not None and not self._move.done:
             self._go_on_moving(self._move, now)
-        for shelf, pages in self._paging:
+        for sub_queue, pages in self._paging:
             if pages.reduce_memory_use(now):
                 self._due(now.monotonic)
             if pages.acks_to_page > 0:
-                pages.page_out([stretch for stretch in self._out_of_shelves() if self._shelf_of(stretch) is shelf])
-                shelf.returned.paged_out()
+                pages.page_out([batch for batch in self._out_of_sub_queues() if self._sub_queue_of(batch) is sub_queue])
+                sub_queue.returned.paged_out()
         if self._to_store is not None:
             self._to_store.look(self, now)
 
     def _go_on_moving(self, move: Move, now: Now) -> None:
-        self.counters.moved += move.step(self._shelves, now)
+        self.counters.moved += move.step(self._sub_queues, now)
         if move.done:
             move.end("")
             self._take_note()
@@ -439,7 +441,7 @@ class Queue:
     def attach(self, consumer: Attachment) -> None:
         """Add a consumer, which has no grant yet."""
         self._fit_out(consumer)
-        self._holders.attach(consumer)
+        self._attachments.attach(consumer)
         self._disuse.used()
         self._take_note()
 
@@ -463,7 +465,7 @@ class Queue:
         Returns True if the queue needs a turn after that.
         """
         self._endings.dispose(consumer, consumer.unsettled.remove(first, last), disposal)
-        vacated = not consumer.unsettled.count and self._holders.vacated(consumer)
+        vacated = not consumer.unsettled.count and self._attachments.vacated(consumer)
         return vacated or disposal is not Disposal.ACCEPTED or self._endings.count > 0
 
     def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
@@ -472,11 +474,11 @@ class Queue:
             self._endings.dispose(consumer, consumer.unsettled.remove_all(), Return())
         self._asking.pop(consumer, None)
         self._getting.pop(consumer, None)
-        for shelf in self._shelves:
-            shelf.returned.lift_bars(consumer)
+        for sub_queue in self._sub_queues:
+            sub_queue.returned.lift_bars(consumer)
         if not (consumer.options.getter or consumer.detached):
             self._disuse.used()
-        self._holders.leave(consumer)
+        self._attachments.leave(consumer)
         self._take_note()
 
     def _fit_out(self, consumer: Attachment) -> None:
@@ -484,32 +486,32 @@ class Queue:
         options = self.options
         consumer.link_credit_max = options.max_link_credit
         consumer.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
-        self._holders.limit(consumer, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
+        self._attachments.limit(consumer, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
 
     def _take_note(self) -> None:
         """Recompute ``_cares`` after consumers, options or the move have changed."""
         limits = self._limit.blocks or self.options.expires_ms is not None
         moving = self._move is not None and not self._move.done
-        self._cares = limits or self._holders.timed or bool(self._paging) or moving
+        self._cares = limits or self._attachments.timed or bool(self._paging) or moving
 
-    # --- where messages end, and what the shelves are told ---------------------------------------------------
+    # --- where messages end, and what the sub-queues are told ---------------------------------------------------
 
-    def _restore(self, stretch: Stretch) -> None:
-        self._shelf_of(stretch).restore(stretch)
+    def _restore(self, batch: Batch) -> None:
+        self._sub_queue_of(batch).restore(batch)
 
-    def _shelf_of(self, stretch: Stretch) -> Shelf:
-        return self._shelves[-1 - stretch.level]
+    def _sub_queue_of(self, batch: Batch) -> SubQueue:
+        return self._sub_queues[-1 - batch.level]
 
-    def _out_of_shelves(self) -> Iterator[Stretch]:
+    def _out_of_sub_queues(self) -> Iterator[Batch]:
         """Iterate over all messages that were taken from a backing and may return to it."""
-        for holder in self._holders:
-            yield from holder.unsettled.stretches()
-        yield from self._endings.stretches()
-        for shelf in self._shelves:
-            yield from shelf.returned.stretches()
+        for attachment in self._attachments:
+            yield from attachment.unsettled.batches()
+        yield from self._endings.batches()
+        for sub_queue in self._sub_queues:
+            yield from sub_queue.returned.batches()
         if self._move is not None:
-            yield from self._move.stretches()
-        yield from (stretch for stretch in self._letters.stretches() if stretch.level != NOWHERE)
+            yield from self._move.batches()
+        yield from (batch for batch in self._letters.batches() if batch.level != NOWHERE)
 
     # --- what the control plane does ------------------------------------------------------------------------
 
@@ -523,8 +525,8 @@ class Queue:
         self._disuse.used()
         for _, pages in self._paging:
             pages.set_lazy(options.lazy)
-        for holder in self._holders:
-            self._fit_out(holder)
+        for attachment in self._attachments:
+            self._fit_out(attachment)
         self._take_note()
         for publisher in self.publishers:
             publisher.link_credit_max = options.max_link_credit
@@ -535,15 +537,15 @@ class Queue:
 
     def peek(self, n: int) -> list[Peeked]:
         """Return the first ``n`` ready messages, which stay unchanged. Raises Invalid if ``n`` is too high."""
-        return peek(self._shelves, n)
+        return peek(self._sub_queues, n)
 
     def move(self, target: Target | None, n: int | None) -> int:
         """See :class:`core.engine.queue.kinds.AnyQueue`. Raises PreconditionFailed while another move is under way."""
-        assert self._roads is not None
+        assert self._context is not None
         last = self._move
         if last is not None and not last.done:
             raise PreconditionFailed(f"queue '{self.name}': messages are being moved already; wait until that is done")
-        self._move = Move(self._roads, self, target, n, number=1 if last is None else last.number + 1)
+        self._move = Move(self._context, self, target, n, number=1 if last is None else last.number + 1)
         self._take_note()
         return self._move.number
 
@@ -557,15 +559,15 @@ class Queue:
     def purge(self, let_go: LetGo) -> Walk[int]:
         """See :class:`core.engine.queue.kinds.AnyQueue`. Thousands of returned messages are settled in its turns."""
         purged = 0
-        for shelf in self._shelves:
-            returned = shelf.returned.count
-            self._endings.purge(shelf.returned.take_all(), returned)
-            purged += returned + shelf.backing.purge(let_go)
+        for sub_queue in self._sub_queues:
+            returned = sub_queue.returned.count
+            self._endings.purge(sub_queue.returned.take_all(), returned)
+            purged += returned + sub_queue.backing.purge(let_go)
         self.counters.purged += purged
         while self._endings.purging:
             yield
-        for shelf in self._shelves:
-            shelf.backing.write_now()
+        for sub_queue in self._sub_queues:
+            sub_queue.backing.write_now()
         return purged
 
     def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo) -> None:
@@ -575,13 +577,13 @@ class Queue:
             confirms.gone(submission, self, start)
         for publisher in self.publishers:
             confirms.close(publisher, error)
-        self._holders.dissolve(error, let_go)
+        self._attachments.dissolve(error, let_go)
         self._endings.clear(let_go)
         self._letters.retire()
         if self._move is not None:
             self._move.end(str(error))
             self._move = None
-        for shelf in self._shelves:
-            for heap in shelf.returned.take_all():
+        for sub_queue in self._sub_queues:
+            for heap in sub_queue.returned.take_all():
                 let_go(heap)
-            shelf.backing.delete(let_go)
+            sub_queue.backing.delete(let_go)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.engine.ready.shelf import Shelf
+from core.engine.ready.sub_queue import SubQueue
 
 
 class Counted(Protocol):
@@ -40,12 +40,12 @@ class QueueCounters:
     """Messages that an operator moved to another queue."""
 
 
-def counts_of(shelves: Iterable[Shelf]) -> dict[str, int]:
-    """Add up the counts of the shelves' backings, and the returned messages."""
+def counts_of(sub_queues: Iterable[SubQueue]) -> dict[str, int]:
+    """Add up the counts of the sub-queues' backings, and the returned messages."""
     states: dict[str, int] = {}
     returned = 0
-    for shelf in shelves:
-        returned += shelf.returned.count
-        for state, count in shelf.backing.counts().items():
+    for sub_queue in sub_queues:
+        returned += sub_queue.returned.count
+        for state, count in sub_queue.backing.counts().items():
             states[state] = states.get(state, 0) + count
     return {**states, "returned_ready": returned}

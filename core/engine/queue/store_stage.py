@@ -12,7 +12,7 @@ from core.clock import Now
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.confirms import Confirms
 from core.engine.queue.kinds import AnyQueue
-from core.engine.queue.pump import Waiting
+from core.engine.queue.pump import PositionWaiter
 from core.engine.ready.waits import Waits
 from core.store.lane import Lane
 from core.store.places import BodiesKept
@@ -30,8 +30,8 @@ class _Sent:
     count: int
 
     def reached(self, confirms: Confirms) -> AnyQueue | None:
-        """See :class:`core.engine.queue.pump.Waiting`. A queue that is unblocked by this gets a turn, in which it notes
-        the time."""
+        """See :class:`core.engine.queue.pump.PositionWaiter`. A queue that is unblocked by this gets a turn, in which
+        it notes the time."""
         sender = self.queue.stage_credit
         blocked = sender.blocked
         self.store.ack(sender, self.count)
@@ -43,7 +43,7 @@ class StoreStage:
 
     __slots__ = ("_lane", "_written", "stage_credit")
 
-    def __init__(self, spec: StageCreditSpec, *, lane: Lane, written: Waits[Waiting]) -> None:
+    def __init__(self, spec: StageCreditSpec, *, lane: Lane, written: Waits[PositionWaiter]) -> None:
         """``written``: the waits for positions that the lane has written."""
         self.stage_credit = CreditFlow(STORE, spec)
         self._lane = lane

@@ -23,13 +23,13 @@ from typing import NamedTuple
 
 from core.clock import Now
 from core.engine.quorum.annotations import AnnotationCodec
-from core.engine.quorum.block import Piece
+from core.engine.quorum.block import SpanPart
 from core.engine.quorum.cleaning import Cleaner
 from core.engine.quorum.commands import (
     Delete,
     Discard,
     History,
-    Returned,
+    ReturnedRecord,
     Settle,
     as_ranges,
     encode,
@@ -38,26 +38,26 @@ from core.engine.quorum.commands import (
 )
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.engine.ready.stretch import Stretch
-from core.message import Portion, Route
-from core.store.command_log import CommandLog
+from core.message import Route, RunPart
+from core.store.command_log import LocalCommandLog
 from core.store.record import JOIN_BELOW
 
 RESIDENT_MESSAGES_MAX = 2048
 RESIDENT_BYTES_MAX = 4 << 20
 """The most resident messages and bytes of a queue: a few batches of a fast consumer."""
-BATCH_MESSAGES_MAX = 256
+READ_MESSAGES_MAX = 256
 BATCH_BYTES_MAX = 1 << 20
 """The most messages and bytes read back at once: a few hundred microseconds from the page cache."""
-STRETCH_MESSAGES_MAX = 256
-"""Single messages are joined into stretches up to this length, and longer runs are cut, because taking the front of a
-stretch copies the rest."""
+BATCH_MESSAGES_MAX = 256
+"""Single messages are joined into batches up to this length, and longer runs are cut, because taking the front of a
+batch copies the rest."""
 
 
 class _Uncommitted(NamedTuple):
     position: int
-    stretch: Stretch
+    batch: Batch
     size: int
 
 
@@ -65,8 +65,9 @@ class QuorumBacking:
     """See :class:`core.engine.ready.backing.Backing`."""
 
     __slots__ = (
-        "_annotations", "_cleaner", "_fence", "_log", "_machine", "_paged", "_paged_bytes", "_paged_from", "_resident",
-        "_resident_bytes", "_resident_count", "_route", "_route_facts", "_settled", "_uncommitted", "reads",
+        "_annotations", "_cleaner", "_fencing_token", "_log", "_machine", "_paged", "_paged_bytes", "_paged_from",
+        "_resident", "_resident_bytes", "_resident_count", "_route", "_route_facts", "_settled",
+        "_uncommitted", "reads",
     )  # fmt: skip
 
     passes = False
@@ -75,19 +76,19 @@ class QuorumBacking:
     def __init__(
         self,
         machine: QuorumMachine,
-        log: CommandLog,
+        log: LocalCommandLog,
         cleaner: Cleaner,
         annotations: AnnotationCodec,
         *,
-        fence: int,
+        fencing_token: int,
     ) -> None:
         self._machine = machine
         self._log = log
         self._cleaner = cleaner
         self._annotations = annotations
-        self._fence = fence
+        self._fencing_token = fencing_token
         self._uncommitted: deque[_Uncommitted] = deque()
-        self._resident: deque[Stretch] = deque()
+        self._resident: deque[Batch] = deque()
         self._resident_count = 0
         self._resident_bytes = 0
         self._paged_from = 0
@@ -134,49 +135,49 @@ class QuorumBacking:
             return self._resident[0].sequences[0]
         if self._paged:
             return self._paged_from
-        return self._uncommitted[0].stretch.sequences[0] if self._uncommitted else self._machine.next_sequence
+        return self._uncommitted[0].batch.sequences[0] if self._uncommitted else self._machine.next_sequence
 
     def _look(self) -> None:
         """Make the messages ready that the log has committed."""
         committed = self._log.committed
         while self._uncommitted and self._uncommitted[0].position <= committed:
-            _, stretch, size = self._uncommitted.popleft()
-            self._make_ready(stretch, size)
+            _, batch, size = self._uncommitted.popleft()
+            self._make_ready(batch, size)
 
-    def _make_ready(self, stretch: Stretch, size: int) -> None:
+    def _make_ready(self, batch: Batch, size: int) -> None:
         if self._paged or (
             self._resident
             and (
-                self._resident_count + len(stretch) > RESIDENT_MESSAGES_MAX
+                self._resident_count + len(batch) > RESIDENT_MESSAGES_MAX
                 or self._resident_bytes + size > RESIDENT_BYTES_MAX
             )
         ):
             if not self._paged:
-                self._paged_from = stretch.sequences[0]
-            self._paged += len(stretch)
+                self._paged_from = batch.sequences[0]
+            self._paged += len(batch)
             self._paged_bytes += size
         else:
-            self._make_resident(stretch, size)
+            self._make_resident(batch, size)
 
-    def _make_resident(self, stretch: Stretch, size: int) -> None:
-        self._resident_count += len(stretch)
+    def _make_resident(self, batch: Batch, size: int) -> None:
+        self._resident_count += len(batch)
         self._resident_bytes += size
         last = self._resident[-1] if self._resident else None
-        if last is not None and len(last) + len(stretch) <= STRETCH_MESSAGES_MAX and last.like(stretch):
-            last.join(stretch)
-        elif len(stretch) <= STRETCH_MESSAGES_MAX:
-            self._resident.append(stretch)
+        if last is not None and len(last) + len(batch) <= BATCH_MESSAGES_MAX and last.like(batch):
+            last.join(batch)
+        elif len(batch) <= BATCH_MESSAGES_MAX:
+            self._resident.append(batch)
         else:
-            for start in range(0, len(stretch), STRETCH_MESSAGES_MAX):
-                self._resident.append(stretch.part(start, start + STRETCH_MESSAGES_MAX))
+            for start in range(0, len(batch), BATCH_MESSAGES_MAX):
+                self._resident.append(batch.part(start, start + BATCH_MESSAGES_MAX))
 
     # --- in and out
 
-    def publish_run(self, portion: Portion, first: int, now: Now) -> int:
-        entries = portion.entries
-        attributes = portion.run.attributes
-        route = portion.route
-        expires_at = portion.expires_at
+    def publish_run(self, run_part: RunPart, first: int, now: Now) -> int:
+        entries = run_part.entries
+        attributes = run_part.run.attributes
+        route = run_part.route
+        expires_at = run_part.expires_at
         if route is not self._route:
             self._route = route
             self._route_facts = encode_facts(route)
@@ -187,12 +188,12 @@ class QuorumBacking:
         head = enqueue_head(machine.key, first, sizes, attributes, expires_at, self._route_facts)
         head_bytes = len(head)
         payload = (head + b"".join(entries),) if size < JOIN_BELOW else (head, *entries)
-        position, file, offset = self._log.append(payload, head_bytes + size, self._fence, prompt=True)
+        position, file, offset = self._log.append(payload, head_bytes + size, self._fencing_token, prompt=True)
         machine.enqueue(
             first, sizes, attributes, route, expiry=inf if expires_at is None else expires_at,
             file=file, offset=offset + head_bytes, head_bytes=head_bytes, body_bytes=size,
         )  # fmt: skip
-        stretch = Stretch(
+        batch = Batch(
             range(first, first + len(sizes)),
             entries.copy(),
             attributes,
@@ -200,26 +201,26 @@ class QuorumBacking:
             route=route,
             stored=True,
         )
-        self._uncommitted.append(_Uncommitted(position, stretch, size))
+        self._uncommitted.append(_Uncommitted(position, batch, size))
         return position
 
-    def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, int | None]:
+    def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, int | None]:
         raise AssertionError("a message of a quorum queue must not be delivered before it is committed")
 
-    def fetch(self, n: int) -> Stretch | None:
+    def fetch(self, n: int) -> Batch | None:
         if self._uncommitted:
             self._look()
         if not self._resident:
             if not self._paged:
                 return None
             self._read_batch()
-        stretch = self._resident.popleft()
-        if n < len(stretch):
-            self._resident.appendleft(stretch.part(n, len(stretch)))
-            stretch = stretch.part(0, n)
-        self._resident_count -= len(stretch)
-        self._resident_bytes -= sum(map(len, stretch.entries))
-        return stretch
+        batch = self._resident.popleft()
+        if n < len(batch):
+            self._resident.appendleft(batch.part(n, len(batch)))
+            batch = batch.part(0, n)
+        self._resident_count -= len(batch)
+        self._resident_bytes -= sum(map(len, batch.entries))
+        return batch
 
     def _read_batch(self) -> None:
         """Make the first paged messages resident."""
@@ -234,11 +235,11 @@ class QuorumBacking:
             size = sum(map(len, entries))
             self._paged -= len(entries)
             self._paged_bytes -= size
-            self._make_resident(self._stretch(pieces[start], range(first, first + len(entries)), entries), size)
+            self._make_resident(self._batch(pieces[start], range(first, first + len(entries)), entries), size)
             start = stop
         self._paged_from = pieces[-1].sequences[-1] + 1
 
-    def _alike_from(self, pieces: Sequence[Piece], start: int) -> int:
+    def _alike_from(self, pieces: Sequence[SpanPart], start: int) -> int:
         """Return the end of the pieces that adjoin and are alike, from ``start`` on. Single messages mostly are."""
         before = pieces[start]
         machine = self._machine
@@ -259,9 +260,9 @@ class QuorumBacking:
             stop += 1
         return stop
 
-    def _next_pieces(self) -> Iterator[Piece]:
+    def _next_pieces(self) -> Iterator[SpanPart]:
         """Yield the messages of the next batch, at least one, cut where messages are not alike."""
-        count = min(BATCH_MESSAGES_MAX, self._paged)
+        count = min(READ_MESSAGES_MAX, self._paged)
         room = BATCH_BYTES_MAX
         for piece in chain.from_iterable(map(self._alike, self._machine.ready(self._paged_from))):
             fits = _fitting(piece.sizes, count, room)
@@ -271,7 +272,7 @@ class QuorumBacking:
             if fits < len(piece.sizes) or not count or room <= 0:
                 return
 
-    def _alike(self, piece: Piece) -> Iterator[Piece]:
+    def _alike(self, piece: SpanPart) -> Iterator[SpanPart]:
         """Yield the piece, cut where the history of its messages changes."""
         machine = self._machine
         first = piece.sequences[0]
@@ -282,12 +283,12 @@ class QuorumBacking:
             positions = list(alike)
             yield piece.part(positions[0] - first, positions[-1] + 1 - first)
 
-    def _stretch(self, piece: Piece, sequences: range, entries: list[bytes]) -> Stretch:
-        """Make the stretch of messages that were read back and are like the first one of the piece."""
+    def _batch(self, piece: SpanPart, sequences: range, entries: list[bytes]) -> Batch:
+        """Make the batch of messages that were read back and are like the first one of the piece."""
         first = sequences[0]
         history = self._machine.histories.get(first) if self._machine.histories else None
         added = history.annotations if history is not None else b""
-        return Stretch(
+        return Batch(
             sequences,
             entries,
             piece.attributes,
@@ -301,10 +302,10 @@ class QuorumBacking:
 
     # --- what became of what was handed out
 
-    def settle(self, stretch: Stretch) -> None:
+    def settle(self, batch: Batch) -> None:
         if not self._settled:
             self._log.later(self)
-        self._settled.append(stretch.sequences)
+        self._settled.append(batch.sequences)
 
     def write_late(self) -> None:
         """See :class:`core.store.lane.LateWriter`."""
@@ -320,48 +321,48 @@ class QuorumBacking:
         machine.settle(ranges)
         self._cleaner.died(live - machine.live, live_bytes - machine.live_bytes)
 
-    def give_back(self, stretch: Stretch) -> None:
+    def give_back(self, batch: Batch) -> None:
         """See :class:`core.engine.ready.backing.Backing`. Records delivery counts and annotations in the log."""
-        if not stretch.delivery_count and not stretch.annotations:
+        if not batch.delivery_count and not batch.annotations:
             return
-        added = stretch.annotations
-        encoded = self._annotations.encode(added, stretch.attributes.origin) if added else b""
-        history = History(stretch.delivery_count, encoded)
+        added = batch.annotations
+        encoded = self._annotations.encode(added, batch.attributes.origin) if added else b""
+        history = History(batch.delivery_count, encoded)
         known = self._machine.histories
-        if all(known.get(sequence) == history for sequence in stretch.sequences):
+        if all(known.get(sequence) == history for sequence in batch.sequences):
             return
-        ranges = as_ranges(stretch.sequences)
-        self._append(Returned(ranges, history), prompt=False)
+        ranges = as_ranges(batch.sequences)
+        self._append(ReturnedRecord(ranges, history), prompt=False)
         self._machine.returned(ranges, history)
 
-    def discard(self, stretch: Stretch, reason: str) -> None:
+    def discard(self, batch: Batch, reason: str) -> None:
         """Record that messages that were fetched are being dead-lettered. After a start ``discards`` returns them."""
-        ranges = as_ranges(stretch.sequences)
+        ranges = as_ranges(batch.sequences)
         self._append(Discard(ranges, reason), prompt=False)
         self._machine.discard(ranges, reason)
 
-    def discards(self) -> Iterator[tuple[Stretch, str]]:
+    def discards(self) -> Iterator[tuple[Batch, str]]:
         """Hand out, after a start, the paged-out messages that were being dead-lettered, with the reasons."""
         reasons = self._machine.discards
         for piece in chain.from_iterable(map(self._alike, self._machine.discarded())):
             for reason, alike in groupby(piece.sequences, reasons.__getitem__):
                 positions = list(alike)
-                stretch = self._stretch(piece, range(positions[0], positions[-1] + 1), [])
-                stretch.paged = True
-                yield stretch, reason
+                batch = self._batch(piece, range(positions[0], positions[-1] + 1), [])
+                batch.paged = True
+                yield batch, reason
 
-    def restore(self, stretch: Stretch) -> None:
-        if stretch.paged:
-            pieces = self._machine.pieces_of(stretch.sequences)
+    def restore(self, batch: Batch) -> None:
+        if batch.paged:
+            pieces = self._machine.pieces_of(batch.sequences)
             self.reads += 1
-            stretch.entries = list(chain.from_iterable(read_bodies(self._log, pieces)))
-            stretch.paged = False
-            assert len(stretch.entries) == len(stretch.sequences), "messages that are settled already"
+            batch.entries = list(chain.from_iterable(read_bodies(self._log, pieces)))
+            batch.paged = False
+            assert len(batch.entries) == len(batch.sequences), "messages that are settled already"
 
     # --- the queue as a whole
 
     def purge(self, let_go: LetGo) -> int:
-        purged = self.depth + sum(len(run.stretch) for run in self._uncommitted)
+        purged = self.depth + sum(len(run.batch) for run in self._uncommitted)
         if not purged:
             return 0
         # uncommitted messages go too: they are in the log before this command, which covers them as well
@@ -400,15 +401,15 @@ class QuorumBacking:
         return {
             "alpha": self._resident_count,
             "delta": depth - self._resident_count,
-            "uncommitted": sum(len(run.stretch) for run in self._uncommitted),
+            "uncommitted": sum(len(run.batch) for run in self._uncommitted),
             "ram_messages": self._resident_count,
             "ram_bytes": self._resident_bytes,
             "reads": self.reads,
         }
 
-    def _append(self, command: Settle | Returned | Discard | Delete, *, prompt: bool) -> None:
+    def _append(self, command: Settle | ReturnedRecord | Discard | Delete, *, prompt: bool) -> None:
         payload = encode(self._machine.key, command)
-        self._log.append((payload,), len(payload), self._fence, prompt=prompt)
+        self._log.append((payload,), len(payload), self._fencing_token, prompt=prompt)
         self._cleaner.appended(len(payload))
 
 

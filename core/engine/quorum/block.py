@@ -42,7 +42,7 @@ class Held(NamedTuple):
     bodies: bytes
 
 
-class Piece(NamedTuple):
+class SpanPart(NamedTuple):
     """Consecutive messages of one span in the same state."""
 
     sequences: range
@@ -62,7 +62,7 @@ class Piece(NamedTuple):
         """Wall-clock seconds; None for never."""
         return None if self.expiry == inf else self.expiry
 
-    def part(self, start: int, stop: int) -> "Piece":
+    def part(self, start: int, stop: int) -> "SpanPart":
         """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive)."""
         return self._replace(
             sequences=self.sequences[start:stop],
@@ -164,7 +164,7 @@ class Block:
         number = bisect_right(self.starts, index) - 1
         return self.firsts[number] + index - self.starts[number]
 
-    def pieces(self, state: int, start: int = 0) -> Iterator[Piece]:
+    def pieces(self, state: int, start: int = 0) -> Iterator[SpanPart]:
         """Yield the messages in this state, from index ``start`` on."""
         states = self.states
         wanted = _READY_BYTE if state == READY else _DISCARDED_BYTE
@@ -178,14 +178,14 @@ class Block:
             yield self._piece(number, index, end)
             index = states.find(wanted, end)
 
-    def piece_at(self, index: int) -> Piece:
+    def piece_at(self, index: int) -> SpanPart:
         """Return the message at this index as a piece."""
         return self._piece(bisect_right(self.starts, index) - 1, index, index + 1)
 
-    def _piece(self, number: int, start: int, stop: int) -> Piece:
+    def _piece(self, number: int, start: int, stop: int) -> SpanPart:
         begin = self.starts[number]
         first = self.firsts[number] + start - begin
-        return Piece(
+        return SpanPart(
             range(first, first + stop - start),
             self.sizes[start:stop],
             self.file,

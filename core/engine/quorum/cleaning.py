@@ -16,11 +16,11 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from core.engine.quorum.block import DISCARDED, READY, Block, Held, Piece
-from core.engine.quorum.commands import Counters, Messages, carried_head, encode
+from core.engine.quorum.block import DISCARDED, READY, Block, Held, SpanPart
+from core.engine.quorum.commands import CountersRecord, Messages, carried_head, encode
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
-from core.store.command_log import CommandLog
+from core.store.command_log import LocalCommandLog
 from core.store.record import HEADER_BYTES, record_bytes
 
 STEP_BYTES = 1 << 20
@@ -41,10 +41,10 @@ class Cleaner:
 
     def __init__(
         self,
-        log: CommandLog,
+        log: LocalCommandLog,
         machines: Callable[[], Iterable[QuorumMachine]],
         *,
-        fence: int,
+        fencing_token: int,
         garbage_fraction: float,
         look_bytes: int,
     ) -> None:
@@ -54,7 +54,7 @@ class Cleaner:
         self.files_removed = 0
         self._log = log
         self._machines = machines
-        self._fence = fence
+        self._fencing_token = fencing_token
         self._garbage_fraction = garbage_fraction
         self._look_bytes = look_bytes
         self._turnover = 0
@@ -132,8 +132,8 @@ class Cleaner:
         """Remove the files before this one, which have nothing live but counters; write those counters again first."""
         for machine in self._machines():
             if machine.counted_in < file:
-                payload = encode(machine.key, Counters(machine.next_sequence))
-                _, machine.counted_in, _ = self._log.append((payload,), len(payload), self._fence, prompt=False)
+                payload = encode(machine.key, CountersRecord(machine.next_sequence))
+                _, machine.counted_in, _ = self._log.append((payload,), len(payload), self._fencing_token, prompt=False)
         self.files_removed += sum(number < file for number in self._log.files())
         self._log.truncate(file)
 
@@ -148,7 +148,7 @@ class Cleaner:
         """Carry a block. Returns how many bytes were written."""
         messages, head, bodies = carried(machine, block, self._log)
         payload_bytes = len(head) + sum(messages.sizes)
-        _, file, offset = self._log.append((head, *bodies), payload_bytes, self._fence, prompt=False)
+        _, file, offset = self._log.append((head, *bodies), payload_bytes, self._fencing_token, prompt=False)
         moved = machine.carry(messages, file, offset + len(head))
         moved.held = Held(offset + len(head), b"".join(bodies))
         self._held.append(moved)
@@ -156,7 +156,7 @@ class Cleaner:
         return payload_bytes
 
 
-def carried(machine: QuorumMachine, block: Block, log: CommandLog) -> tuple[Messages, bytes, list[bytes]]:
+def carried(machine: QuorumMachine, block: Block, log: LocalCommandLog) -> tuple[Messages, bytes, list[bytes]]:
     """Return a command that repeats the live messages of a block: decoded, its payload up to the bodies, and the
     bodies."""
     pieces = sorted([*block.pieces(READY), *block.pieces(DISCARDED)], key=_first)
@@ -167,7 +167,7 @@ def carried(machine: QuorumMachine, block: Block, log: CommandLog) -> tuple[Mess
     return messages, head, bodies
 
 
-def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[Piece]) -> Messages:
+def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[SpanPart]) -> Messages:
     """Return the live messages of a block; adjoining spans with the same expiry are joined."""
     firsts, counts, expiries, sizes = array("Q"), array("I"), array("d"), array("I")
     for piece in pieces:
@@ -193,5 +193,5 @@ def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[Piece]) -> M
     )
 
 
-def _first(piece: Piece) -> int:
+def _first(piece: SpanPart) -> int:
     return piece.sequences[0]

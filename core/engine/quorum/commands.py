@@ -100,7 +100,7 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ReturnedRecord:
     """Messages were returned with this history, which replaces their earlier one."""
 
     ranges: Sequence[range]
@@ -121,14 +121,14 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class CountersRecord:
     """Counters that outlive the messages. They are written again before the file with their latest value is removed."""
 
     next_sequence: int
     """All sequence numbers below this may have been used."""
 
 
-Command: TypeAlias = Messages | Settle | Returned | Discard | Delete | Counters
+Command: TypeAlias = Messages | Settle | ReturnedRecord | Discard | Delete | CountersRecord
 
 
 def enqueue_head(
@@ -167,18 +167,18 @@ def encode_facts(
     return cbor2.dumps([packed_route(route), known, list((discards or {}).items())])
 
 
-def encode(key: QueueKey, command: Settle | Returned | Discard | Delete | Counters) -> bytes:
+def encode(key: QueueKey, command: Settle | ReturnedRecord | Discard | Delete | CountersRecord) -> bytes:
     """Encode the payload of a command without bodies."""
     match command:
         case Settle(ranges):
             kind, said = CommandType.SETTLE, cbor2.dumps(_bounds(ranges))
-        case Returned(ranges, history):
+        case ReturnedRecord(ranges, history):
             kind, said = CommandType.RETURN, cbor2.dumps([_bounds(ranges), *history])
         case Discard(ranges, reason):
             kind, said = CommandType.DISCARD, cbor2.dumps([_bounds(ranges), reason])
         case Delete():
             kind, said = CommandType.DELETE, b""
-        case Counters(next_sequence):
+        case CountersRecord(next_sequence):
             kind, said = CommandType.COUNTERS, cbor2.dumps(next_sequence)
     return _LEAD.pack(kind, key.level, key.queue) + said
 
@@ -202,12 +202,12 @@ def _decoded(kind: CommandType, payload: bytes) -> Command:
         return Delete()
     said = cbor2.loads(payload[_LEAD.size :])
     if kind is CommandType.COUNTERS:
-        return Counters(said)
+        return CountersRecord(said)
     if kind is CommandType.SETTLE:
         return Settle(_ranges(said))
     if kind is CommandType.RETURN:
         bounds, delivery_count, annotations = said
-        return Returned(_ranges(bounds), History(delivery_count, annotations))
+        return ReturnedRecord(_ranges(bounds), History(delivery_count, annotations))
     bounds, reason = said
     return Discard(_ranges(bounds), reason)
 

@@ -19,16 +19,16 @@ from typing import TypeVar
 
 import cbor2
 
-from core.engine.quorum.block import DISCARDED, GONE, READY, Block, Piece, packed, unpacked
+from core.engine.quorum.block import DISCARDED, GONE, READY, Block, SpanPart, packed, unpacked
 from core.engine.quorum.commands import (
     Command,
-    Counters,
+    CountersRecord,
     Delete,
     Discard,
     History,
     Messages,
     QueueKey,
-    Returned,
+    ReturnedRecord,
     Settle,
 )
 from core.engine.ready.remains import Objects
@@ -73,13 +73,13 @@ class QuorumMachine:
                 self._apply_messages(command, file, offset + command.bodies_at)
             case Settle(ranges):
                 self.settle(ranges)
-            case Returned(ranges, history):
+            case ReturnedRecord(ranges, history):
                 self.returned(ranges, history)
             case Discard(ranges, reason):
                 self.discard(ranges, reason)
             case Delete():
                 self.clear()
-            case Counters(next_sequence):
+            case CountersRecord(next_sequence):
                 self.next_sequence = max(self.next_sequence, next_sequence)
                 self.counted_in = file
 
@@ -180,15 +180,15 @@ class QuorumMachine:
         """All blocks, in ascending order."""
         return self._blocks
 
-    def ready(self, start: int) -> Iterator[Piece]:
+    def ready(self, start: int) -> Iterator[SpanPart]:
         """Iterate over live messages that are not being dead-lettered, from this sequence number on, ascending."""
         return self._pieces(READY, start)
 
-    def discarded(self) -> Iterator[Piece]:
+    def discarded(self) -> Iterator[SpanPart]:
         """Iterate over messages that are being dead-lettered, ascending."""
         return self._pieces(DISCARDED, 0)
 
-    def pieces_of(self, sequences: Sequence[int]) -> list[Piece]:
+    def pieces_of(self, sequences: Sequence[int]) -> list[SpanPart]:
         """Return one piece for each of these messages that is live, ascending."""
         found = []
         for sequence in sequences:
@@ -199,7 +199,7 @@ class QuorumMachine:
                 found += [block.piece_at(at.start) for at in where if block.states[at.start] != GONE]
         return found
 
-    def _pieces(self, state: int, start: int) -> Iterator[Piece]:
+    def _pieces(self, state: int, start: int) -> Iterator[SpanPart]:
         number = max(0, bisect_right(self._firsts, start) - 1)
         for block in self._blocks[number:]:
             yield from block.pieces(state, block.index_from(start))

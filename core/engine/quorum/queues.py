@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Sequence
 from core.engine.quorum.annotations import AnnotationCodec, PlainAnnotations
 from core.engine.quorum.backing import QuorumBacking
 from core.engine.quorum.cleaning import Cleaner, carried
-from core.engine.quorum.commands import Counters, Delete, QueueKey, decode, encode
+from core.engine.quorum.commands import CountersRecord, Delete, QueueKey, decode, encode
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.ready.remains import Remains
-from core.store.command_log import CommandLog
+from core.store.command_log import LocalCommandLog
 
 
 class QuorumQueues:
@@ -20,7 +20,7 @@ class QuorumQueues:
 
     def __init__(
         self,
-        log: CommandLog,
+        log: LocalCommandLog,
         *,
         garbage_fraction: float = 0.5,
         look_bytes: int = 16 << 20,
@@ -35,11 +35,11 @@ class QuorumQueues:
         self._annotations = annotations or PlainAnnotations()
         self._machines: dict[QueueKey, QuorumMachine] = {}
         self._backings: dict[QueueKey, QuorumBacking] = {}
-        self._fence = log.acquire_lease()
+        self._fencing_token = log.acquire_lease()
         self.cleaner = Cleaner(
             log,
             self._machines.values,
-            fence=self._fence,
+            fencing_token=self._fencing_token,
             garbage_fraction=garbage_fraction,
             look_bytes=look_bytes,
         )
@@ -78,7 +78,7 @@ class QuorumQueues:
                     if block.live:
                         _, head, bodies = carried(machine, block, self.log)
                         yield b"".join((head, *bodies))
-                yield encode(key, Counters(machine.next_sequence))
+                yield encode(key, CountersRecord(machine.next_sequence))
 
     def retain(self, queues: Collection[int]) -> None:
         """Delete the state of all queues but these, which still exist."""
@@ -103,7 +103,9 @@ class QuorumQueues:
         backing = self._backings.get(key)
         if backing is None:
             machine = self._machine(key)
-            backing = QuorumBacking(machine, self.log, self.cleaner, self._annotations, fence=self._fence)
+            backing = QuorumBacking(
+                machine, self.log, self.cleaner, self._annotations, fencing_token=self._fencing_token
+            )
             self._backings[key] = backing
         return backing
 

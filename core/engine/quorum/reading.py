@@ -6,8 +6,8 @@ another system call.
 
 from collections.abc import Sequence
 
-from core.engine.quorum.block import Piece
-from core.store.command_log import CommandLog
+from core.engine.quorum.block import SpanPart
+from core.store.command_log import LocalCommandLog
 
 GAP_BYTES_MAX = 512
 """More than the overhead of a record with a route. Copying 4 KiB from the page cache takes as long as a system call."""
@@ -15,7 +15,7 @@ READ_BYTES_MAX = 1 << 20
 """The most bytes joined into one read. A single piece may be larger."""
 
 
-def read_bodies(log: CommandLog, pieces: Sequence[Piece]) -> list[list[bytes]]:
+def read_bodies(log: LocalCommandLog, pieces: Sequence[SpanPart]) -> list[list[bytes]]:
     """Return the bodies of each piece, in order. Raises StoreFailure."""
     bodies: list[list[bytes]] = []
     start = 0
@@ -32,7 +32,7 @@ def read_bodies(log: CommandLog, pieces: Sequence[Piece]) -> list[list[bytes]]:
     return bodies
 
 
-def _joined(pieces: Sequence[Piece], start: int) -> tuple[int, int]:
+def _joined(pieces: Sequence[SpanPart], start: int) -> tuple[int, int]:
     """Return the end of one read from this piece on: the index after the last piece, and the offset in the file."""
     first = pieces[start]
     end = first.offset + sum(first.sizes)
@@ -52,7 +52,7 @@ def _joined(pieces: Sequence[Piece], start: int) -> tuple[int, int]:
     return stop, end
 
 
-def _split(data: bytes, at: int, piece: Piece) -> list[bytes]:
+def _split(data: bytes, at: int, piece: SpanPart) -> list[bytes]:
     bodies = []
     for size in piece.sizes:
         bodies.append(data[at : at + size])

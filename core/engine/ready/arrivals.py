@@ -23,7 +23,7 @@ THINNED_FROM = 64
 """Fewer marks are not thinned: they take 1 KiB, and a busy queue sets them in six seconds."""
 
 
-class Arrivals:
+class ArrivalTimes:
     """The arrival times of one queue's messages. Times are monotonic seconds."""
 
     __slots__ = ("_sequences", "_thin_at", "_times", "due")

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from core.clock import Now
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.engine.ready.stretch import Stretch
-from core.message import Attributes, Portion, Route
+from core.message import Attributes, Route, RunPart
 
 ARRIVAL_GRAIN = 0.010
 """Seconds. Messages that arrive within this time may share one arrival time: far finer than any
@@ -51,8 +51,8 @@ class Backing(Protocol):
     def head_expires_at(self) -> float | None:
         """When the oldest message expires (wall-clock seconds); None if never, and if the backing is empty."""
 
-    def publish_run(self, portion: Portion, first: int, now: Now) -> int | None:
-        """Append the portion's messages, with sequence numbers from ``first`` up.
+    def publish_run(self, run_part: RunPart, first: int, now: Now) -> int | None:
+        """Append the part's messages, with sequence numbers from ``first`` up.
 
         Returns the position of the lane to wait for, or None if there is no need to wait.
         """
@@ -61,22 +61,22 @@ class Backing(Protocol):
     def passes(self) -> bool:
         """Whether messages may go straight to a consumer, before they are as safe as the queue promises."""
 
-    def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, int | None]:
+    def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, int | None]:
         """Pass messages straight to a waiting consumer without storing them as ready. Allowed only while the backing is
         empty. Returns the messages, and the position as for ``publish_run``."""
 
-    def fetch(self, n: int) -> Stretch | None:
+    def fetch(self, n: int) -> Batch | None:
         """Take up to ``n`` (at least 1) of the oldest messages, as far as they are alike. Returns None if the backing
         is empty."""
 
-    def settle(self, stretch: Stretch) -> None:
+    def settle(self, batch: Batch) -> None:
         """Forget messages that were fetched or passed: they were accepted, dropped, expired or dead-lettered."""
 
-    def give_back(self, stretch: Stretch) -> None:
+    def give_back(self, batch: Batch) -> None:
         """Count messages that were handed out as returned: they now wait among the queue's returned messages."""
 
-    def restore(self, stretch: Stretch) -> None:
-        """Read the entries of a paged stretch back into it."""
+    def restore(self, batch: Batch) -> None:
+        """Read the entries of a paged batch back into it."""
 
     def purge(self, let_go: LetGo) -> int:
         """Drop all messages; returns how many. See ``write_now``."""
@@ -99,8 +99,8 @@ class Pages(Protocol):
     def acks_to_page(self) -> int:
         """How many messages that were handed out are to be paged out; 0 most of the time."""
 
-    def page_out(self, stretches: Iterable[Stretch]) -> int:
-        """Page out as many messages as ``acks_to_page`` asks for. ``stretches`` are, in any order, all that were handed
+    def page_out(self, batches: Iterable[Batch]) -> int:
+        """Page out as many messages as ``acks_to_page`` asks for. ``batches`` are, in any order, all that were handed
         out and not settled, and all that were returned. Returns how many messages were paged out."""
 
     def reduce_memory_use(self, now: Now) -> bool:
@@ -118,11 +118,11 @@ class Pages(Protocol):
 class KeepsDiscards(Protocol):
     """The further methods of a backing that records on disk which messages are being dead-lettered."""
 
-    def discard(self, stretch: Stretch, reason: str) -> None:
+    def discard(self, batch: Batch, reason: str) -> None:
         """Record that messages that were fetched are being dead-lettered. The caller settles them later, like any
         others."""
 
-    def discards(self) -> Iterable[tuple[Stretch, str]]:
+    def discards(self) -> Iterable[tuple[Batch, str]]:
         """Hand out, after a start, the paged-out messages whose dead-lettering was recorded and that are not
         settled."""
 
@@ -160,25 +160,25 @@ class MemoryBacking:
     def head_expires_at(self) -> float | None:
         return self._records[0].expires_at if self._records else None
 
-    def publish_run(self, portion: Portion, first: int, now: Now) -> None:
-        entries = portion.entries
-        if not self._extend_last(entries, portion, first, now):
-            attributes = portion.run.attributes
+    def publish_run(self, run_part: RunPart, first: int, now: Now) -> None:
+        entries = run_part.entries
+        if not self._extend_last(entries, run_part, first, now):
+            attributes = run_part.run.attributes
             for start in range(0, len(entries), RECORD_ENTRIES_MAX):
                 part = entries[start : start + RECORD_ENTRIES_MAX]
-                record = _Record(first + start, now.monotonic, attributes, part, portion.expires_at, portion.route)
+                record = _Record(first + start, now.monotonic, attributes, part, run_part.expires_at, run_part.route)
                 self._records.append(record)
         self.depth += len(entries)
         self.ready_bytes += sum(map(len, entries))
 
-    def pass_run(self, portion: Portion, first: int, now: Now) -> tuple[Stretch, None]:
+    def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, None]:
         assert not self.depth
-        entries = portion.entries.copy()
-        return self._stretch(
-            first, entries, portion.run.attributes, expires_at=portion.expires_at, route=portion.route
+        entries = run_part.entries.copy()
+        return self._batch(
+            first, entries, run_part.run.attributes, expires_at=run_part.expires_at, route=run_part.route
         ), None
 
-    def fetch(self, n: int) -> Stretch | None:
+    def fetch(self, n: int) -> Batch | None:
         if not self._records:
             return None
         record = self._records[0]
@@ -192,15 +192,15 @@ class MemoryBacking:
             record.first += n
         self.depth -= len(entries)
         self.ready_bytes -= sum(map(len, entries))
-        return self._stretch(first, entries, record.attributes, expires_at=record.expires_at, route=record.route)
+        return self._batch(first, entries, record.attributes, expires_at=record.expires_at, route=record.route)
 
-    def settle(self, stretch: Stretch) -> None:
+    def settle(self, batch: Batch) -> None:
         pass
 
-    def give_back(self, stretch: Stretch) -> None:
+    def give_back(self, batch: Batch) -> None:
         pass
 
-    def restore(self, stretch: Stretch) -> None:
+    def restore(self, batch: Batch) -> None:
         raise AssertionError("nothing is paged out of a memory backing")
 
     def purge(self, let_go: LetGo) -> int:
@@ -220,23 +220,23 @@ class MemoryBacking:
         return {"alpha": self.depth, "ram_messages": self.depth, "ram_bytes": self.ready_bytes}
 
     @staticmethod
-    def _stretch(
+    def _batch(
         first: int, entries: list[bytes], attributes: Attributes, *, expires_at: float | None, route: Route | None
-    ) -> Stretch:
-        return Stretch(range(first, first + len(entries)), entries, attributes, expires_at=expires_at, route=route)
+    ) -> Batch:
+        return Batch(range(first, first + len(entries)), entries, attributes, expires_at=expires_at, route=route)
 
-    def _extend_last(self, entries: list[bytes], portion: Portion, first: int, now: Now) -> bool:
+    def _extend_last(self, entries: list[bytes], run_part: RunPart, first: int, now: Now) -> bool:
         if not self._records:
             return False
         last = self._records[-1]
-        attributes = portion.run.attributes
+        attributes = run_part.run.attributes
         if (
             len(last.entries) + len(entries) > RECORD_ENTRIES_MAX
             or now.monotonic - last.arrival > ARRIVAL_GRAIN
             or last.first + len(last.entries) != first
-            or last.expires_at != portion.expires_at
+            or last.expires_at != run_part.expires_at
             or (last.attributes is not attributes and last.attributes != attributes)
-            or (last.route is not portion.route and last.route != portion.route)
+            or (last.route is not run_part.route and last.route != run_part.route)
         ):
             return False
         last.entries.extend(entries)

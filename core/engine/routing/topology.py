@@ -33,7 +33,7 @@ from core.engine.options.arguments import check_exchange_arguments, check_queue
 from core.engine.routing.edges import Edge, Node
 from core.engine.routing.equivalence import check_same_exchange, check_same_queue
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.errors import (
     Forbidden,
     Inequivalent,
@@ -138,7 +138,7 @@ class Topology:
 
     def __init__(
         self,
-        settings: EngineSettings,
+        settings: VirtualHostSettings,
         *,
         recorder: DefinitionsRecorder | None = None,
         alternate: Callable[[ExchangeDeclaration], str | None] = own_alternate,

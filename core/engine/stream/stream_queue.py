@@ -26,13 +26,13 @@ from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
+from core.engine.queue.attachments import Attachments
 from core.engine.queue.consumers import Attachment, Consumers
-from core.engine.queue.holders import Holders
 from core.engine.queue.kinds import Peeked
 from core.engine.queue.moving import check_may_peek
-from core.engine.queue.pump import Waiting
+from core.engine.queue.pump import PositionWaiter
+from core.engine.ready.batch import Batch, join_positions
 from core.engine.ready.remains import LetGo
-from core.engine.ready.stretch import Stretch, join_positions
 from core.engine.ready.waits import Waits
 from core.errors import EngineError, Invalid, PreconditionFailed
 from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
@@ -78,7 +78,7 @@ class StreamCounters:
 
 
 @dataclass(eq=False, slots=True)
-class Appended:
+class AppendedRange:
     """A range of a submission's messages that was appended to the log and waits for the lane."""
 
     submission: Submission
@@ -87,7 +87,7 @@ class Appended:
     stop: int
 
     def reached(self, confirms: Confirms) -> "StreamQueue | None":
-        """See :class:`core.engine.queue.pump.Waiting`."""
+        """See :class:`core.engine.queue.pump.PositionWaiter`."""
         return self.queue.reached(self, confirms)
 
 
@@ -156,7 +156,7 @@ class _Batch:
                 sequences=self._offsets, sequence_key=OFFSET_ANNOTATION, route=self._route,
             )
         )  # fmt: skip
-        consumer.unsettled.append(number, Stretch(self._offsets, [], self._attributes))
+        consumer.unsettled.append(number, Batch(self._offsets, [], self._attributes))
         self._entries, self._offsets = [], ()
 
 
@@ -164,9 +164,9 @@ class StreamQueue:
     """A stream, as a :class:`core.engine.queue.kinds.AnyQueue`."""
 
     __slots__ = (
-        "_asking", "_filter_value", "_held_until", "_holders", "_log", "_more", "_pending", "_readers", "_retain_at",
-        "_synced", "_synced_waits", "_work_left", "_written_waits", "consumers", "counters", "inbox", "name", "options",
-        "publishers", "stage_credit",
+        "_asking", "_attachments", "_filter_value", "_held_until", "_log", "_more", "_pending", "_readers",
+        "_retain_at", "_synced", "_synced_waits", "_work_left", "_written_waits", "consumers", "counters", "inbox",
+        "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -175,8 +175,8 @@ class StreamQueue:
         options: QueueOptions,
         log: StreamLog,
         *,
-        written: Waits[Waiting],
-        synced: Waits[Waiting],
+        written: Waits[PositionWaiter],
+        synced: Waits[PositionWaiter],
         filter_value: FilterValue = lambda entry, origin: None,
         messages_per_turn: int | None = None,
         stage_credit: StageCreditSpec = GENERAL,
@@ -187,7 +187,7 @@ class StreamQueue:
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=options.single_active_consumer)
-        self._holders = Holders(self.consumers)
+        self._attachments = Attachments(self.consumers)
         self.publishers: dict[Publisher, None] = {}
         self.stage_credit = CreditFlow(name, stage_credit)
         self.counters = StreamCounters()
@@ -200,7 +200,7 @@ class StreamQueue:
         self._readers: dict[Attachment, _Reader] = {}
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered yet."""
-        self._pending: dict[Appended, None] = {}
+        self._pending: dict[AppendedRange, None] = {}
         """Messages that wait for the lane, in order."""
         self._work_left = DISPATCH_WORK
         """How much work may still be done in this dispatch."""
@@ -219,7 +219,7 @@ class StreamQueue:
     @property
     def unacknowledged(self) -> int:
         """How many deliveries consumers have not settled."""
-        return self._holders.unacknowledged
+        return self._attachments.unacknowledged
 
     @property
     def deadline(self) -> float:
@@ -253,18 +253,18 @@ class StreamQueue:
         if not self._pending:
             self._synced = self.options.sync_always
         stamp_ms = int(now.wall * 1000)
-        gathered: list[Appended] = []
+        gathered: list[AppendedRange] = []
         count = 0
         for submission, start, stop in inbox.take_turn():
             if (gathered and not _alike(gathered[-1].submission, submission)) or count + stop - start > GATHERED_MAX:
                 self._append(gathered, stamp_ms)
                 gathered, count = [], 0
-            gathered.append(Appended(submission, self, start, stop))
+            gathered.append(AppendedRange(submission, self, start, stop))
             count += stop - start
         self._append(gathered, stamp_ms)
         return inbox.waiting > 0 and not inbox.stalled
 
-    def _append(self, gathered: Sequence[Appended], stamp_ms: int) -> None:
+    def _append(self, gathered: Sequence[AppendedRange], stamp_ms: int) -> None:
         if not gathered:
             return
         entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
@@ -286,7 +286,7 @@ class StreamQueue:
             self._count_unsynced(part, +1)
             waits.add(position, part)
 
-    def reached(self, part: Appended, confirms: Confirms) -> "StreamQueue | None":
+    def reached(self, part: AppendedRange, confirms: Confirms) -> "StreamQueue | None":
         """The lane has reached the position of this part: confirm its messages."""
         if part not in self._pending:
             return None  # the stream was deleted meanwhile
@@ -298,7 +298,7 @@ class StreamQueue:
         confirms.took(part.submission, self, part.start, part.stop)
         return self
 
-    def _count_unsynced(self, part: Appended, sign: int) -> None:
+    def _count_unsynced(self, part: AppendedRange, sign: int) -> None:
         if self._synced:
             part.submission.publisher.unsynced += sign * (part.stop - part.start)
 
@@ -372,7 +372,7 @@ class StreamQueue:
         consumer.sequence_key = OFFSET_ANNOTATION
         consumer.link_credit_max = self.options.max_link_credit
         self._readers[consumer] = _Reader(self._begin(options.position), options)
-        self._holders.attach(consumer)
+        self._attachments.attach(consumer)
 
     def _begin(self, position: StreamPosition | float) -> int:
         log = self._log
@@ -416,7 +416,7 @@ class StreamQueue:
             self.counters.accepted += count
         else:
             self.counters.rejected += count
-        return not consumer.unsettled.count and self._holders.vacated(consumer)
+        return not consumer.unsettled.count and self._attachments.vacated(consumer)
 
     def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
         """Detach the consumer. With ``requeue`` its unsettled deliveries are forgotten; without, they still count."""
@@ -424,7 +424,7 @@ class StreamQueue:
             consumer.unsettled.remove_all()
         self._readers.pop(consumer, None)
         self._asking.pop(consumer, None)
-        self._holders.leave(consumer)
+        self._attachments.leave(consumer)
 
     # --- what the control plane does ------------------------------------------------------------------------
 
@@ -463,7 +463,7 @@ class StreamQueue:
             confirms.gone(submission, self, start, stop)
         for publisher in self.publishers:
             confirms.close(publisher, error)
-        self._holders.dissolve(error, let_go)
+        self._attachments.dissolve(error, let_go)
         self._readers.clear()
         self._asking.clear()
         self._log.delete()

@@ -9,20 +9,20 @@ from collections.abc import Callable
 from typing import Protocol
 
 from core.clock import Now
-from core.flow_facts import FlowLink, LinkStanding, Settled, StageStanding
-from core.observe.flow_events.schema import TEXT_MAX, Kind, Value
+from core.flow_facts import FlowLink, LinkFlowState, Settled, StageCreditState
+from core.observe.flow_events.schema import TEXT_MAX, EventKind, Value
 
 SERIAL_MASK = 0xFFFF_FFFF
 """A delivery-count is a serial number of 32 bits and wraps [2.6.7]."""
 
 
-class Ledger(Protocol):
-    """Where the records of one connection go."""
+class AccountOwner(Protocol):
+    """The recorder of one connection, to which its accounts give their records."""
 
     def now(self) -> Now:
         """Return the time."""
 
-    def record(self, kind: Kind, at: float, **fields: Value) -> None:
+    def record(self, kind: EventKind, at: float, **fields: Value) -> None:
         """Record a fact about this connection; ``at`` is wall-clock time, in seconds."""
 
     def opened(self, account: "Account") -> None:
@@ -44,7 +44,7 @@ class Account(Protocol):
 
 
 class LinkAccount:
-    """The account of one link. The only implementation of :class:`core.flow_facts.LinkRecorder`.
+    """The account of one link, or of one direction of a 0.9.1 channel. A front end reports the link's flow to it.
 
     What was granted follows from the link's own counters: only grants change the sum of delivery-count and link credit.
     """
@@ -55,11 +55,11 @@ class LinkAccount:
         "_delivery_count",
         "_forget",
         "_interval_s",
-        "_ledger",
         "_link_credit",
         "_open",
+        "_owner",
         "_settled",
-        "_standing",
+        "_state",
         "_transfers",
         "attached_at",
         "due",
@@ -69,41 +69,43 @@ class LinkAccount:
     def __init__(
         self,
         link: FlowLink,
-        standing: Callable[[], LinkStanding] | None,
+        state: Callable[[], LinkFlowState] | None,
         *,
-        ledger: Ledger,
+        owner: AccountOwner,
         interval_s: float,
         forget: Callable[["LinkAccount"], None],
     ) -> None:
         """``forget`` is called when the link has ended. The present link credit counts as granted."""
         self.link = link
-        self.attached_at = ledger.now().wall
+        self.attached_at = owner.now().wall
         self.due = 0.0
-        self._standing = standing
-        self._ledger = ledger
-        self._clock = ledger.now
+        self._state = state
+        self._owner = owner
+        self._clock = owner.now
         self._interval_s = interval_s
         self._forget = forget
         self._open = False
         self._began = 0.0
         self._transfers = 0
         self._settled: dict[Settled, int] = {}
-        self._delivery_count = 0 if standing is None else standing().delivery_count
+        self._delivery_count = 0 if state is None else state().delivery_count
         self._link_credit = 0
         self.changed()
 
     def transferred(self, n: int) -> None:
-        """See :class:`core.flow_facts.LinkRecorder`, also for the methods below."""
+        """Note that ``n`` messages came in, or went out to the socket."""
         if not self._open or self._clock().monotonic >= self.due:
             self.changed()
         self._transfers += n
 
     def settled(self, n: int, outcome: Settled) -> None:
+        """Note that ``n`` messages were settled."""
         if not self._open or self._clock().monotonic >= self.due:
             self.changed()
         self._settled[outcome] = self._settled.get(outcome, 0) + n
 
     def changed(self) -> None:
+        """Note that the link credit may have changed."""
         now = self._clock()
         if self._open:
             if now.monotonic < self.due:
@@ -112,9 +114,10 @@ class LinkAccount:
         self._open = True
         self._began = now.wall
         self.due = now.monotonic + self._interval_s
-        self._ledger.opened(self)
+        self._owner.opened(self)
 
     def detached(self) -> None:
+        """Note that the link has ended. No method is called after this."""
         if self._open:
             self.tell()
         self._forget(self)
@@ -122,13 +125,13 @@ class LinkAccount:
     def tell(self) -> None:
         """See :class:`Account`."""
         self._open = False
-        self._ledger.settled(self)
+        self._owner.settled(self)
         fields = self._counts()
         if fields:
             link = self.link
-            if self._standing is not None:
+            if self._state is not None:
                 fields["link_credit"] = self._link_credit
-            self._ledger.record(Kind.ACTIVITY, self._began, link=link.identity, direction=link.direction, **fields)
+            self._owner.record(EventKind.ACTIVITY, self._began, link=link.identity, direction=link.direction, **fields)
 
     def _counts(self) -> dict[str, int]:
         counts = {"transfers": self._transfers} if self._transfers else {}
@@ -142,9 +145,9 @@ class LinkAccount:
 
     def _granted(self) -> int:
         """The link credit granted since the last record."""
-        if self._standing is None:
+        if self._state is None:
             return 0
-        delivery_count, link_credit = self._standing()
+        delivery_count, link_credit = self._state()
         advanced = (delivery_count - self._delivery_count) & SERIAL_MASK
         granted = advanced + link_credit - self._link_credit
         self._delivery_count, self._link_credit = delivery_count, link_credit
@@ -152,27 +155,27 @@ class LinkAccount:
 
 
 class StageAccount:
-    """The account of one stage of stage credit. The only implementation of :class:`core.flow_facts.StageRecorder`."""
+    """The account of one stage of stage credit."""
 
-    __slots__ = ("_began", "_interval_s", "_kind", "_ledger", "_name", "_open", "_standing", "_told", "due")
+    __slots__ = ("_began", "_interval_s", "_kind", "_name", "_open", "_owner", "_state", "_told", "due")
 
     def __init__(
-        self, kind: str, name: str, standing: Callable[[], StageStanding], *, ledger: Ledger, interval_s: float
+        self, kind: str, name: str, state: Callable[[], StageCreditState], *, owner: AccountOwner, interval_s: float
     ) -> None:
         self.due = 0.0
         self._kind = kind
         self._name = name
-        self._standing = standing
-        self._ledger = ledger
+        self._state = state
+        self._owner = owner
         self._interval_s = interval_s
         self._open = False
         self._began = 0.0
-        now = standing()
-        self._told = StageStanding(now.blocks - now.blocked, blocked=False, held_up_by="")
+        now = state()
+        self._told = StageCreditState(now.blocks - now.blocked, blocked=False, held_up_by="")
 
     def changed(self) -> None:
-        """See :class:`core.flow_facts.StageRecorder`."""
-        now = self._ledger.now()
+        """Note that the stage has become blocked, or is not blocked any more."""
+        now = self._owner.now()
         if self._open:
             if now.monotonic < self.due:
                 return
@@ -180,53 +183,53 @@ class StageAccount:
         self._open = True
         self._began = now.wall
         self.due = now.monotonic + self._interval_s
-        self._ledger.opened(self)
+        self._owner.opened(self)
 
     def tell(self) -> None:
         """See :class:`Account`."""
         self._open = False
-        self._ledger.settled(self)
-        told, standing = self._told, self._standing()
-        self._told = standing
-        if standing.blocks == told.blocks and standing.blocked is told.blocked:
+        self._owner.settled(self)
+        told, state = self._told, self._state()
+        self._told = state
+        if state.blocks == told.blocks and state.blocked is told.blocked:
             return
-        fields: dict[str, Value] = {"stage": self._kind, "name": self._name[:TEXT_MAX], "blocked": standing.blocked}
-        if standing.blocks != told.blocks:
-            fields["blocks"] = standing.blocks - told.blocks
-        if standing.held_up_by:
-            fields["held_up_by"] = standing.held_up_by[:TEXT_MAX]
-        self._ledger.record(Kind.STAGE, self._began, **fields)
+        fields: dict[str, Value] = {"stage": self._kind, "name": self._name[:TEXT_MAX], "blocked": state.blocked}
+        if state.blocks != told.blocks:
+            fields["blocks"] = state.blocks - told.blocks
+        if state.held_up_by:
+            fields["held_up_by"] = state.held_up_by[:TEXT_MAX]
+        self._owner.record(EventKind.STAGE, self._began, **fields)
 
 
 class WindowAccount:
     """One incoming-window that is closed. It is recorded when it was closed for a whole interval; then its end is
     too."""
 
-    __slots__ = ("_began", "_ledger", "_session", "_side", "_told", "due")
+    __slots__ = ("_began", "_owner", "_session", "_side", "_told", "due")
 
-    def __init__(self, session: str, side: str, *, ledger: Ledger, interval_s: float) -> None:
-        now = ledger.now()
+    def __init__(self, session: str, side: str, *, owner: AccountOwner, interval_s: float) -> None:
+        now = owner.now()
         self.due = now.monotonic + interval_s
         self._session = session
         self._side = side
-        self._ledger = ledger
+        self._owner = owner
         self._began = now.wall
         self._told = False
-        ledger.opened(self)
+        owner.opened(self)
 
     def tell(self) -> None:
         """See :class:`Account`."""
-        self._ledger.settled(self)
+        self._owner.settled(self)
         self._told = True
-        self._ledger.record(Kind.WINDOW_CLOSED, self._began, session=self._session, side=self._side)
+        self._owner.record(EventKind.WINDOW_CLOSED, self._began, session=self._session, side=self._side)
 
     def end(self, *, opened: bool) -> None:
         """Note that the window is open again, or gone."""
-        now = self._ledger.now()
+        now = self._owner.now()
         if not self._told:
             if now.monotonic < self.due:
-                self._ledger.settled(self)
+                self._owner.settled(self)
                 return
             self.tell()
         if opened:
-            self._ledger.record(Kind.WINDOW_OPENED, now.wall, session=self._session, side=self._side)
+            self._owner.record(EventKind.WINDOW_OPENED, now.wall, session=self._session, side=self._side)

@@ -9,15 +9,18 @@ from math import inf
 
 from core.clock import Now
 from core.observe.flow_events.packing import Packer
-from core.observe.flow_events.ring import Ring
-from core.observe.flow_events.schema import Kind, Record
+from core.observe.flow_events.ring import RecordRing
+from core.observe.flow_events.schema import EventKind, FlowEventRecord
 
 INTERVAL_S = 0.1
-URGENT = frozenset({Kind.BLOCKED, Kind.UNBLOCKED})
+URGENT = frozenset({EventKind.BLOCKED, EventKind.UNBLOCKED})
 
 
 class Feed:
-    """The only implementation of :class:`core.flow_facts.FlowFeed`."""
+    """The events of one connection, for its own client.
+
+    Events that the client does not fetch in time are dropped and counted.
+    """
 
     __slots__ = ("_clock", "_closed", "_next_due", "_notify", "_packer", "_ready_at", "_tell_due", "_took_at", "ring")
 
@@ -34,7 +37,7 @@ class Feed:
         closed: Callable[[], None],
     ) -> None:
         """``next_due`` returns when the next account is due, and ``tell_due`` makes the records of due accounts."""
-        self.ring = Ring(records_max)
+        self.ring = RecordRing(records_max)
         self._packer = Packer(self.ring, node=node, interval_s=interval_s)
         self._clock = clock
         self._notify = notify
@@ -44,7 +47,7 @@ class Feed:
         self._took_at = -inf
         self._ready_at = inf
 
-    def put(self, record: Record) -> None:
+    def put(self, record: FlowEventRecord) -> None:
         """Add a record for the client."""
         now = self._clock().monotonic
         self.ring.put(record)
@@ -56,11 +59,12 @@ class Feed:
 
     @property
     def due(self) -> float | None:
-        """See :class:`core.flow_facts.FlowFeed`, also for the methods below."""
+        """The monotonic time at which there is something to take; None while nothing is expected."""
         due = self._ready_at if len(self.ring) else max(self._next_due(), self._took_at + INTERVAL_S)
         return None if due == inf else due
 
     def take(self) -> bytes | None:
+        """Take the next packed events; None when there are none."""
         self._tell_due()
         packet = self._packer.take()
         self._took_at = self._clock().monotonic
@@ -68,5 +72,6 @@ class Feed:
         return packet
 
     def close(self) -> None:
+        """End the feed: the client wants no more."""
         self.ring.clear()
         self._closed()

@@ -1,6 +1,6 @@
 """Packs many records into one packet. Packets have numbers, so that a reader notices when one is missing."""
 
-from core.observe.flow_events.ring import Ring
+from core.observe.flow_events.ring import RecordRing
 from core.observe.flow_events.schema import PACKET_BYTES_MAX, PACKET_RECORDS_MAX, encode_header, encode_record
 
 
@@ -9,7 +9,7 @@ class Packer:
 
     __slots__ = ("_interval_s", "_node", "_ring", "_sequence")
 
-    def __init__(self, ring: Ring, *, node: str, interval_s: float) -> None:
+    def __init__(self, ring: RecordRing, *, node: str, interval_s: float) -> None:
         self._ring = ring
         self._node = node
         self._interval_s = interval_s

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from core.clock import Now
-from core.flow_facts import FlowConnection, FlowLink, LinkStanding, StageStanding
+from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, StageCreditState
 from core.interface import StallSubject
 from core.observe.flow_events.accounts import Account, LinkAccount, StageAccount, WindowAccount
 from core.observe.flow_events.feed import Feed
-from core.observe.flow_events.ring import Ring
-from core.observe.flow_events.schema import TEXT_MAX, Kind, Record, Value
+from core.observe.flow_events.ring import RecordRing
+from core.observe.flow_events.schema import TEXT_MAX, EventKind, FlowEventRecord, Value
 from core.observe.stalls import Stall
 
 SLICE = 64
@@ -27,8 +27,8 @@ SLICE = 64
 
 
 class FlowEvents:
-    """The only implementation of :class:`core.flow_facts.FlowRecorder`; also a
-    :class:`core.observe.stalls.StallListener`."""
+    """The recorder. Front ends call :meth:`connection`; as a :class:`core.observe.stalls.StallListener` it hears of
+    stalls; the stream's writer reports alarms and paging."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class FlowEvents:
         node: str,
         interval_s: float,
         feed_records_max: int,
-        ring: Ring | None = None,
+        ring: RecordRing | None = None,
     ) -> None:
         """``ring`` is the ring for the broker's own stream; None while the setting is off."""
         self.clock = clock
@@ -57,7 +57,8 @@ class FlowEvents:
     # --- for front ends --------------------------------------------------------------------------------------------
 
     def connection(self, who: FlowConnection, *, followed: bool = False) -> "ConnectionEvents | None":
-        """See :class:`core.flow_facts.FlowRecorder`."""
+        """Begin to record a connection that has opened, or (``followed``) whose client follows it. None when that is
+        not wanted."""
         if self.ring is None and not followed:
             return None
         events = self._connections[who.identity] = ConnectionEvents(self, who)
@@ -91,13 +92,13 @@ class FlowEvents:
         """Note that these alarms are on now."""
         before, self.alarms = self.alarms, alarms
         for alarm in sorted(before ^ alarms):
-            self._record(Kind.ALARM, alarm=alarm, on=alarm in alarms)
+            self._record(EventKind.ALARM, alarm=alarm, on=alarm in alarms)
 
     def paging_changed(self, paging: bool) -> None:
         """Note whether queues have to move messages to disk; the same value again is ignored."""
         if paging is not self._paging:
             self._paging = paging
-            self._record(Kind.PAGING, on=paging)
+            self._record(EventKind.PAGING, on=paging)
 
     def tell_due(self) -> Iterator[None]:
         """Make the records of all due accounts; yields where other tasks may run."""
@@ -106,9 +107,9 @@ class FlowEvents:
             if number % SLICE == 0:
                 yield
 
-    def _record(self, kind: Kind, **fields: Value) -> None:
+    def _record(self, kind: EventKind, **fields: Value) -> None:
         if self.ring is not None:
-            self.ring.put(Record(kind, self.clock().wall, fields))
+            self.ring.put(FlowEventRecord(kind, self.clock().wall, fields))
 
     # --- for the connections ----------------------------------------------------------------------------------------
 
@@ -124,7 +125,7 @@ class FlowEvents:
 
 
 class ConnectionEvents:
-    """The recorder of one connection. The only implementation of :class:`core.flow_facts.ConnectionRecorder`."""
+    """The recorder of one connection."""
 
     def __init__(self, events: FlowEvents, who: FlowConnection) -> None:
         self.identity = who.identity
@@ -142,33 +143,39 @@ class ConnectionEvents:
 
     # --- for the front end -----------------------------------------------------------------------------------------
 
-    def link_attached(self, link: FlowLink, standing: Callable[[], LinkStanding] | None) -> LinkAccount:
-        """See :class:`core.flow_facts.ConnectionRecorder`, also for the methods below."""
-        account = LinkAccount(
-            link, standing, ledger=self, interval_s=self._events.interval_s, forget=self._link_detached
-        )
+    def link_attached(self, link: FlowLink, state: Callable[[], LinkFlowState] | None) -> LinkAccount:
+        """Note a new link. One without ``state`` has no link credit (0.9.1)."""
+        account = LinkAccount(link, state, owner=self, interval_s=self._events.interval_s, forget=self._link_detached)
         self._links[link.identity, link.direction] = account
         self._put(self._attaching(account))
         return account
 
-    def stage(self, kind: str, name: str, standing: Callable[[], StageStanding]) -> StageAccount:
-        return StageAccount(kind, name, standing, ledger=self, interval_s=self._events.interval_s)
+    def stage(self, kind: str, name: str, state: Callable[[], StageCreditState]) -> StageAccount:
+        """Note a stage that this connection's messages pass: a "reader", "channel" or "queue"."""
+        return StageAccount(kind, name, state, owner=self, interval_s=self._events.interval_s)
 
     def window_closed(self, session: str, side: str) -> None:
+        """Note that an incoming-window is used up or closed: that of the "broker" or of the "client"."""
         if (session, side) not in self._windows:
-            window = WindowAccount(session, side, ledger=self, interval_s=self._events.interval_s)
+            window = WindowAccount(session, side, owner=self, interval_s=self._events.interval_s)
             self._windows[session, side] = window
 
     def window_opened(self, session: str, side: str) -> None:
+        """Note that it is open again. Ignored when it was not closed."""
         window = self._windows.pop((session, side), None)
         if window is not None:
             window.end(opened=True)
 
     def session_ended(self, session: str) -> None:
+        """Note that a session has ended, and its windows with it."""
         for key in [key for key in self._windows if key[0] == session]:
             self._windows.pop(key).end(opened=False)
 
     def follow(self, notify: Callable[[], None]) -> Feed:
+        """Give the connection's client its own events from now on, beginning with the present state.
+
+        ``notify`` is called when there is an event that should not wait. Only one feed at a time is possible.
+        """
         assert self._feed is None
         events = self._events
         self._feed = Feed(
@@ -186,21 +193,23 @@ class ConnectionEvents:
             self._feed.put(self._attaching(account))
         for stall in events.stalls_of(self.identity):
             if self._records(stall.who):
-                self._feed.put(Record(Kind.BLOCKED, self.now().wall, self._standing_still(stall)))
+                self._feed.put(FlowEventRecord(EventKind.BLOCKED, self.now().wall, self._stall_fields(stall)))
         return self._feed
 
     def closed(self) -> None:
+        """Note that the connection has closed, or that its events are not wanted any more. No method is called after
+        this."""
         for account in list(self._open):
             account.tell()
-        self.record(Kind.CONNECTION_CLOSED, self.now().wall)
+        self.record(EventKind.CONNECTION_CLOSED, self.now().wall)
         self._feed = None
         self._events.forget(self)
 
     # --- for accounts ----------------------------------------------------------------------------------------------
 
-    def record(self, kind: Kind, at: float, **fields: Value) -> None:
-        """See :class:`core.observe.flow_events.accounts.Ledger`, also for the methods below."""
-        self._put(Record(kind, at, {"connection": self.identity, **fields}))
+    def record(self, kind: EventKind, at: float, **fields: Value) -> None:
+        """See :class:`core.observe.flow_events.accounts.AccountOwner`, also for the methods below."""
+        self._put(FlowEventRecord(kind, at, {"connection": self.identity, **fields}))
 
     def opened(self, account: Account) -> None:
         self._open[account] = None
@@ -225,17 +234,17 @@ class ConnectionEvents:
         """Record that a link of the connection, or its reader, is blocked; it has been for long enough to be
         reported."""
         if self._records(stall.who):
-            self._put(Record(Kind.BLOCKED, self.now().wall, self._standing_still(stall)))
+            self._put(FlowEventRecord(EventKind.BLOCKED, self.now().wall, self._stall_fields(stall)))
 
     def unblocked(self, stall: Stall, now: Now) -> None:
         """Record that it is not blocked any more."""
         if self._records(stall.who):
-            fields = self._standing_still(stall) | {"seconds": round(stall.seconds(now), 3)}
-            self._put(Record(Kind.UNBLOCKED, now.wall, fields))
+            fields = self._stall_fields(stall) | {"seconds": round(stall.seconds(now), 3)}
+            self._put(FlowEventRecord(EventKind.UNBLOCKED, now.wall, fields))
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _put(self, record: Record) -> None:
+    def _put(self, record: FlowEventRecord) -> None:
         if self._events.ring is not None:
             self._events.ring.put(record)
         if self._feed is not None:
@@ -251,12 +260,12 @@ class ConnectionEvents:
     def _link_detached(self, account: LinkAccount) -> None:
         link = account.link
         if self._links.pop((link.identity, link.direction), None) is not None:
-            self.record(Kind.LINK_DETACHED, self.now().wall, link=link.identity, direction=link.direction)
+            self.record(EventKind.LINK_DETACHED, self.now().wall, link=link.identity, direction=link.direction)
 
     def _records(self, who: StallSubject) -> bool:
         return who.identity == self.identity or (who.identity, who.direction) in self._links
 
-    def _opening(self) -> Record:
+    def _opening(self) -> FlowEventRecord:
         who = self._who
         fields: dict[str, Value] = {
             "connection": who.identity,
@@ -265,18 +274,18 @@ class ConnectionEvents:
             "container_id": who.container_id[:TEXT_MAX],
             "user": who.user[:TEXT_MAX],
         }
-        return Record(Kind.CONNECTION_OPENED, self._opened_at, fields)
+        return FlowEventRecord(EventKind.CONNECTION_OPENED, self._opened_at, fields)
 
-    def _attaching(self, account: LinkAccount) -> Record:
+    def _attaching(self, account: LinkAccount) -> FlowEventRecord:
         link = account.link
         fields: dict[str, Value] = {"connection": self.identity, "link": link.identity, "direction": link.direction}
         if link.name:
             fields["name"] = link.name[:TEXT_MAX]
         if link.address:
             fields["address"] = link.address[:TEXT_MAX]
-        return Record(Kind.LINK_ATTACHED, account.attached_at, fields)
+        return FlowEventRecord(EventKind.LINK_ATTACHED, account.attached_at, fields)
 
-    def _standing_still(self, stall: Stall) -> dict[str, Value]:
+    def _stall_fields(self, stall: Stall) -> dict[str, Value]:
         who = stall.who
         fields: dict[str, Value] = {
             "connection": who.connection,

@@ -35,7 +35,7 @@ DECODED_FIELDS_MAX = 32
 Value: TypeAlias = str | int | float | bool
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """The kinds of records."""
 
     CONNECTION_OPENED = "connection-opened"
@@ -66,7 +66,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class EventSchema:
     """A kind of record: its meaning and its fields."""
 
     what: str
@@ -105,9 +105,9 @@ def _messages(name: str, what: str) -> Field:
     return Field(name, int, "messages", what, always=False)
 
 
-SHAPES: Mapping[Kind, Shape] = MappingProxyType(
+EVENT_SCHEMAS: Mapping[EventKind, EventSchema] = MappingProxyType(
     {
-        Kind.CONNECTION_OPENED: Shape(
+        EventKind.CONNECTION_OPENED: EventSchema(
             "A connection was opened.",
             (
                 _CONNECTION,
@@ -117,13 +117,13 @@ SHAPES: Mapping[Kind, Shape] = MappingProxyType(
                 Field("user", str, "", "who logged in"),
             ),
         ),
-        Kind.CONNECTION_CLOSED: Shape("A connection is over, and everything on it.", (_CONNECTION,)),
-        Kind.LINK_ATTACHED: Shape(
+        EventKind.CONNECTION_CLOSED: EventSchema("A connection is over, and everything on it.", (_CONNECTION,)),
+        EventKind.LINK_ATTACHED: EventSchema(
             "A link was attached; or a 0.9.1 channel published, or delivered, for the first time.",
             (_CONNECTION, _LINK, Field("name", str, "", "the link's name", always=False), _DIRECTION, _ADDRESS),
         ),
-        Kind.LINK_DETACHED: Shape("It is over.", (_CONNECTION, _LINK, _DIRECTION)),
-        Kind.ACTIVITY: Shape(
+        EventKind.LINK_DETACHED: EventSchema("It is over.", (_CONNECTION, _LINK, _DIRECTION)),
+        EventKind.ACTIVITY: EventSchema(
             "What happened on a link within one interval. Counts that are 0 are absent.",
             (
                 _CONNECTION,
@@ -138,16 +138,16 @@ SHAPES: Mapping[Kind, Shape] = MappingProxyType(
                 _messages("link_credit", "link credit left when the record was made; absent in 0.9.1"),
             ),
         ),
-        Kind.BLOCKED: Shape("A link, or a 0.9.1 reader, has stood still for 50 ms.", _STALL),
-        Kind.UNBLOCKED: Shape(
+        EventKind.BLOCKED: EventSchema("A link, or a 0.9.1 reader, has stood still for 50 ms.", _STALL),
+        EventKind.UNBLOCKED: EventSchema(
             "It moves again, stands still for another reason, or is gone.",
             (*_STALL, Field("seconds", float, "s", "how long it stood still")),
         ),
-        Kind.WINDOW_CLOSED: Shape(
+        EventKind.WINDOW_CLOSED: EventSchema(
             "An incoming-window was 0 for longer than the interval.", (_CONNECTION, _SESSION, _SIDE)
         ),
-        Kind.WINDOW_OPENED: Shape("It is open again.", (_CONNECTION, _SESSION, _SIDE)),
-        Kind.STAGE: Shape(
+        EventKind.WINDOW_OPENED: EventSchema("It is open again.", (_CONNECTION, _SESSION, _SIDE)),
+        EventKind.STAGE: EventSchema(
             "A stage of stage credit (0.9.1) became blocked, or ceased to be, within one interval.",
             (
                 _CONNECTION,
@@ -158,15 +158,15 @@ SHAPES: Mapping[Kind, Shape] = MappingProxyType(
                 Field("held_up_by", str, "", "names of the stages behind it that did it", always=False),
             ),
         ),
-        Kind.PAGING: Shape(
+        EventKind.PAGING: EventSchema(
             "Queues began, or ceased, to move messages to disk to save memory.",
             (Field("on", bool, "", "whether they do"),),
         ),
-        Kind.ALARM: Shape(
+        EventKind.ALARM: EventSchema(
             "An alarm came on or went off. While one is on, nothing is published into the stream.",
             (Field("alarm", str, "", "`memory`, `disk` or `drain-mode`"), Field("on", bool, "", "whether it is on")),
         ),
-        Kind.DROPPED: Shape(
+        EventKind.DROPPED: EventSchema(
             "Records are missing here: there was no room to keep them.",
             (
                 Field("records", int, "records", "how many"),
@@ -179,11 +179,11 @@ COMMON = (Field("kind", str, "", "what the record tells"), _AT)
 """The fields with which every record begins."""
 
 
-class Record(NamedTuple):
+class FlowEventRecord(NamedTuple):
     """One fact. ``fields`` are the fields of its kind without the common ones."""
 
     kind: str
-    """A :class:`Kind`; after decoding, possibly one of a later schema."""
+    """A :class:`EventKind`; after decoding, possibly one of a later schema."""
     at: float
     fields: Mapping[str, Value]
 
@@ -194,7 +194,7 @@ class Packet(NamedTuple):
     node: str
     sequence: int
     interval: float
-    records: Sequence[Record]
+    records: Sequence[FlowEventRecord]
 
 
 class SchemaError(ValueError):
@@ -208,7 +208,7 @@ def encode_header(*, node: str, sequence: int, records: int, interval: float) ->
     )
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: FlowEventRecord) -> bytes:
     """Encode one record. Its texts must be cut to :data:`TEXT_MAX` already."""
     return cbor2.dumps({"kind": str(record.kind), "at": record.at, **record.fields})
 
@@ -222,7 +222,7 @@ def decode(data: bytes) -> Packet:
     if header.get(VERSION_KEY) != VERSION:
         raise SchemaError(f"version {header.get(VERSION_KEY)!r} of the schema; this is version {VERSION}")
     _check(HEADER, header, "the header")
-    records: list[Record] = []
+    records: list[FlowEventRecord] = []
     while stream.tell() < len(data):
         if len(records) >= PACKET_RECORDS_MAX:
             raise SchemaError(f"more than {PACKET_RECORDS_MAX} records")
@@ -232,12 +232,12 @@ def decode(data: bytes) -> Packet:
     return Packet(str(header["node"]), int(header["sequence"]), float(header["interval"]), records)
 
 
-def _record(fields: dict[str, Value]) -> Record:
+def _record(fields: dict[str, Value]) -> FlowEventRecord:
     _check(COMMON, fields, "a record")
     kind, at = str(fields.pop("kind")), float(fields.pop("at"))
-    if kind in SHAPES:
-        _check(SHAPES[Kind(kind)].fields, fields, f"a record of kind {kind}")
-    return Record(kind, at, fields)
+    if kind in EVENT_SCHEMAS:
+        _check(EVENT_SCHEMAS[EventKind(kind)].fields, fields, f"a record of kind {kind}")
+    return FlowEventRecord(kind, at, fields)
 
 
 def _check(expected: Sequence[Field], found: Mapping[str, Value], where: str) -> None:

@@ -14,7 +14,7 @@ from amqp10.client import (
     connect,
 )
 from amqp10.errors import ConnectionFault, ErrorCondition
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.serve import connection_settings, refusal
 from amqp10.wire.messaging import Accepted
 from tests.kit.stream_broker import URL, connected, settle, stream_broker
@@ -23,7 +23,7 @@ from tests.kit.stream_broker import URL, connected, settle, stream_broker
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "PLAIN"])
 async def test_a_user_is_let_in_by_each_mechanism(mechanism, autojump_clock):
     async with connected(mechanisms=(mechanism,)) as (broker, connection):
-        assert connection.standing.up
+        assert connection.status.up
         assert broker.served[0].peer.front_end.connection.handshake.identity == "guest"
 
 
@@ -145,7 +145,7 @@ async def test_an_idle_connection_is_kept_alive(autojump_clock):
     """Both sides announce 30 s and are idle for more than a minute. Empty frames keep the connection."""
     async with connected() as (_, connection):
         await trio.sleep(600)
-        assert connection.standing.up
+        assert connection.status.up
         sender = await connection.open_sender("/queues/q")
         assert await sender.send(Message(b"x")) == Accepted()
 
@@ -161,7 +161,7 @@ async def test_a_broker_that_falls_silent_is_gone_after_twice_the_idle_time_out(
 
 async def test_what_the_broker_says_of_itself(autojump_clock):
     said = {"product": "Headgate", "cores": 2}
-    async with stream_broker(FrontEndSettings(properties=said)) as broker:
+    async with stream_broker(Amqp10FrontEndSettings(properties=said)) as broker:
         async with connect(URL, broker.settings()) as connection:
             assert connection.broker == said
         assert connection.broker == {}
@@ -175,4 +175,4 @@ async def test_no_more_sessions_than_the_broker_allows(autojump_clock):
             await connection.begin_session()
         sessions[0].close()
         await settle()
-        assert (await connection.begin_session()).standing.up
+        assert (await connection.begin_session()).status.up

@@ -77,7 +77,7 @@ async def test_link_credit_lowered_while_messages_are_on_their_way(autojump_cloc
         assert (receiver.link_credit, seen_by_the_broker(broker)) == (0, 0)
         receiver.grant(3)
         assert bodies(await receiver.receive_batch(100)) == numbered(3, 10)
-        assert receiver.standing.up
+        assert receiver.status.up
 
 
 async def test_the_largest_link_credit(autojump_clock):

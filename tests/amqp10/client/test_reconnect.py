@@ -26,10 +26,10 @@ async def test_delays_grow_and_a_connection_comes_back(autojump_clock):
         broker.down = True
         broker.cut()
         await trio.sleep(1 + 2 + 4 + 8 + 0.5)
-        assert (broker.opened, connection.standing.up) == (5, False)
+        assert (broker.opened, connection.status.up) == (5, False)
         broker.down = False
         await trio.sleep(8)
-        assert (broker.opened, connection.standing.up) == (6, True)
+        assert (broker.opened, connection.status.up) == (6, True)
 
 
 async def test_a_connection_that_lasted_begins_with_the_shortest_delay_again(autojump_clock):
@@ -38,7 +38,7 @@ async def test_a_connection_that_lasted_begins_with_the_shortest_delay_again(aut
             await trio.sleep(60)
             broker.cut()
             await trio.sleep(1.1)
-            assert connection.standing.up
+            assert connection.status.up
 
 
 async def test_attempts_can_be_limited(autojump_clock):
@@ -158,7 +158,7 @@ async def test_a_paused_receiver_stays_paused(autojump_clock):
         broker.broker.fill(numbered(5))
         broker.pump()
         await trio.sleep(1)
-        assert (receiver.standing.up, receiver.waiting) == (True, 0)
+        assert (receiver.status.up, receiver.waiting) == (True, 0)
         receiver.resume()
         assert len(await receiver.receive_batch(5)) == 5
 
@@ -186,7 +186,7 @@ async def test_what_is_opened_while_the_connection_is_away_waits_for_it(autojump
     async with connected(reconnect=PATIENT) as (broker, connection):
         broker.cut()
         await settle()
-        assert not connection.standing.up
+        assert not connection.status.up
         before = trio.current_time()
         sender = await connection.open_sender("/queues/q")
         assert trio.current_time() - before == pytest.approx(1.0, abs=0.1)

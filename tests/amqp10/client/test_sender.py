@@ -14,7 +14,7 @@ from amqp10.client import (
     Uncertain,
     Unsent,
 )
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import Accepted, Rejected, Released
 from amqp10.wire.sections import Properties
 from tests.kit.stream_broker import URL, connect, connected, settle, stream_broker
@@ -120,7 +120,7 @@ async def test_without_waiting_there_is_no_room_while_the_connection_is_away(aut
 
 
 async def test_without_waiting_a_message_that_is_too_large_takes_nothing_along(autojump_clock):
-    small = FrontEndSettings(max_message_size=1000)
+    small = Amqp10FrontEndSettings(max_message_size=1000)
     async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -219,7 +219,7 @@ async def test_a_large_message_travels_in_many_frames(autojump_clock):
 
 
 async def test_a_message_that_is_too_large_is_not_sent(autojump_clock):
-    small = FrontEndSettings(max_message_size=1000)
+    small = Amqp10FrontEndSettings(max_message_size=1000)
     async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
         sender = await connection.open_sender("/queues/q")
         with pytest.raises(MessageTooLarge, match="at most 1000"):
@@ -241,7 +241,7 @@ async def test_an_address_that_does_not_exist_is_refused_with_the_reason(autojum
         with pytest.raises(LinkClosed, match="no queue 'nope'") as caught:
             await connection.open_sender("/queues/nope")
         assert caught.value.condition == "amqp:not-found"
-        assert (await connection.open_sender("/queues/q")).standing.up
+        assert (await connection.open_sender("/queues/q")).status.up
 
 
 async def test_a_queue_that_is_deleted_takes_the_sender_with_it(autojump_clock):
@@ -309,7 +309,7 @@ async def test_giving_up_while_attaching_gives_up_the_link(autojump_clock):
         await broker.hear_again()
         await trio.sleep(1)
         assert broker.broker.engine.snapshot("publishers") == []
-        assert session.standing.up
+        assert session.status.up
 
 
 async def test_a_drain_of_ours_is_answered(autojump_clock):

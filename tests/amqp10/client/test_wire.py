@@ -17,7 +17,7 @@ from amqp10.protocol.events import ConnectionClosed, ConnectionOpened, Event, Li
 from amqp10.protocol.handshake import ClientHandshake, ServerHandshake
 from amqp10.protocol.lifecycle import SessionState
 from amqp10.wire.messaging import Accepted, Source, Target
-from core.access.mechanisms import Anonymous
+from core.access.mechanisms import AnonymousMechanism
 from tests.kit.logins import from_here, make_access
 from tests.kit.stream_broker import connected, settle
 
@@ -68,7 +68,7 @@ class Puppet:
 
     def __init__(self) -> None:
         handshake = ServerHandshake(
-            [Mechanism(Anonymous(make_access(), from_here()))],
+            [Mechanism(AnonymousMechanism(make_access(), from_here()))],
             bare_allowed=False,
             refusal_delay_s=lambda: 0.0,
             frame_size_max=512,
@@ -118,7 +118,7 @@ async def test_a_session_that_the_broker_begins_is_ended_and_the_connection_goes
         (ended,) = [event for event in broker.events if isinstance(event, SessionEnded)]
         assert ended.error is not None
         assert ended.error.condition == ErrorCondition.NOT_ALLOWED
-        assert (await connection.begin_session()).standing.up
+        assert (await connection.begin_session()).status.up
 
 
 async def test_links_that_the_broker_attaches_are_refused_and_the_session_goes_on(autojump_clock):
@@ -133,7 +133,7 @@ async def test_links_that_the_broker_attaches_are_refused_and_the_session_goes_o
         detached = {event.link: event.error for event in broker.events if isinstance(event, LinkDetached)}
         assert set(detached) == {sender, receiver}
         assert all(error is not None and error.condition == ErrorCondition.NOT_ALLOWED for error in detached.values())
-        assert session.standing.up
+        assert session.status.up
 
 
 async def test_a_session_that_the_broker_ends_takes_its_links_with_the_reason(autojump_clock):

@@ -166,7 +166,7 @@ def test_properties_as_properties(properties, expected):
         (-(2**63), -(2**63)),
         (Float(0.5), 0.5),
         (0.25, 0.25),
-        (Timestamp(1_999), table.Timestamp(1)),
+        (Timestamp(1_999), table.Amqp091Timestamp(1)),
         (Timestamp(-1), None),
         (ID, ID.urn),
         (Decimal64(bytes(8)), None),
@@ -312,8 +312,8 @@ def test_properties_as_a_section(properties, expected):
         (OpaqueString(b"\xff"), b"\xff"),
         (b"bytes", b"bytes"),
         (Decimal("1.25"), "1.25"),
-        (table.Timestamp(3), Timestamp(3_000)),
-        (table.Timestamp(2**63), None),
+        (table.Amqp091Timestamp(3), Timestamp(3_000)),
+        (table.Amqp091Timestamp(2**63), None),
     ],
 )
 def test_values_of_a_table_as_values(value, expected):
@@ -462,7 +462,7 @@ def nested(scalars: st.SearchStrategy, keys: st.SearchStrategy) -> st.SearchStra
 
 
 SCALARS_10 = KEPT_SCALARS | SECONDS.map(lambda seconds: Timestamp(seconds * 1000))
-SCALARS_091 = KEPT_SCALARS | SECONDS.map(table.Timestamp)
+SCALARS_091 = KEPT_SCALARS | SECONDS.map(table.Amqp091Timestamp)
 IDS_10 = st.none() | TEXTS.map(lambda text: f"i{text}") | st.uuids()
 BODIES = st.one_of(
     st.binary(max_size=300).map(lambda data: encode_section(DATA, data)),

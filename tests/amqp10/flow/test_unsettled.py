@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.flow.unsettled import DispositionBatch, PendingDisposition, Settled, UnsettledMap
+from amqp10.flow.unsettled import DeliveryIdRange, DispositionBatch, PendingDisposition, UnsettledMap
 
 
 def ten_of_each() -> UnsettledMap[str]:
@@ -27,7 +27,7 @@ def test_deliveries_in_a_row_are_one_record():
     unsettled: UnsettledMap[str] = UnsettledMap()
     for i in range(1000):
         unsettled.add(2**32 - 500 + i, 1, "a", 7 + i)
-    assert unsettled.ranges() == [Settled("a", 2**32 - 500, 2**32 + 499, 7)]
+    assert unsettled.ranges() == [DeliveryIdRange("a", 2**32 - 500, 2**32 + 499, 7)]
     assert unsettled.ranges()[0].last_number == 1006
     assert unsettled.count == 1000
 
@@ -39,7 +39,7 @@ def test_what_does_not_adjoin_is_another_record(first, owner, number):
     unsettled: UnsettledMap[str] = UnsettledMap()
     unsettled.add(0, 10, "a", 0)
     unsettled.add(first, 1, owner, number)
-    assert unsettled.ranges() == [Settled("a", 0, 9, 0), Settled(owner, first, first, number)]
+    assert unsettled.ranges() == [DeliveryIdRange("a", 0, 9, 0), DeliveryIdRange(owner, first, first, number)]
 
 
 @pytest.mark.parametrize("first", [9, 5, 0])
@@ -62,17 +62,25 @@ def test_owners_that_look_alike_are_told_apart():
 @pytest.mark.parametrize(
     ("first", "last", "taken"),
     [
-        (100, 109, [Settled("a", 100, 109, 0)]),
-        (100, 100, [Settled("a", 100, 100, 0)]),
-        (109, 109, [Settled("a", 109, 109, 9)]),
-        (103, 105, [Settled("a", 103, 105, 3)]),
-        (105, 114, [Settled("a", 105, 109, 5), Settled("b", 110, 114, 50)]),
+        (100, 109, [DeliveryIdRange("a", 100, 109, 0)]),
+        (100, 100, [DeliveryIdRange("a", 100, 100, 0)]),
+        (109, 109, [DeliveryIdRange("a", 109, 109, 9)]),
+        (103, 105, [DeliveryIdRange("a", 103, 105, 3)]),
+        (105, 114, [DeliveryIdRange("a", 105, 109, 5), DeliveryIdRange("b", 110, 114, 50)]),
         (0, 99, []),
         (130, 2**40, []),
-        (0, 100, [Settled("a", 100, 100, 0)]),
-        (129, 2**32, [Settled("a", 129, 129, 19)]),
-        (109, 120, [Settled("a", 109, 109, 9), Settled("b", 110, 119, 50), Settled("a", 120, 120, 10)]),
-        (0, 2**40, [Settled("a", 100, 109, 0), Settled("b", 110, 119, 50), Settled("a", 120, 129, 10)]),
+        (0, 100, [DeliveryIdRange("a", 100, 100, 0)]),
+        (129, 2**32, [DeliveryIdRange("a", 129, 129, 19)]),
+        (
+            109,
+            120,
+            [DeliveryIdRange("a", 109, 109, 9), DeliveryIdRange("b", 110, 119, 50), DeliveryIdRange("a", 120, 120, 10)],
+        ),
+        (
+            0,
+            2**40,
+            [DeliveryIdRange("a", 100, 109, 0), DeliveryIdRange("b", 110, 119, 50), DeliveryIdRange("a", 120, 129, 10)],
+        ),
         (-5, 99, []),
         (105, 104, []),
     ],
@@ -92,7 +100,7 @@ def test_a_range_is_intersected_with_what_exists(first, last, taken):
 def test_what_is_left_of_a_record_keeps_its_numbers():
     unsettled = ten_of_each()
     unsettled.settle(103, 105)
-    assert unsettled.ranges()[:2] == [Settled("a", 100, 102, 0), Settled("a", 106, 109, 6)]
+    assert unsettled.ranges()[:2] == [DeliveryIdRange("a", 100, 102, 0), DeliveryIdRange("a", 106, 109, 6)]
 
 
 def test_a_range_may_begin_behind_a_record_and_end_before_the_next():
@@ -100,8 +108,8 @@ def test_a_range_may_begin_behind_a_record_and_end_before_the_next():
     unsettled.add(0, 5, "a", 0)
     unsettled.add(10, 5, "a", 5)
     assert unsettled.settle(5, 9) == []
-    assert unsettled.settle(5, 10) == [Settled("a", 10, 10, 5)]
-    assert unsettled.ranges() == [Settled("a", 0, 4, 0), Settled("a", 11, 14, 6)]
+    assert unsettled.settle(5, 10) == [DeliveryIdRange("a", 10, 10, 5)]
+    assert unsettled.ranges() == [DeliveryIdRange("a", 0, 4, 0), DeliveryIdRange("a", 11, 14, 6)]
 
 
 def test_a_record_grows_behind_what_was_settled():
@@ -109,16 +117,16 @@ def test_a_record_grows_behind_what_was_settled():
     unsettled.add(0, 10, "a", 0)
     unsettled.settle(0, 4)
     unsettled.add(10, 10, "a", 10)
-    assert unsettled.ranges() == [Settled("a", 5, 19, 5)]
+    assert unsettled.ranges() == [DeliveryIdRange("a", 5, 19, 5)]
 
 
 def test_forgetting_an_owner_takes_all_of_it_and_nothing_else():
     unsettled = ten_of_each()
     assert unsettled.forget("c") == []
-    assert unsettled.forget("a") == [Settled("a", 100, 109, 0), Settled("a", 120, 129, 10)]
-    assert unsettled.ranges() == [Settled("b", 110, 119, 50)]
+    assert unsettled.forget("a") == [DeliveryIdRange("a", 100, 109, 0), DeliveryIdRange("a", 120, 129, 10)]
+    assert unsettled.ranges() == [DeliveryIdRange("b", 110, 119, 50)]
     assert unsettled.count == 10
-    assert unsettled.settle(105, 112) == [Settled("b", 110, 112, 50)]
+    assert unsettled.settle(105, 112) == [DeliveryIdRange("b", 110, 112, 50)]
 
 
 # --- dispositions on their way out ----------------------------------------------------------------------------------

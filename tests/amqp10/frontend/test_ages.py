@@ -5,7 +5,7 @@ import pytest
 from amqp10.frontend.ages import NOTES_MAX, Ages
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.wire.messaging import ACCEPTED
-from core.server.standing import StandingTimes
+from core.counters.blocked_time import BlockedTimes
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 
@@ -40,7 +40,7 @@ def test_what_is_sent_is_as_old_as_the_note_behind_it(peer: WirePeer):
 
 
 def test_when_all_is_settled_it_begins_anew(peer: WirePeer):
-    watches, broker = SessionWatches(StandingTimes()), peer.broker
+    watches, broker = SessionWatches(BlockedTimes()), peer.broker
     broker.fill(numbered(1), "a")
     watches.look(peer.session(), broker.now)
     peer.dispose(0, state=ACCEPTED)

@@ -9,8 +9,8 @@ from amqp10.wire.performatives import Detach, Flow, Transfer
 from amqp10.wire.sections import DATA, decode_properties, scan
 from core.flow_facts import FLOW_STREAM, PACKET_CONTENT_TYPE, FlowConnection
 from core.observe.flow_events.feed import INTERVAL_S
-from core.observe.flow_events.ring import Ring
-from core.observe.flow_events.schema import Kind, Packet, Record, decode
+from core.observe.flow_events.ring import RecordRing
+from core.observe.flow_events.schema import EventKind, FlowEventRecord, Packet, decode
 from tests.kit.stall_scenarios import LINKS, Cause
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
@@ -45,14 +45,14 @@ def body(message: bytes) -> bytes:
     return data[5:] if data[3] == 0xA0 else data[8:]
 
 
-def records(peer: WirePeer, *kinds: Kind) -> list[Record]:
+def records(peer: WirePeer, *kinds: EventKind) -> list[FlowEventRecord]:
     return [record for packet in packets(peer) for record in packet.records if not kinds or record.kind in kinds]
 
 
 def stalls(peer: WirePeer) -> list[tuple[object, ...]]:
     return [
         (record.kind, record.fields["link"], record.fields["reason"], record.fields["culprit"])
-        for record in records(peer, Kind.BLOCKED, Kind.UNBLOCKED)
+        for record in records(peer, EventKind.BLOCKED, EventKind.UNBLOCKED)
     ]
 
 
@@ -80,7 +80,7 @@ def test_flow_self_begins_with_the_present_state():
     peer.attach_receiver("/queues/q")
     follow(peer)
     broker.advance(1.0)
-    opened, *attached = records(peer, Kind.CONNECTION_OPENED, Kind.LINK_ATTACHED)
+    opened, *attached = records(peer, EventKind.CONNECTION_OPENED, EventKind.LINK_ATTACHED)
     assert opened.fields == {
         "connection": "test-0",
         "peer": "127.0.0.1:40000",
@@ -106,7 +106,7 @@ def test_activity_is_added_up_exactly():
     peer.attach_receiver("/queues/q")
     peer.grant(50)
     broker.advance(1.0)
-    activity = records(peer, Kind.ACTIVITY)
+    activity = records(peer, EventKind.ACTIVITY)
     ins = [record.fields for record in activity if record.fields["link"] == "test-0/0/0"]
     outs = [record.fields for record in activity if record.fields["link"] == "test-0/0/1"]
 
@@ -135,9 +135,9 @@ def test_no_link_credit_no_message_and_no_growth():
     peer.grant(1000, handle=HANDLE, channel=CHANNEL)
     broker.advance(1.0)
     first, *others = records(peer)
-    assert first.kind == Kind.DROPPED
+    assert first.kind == EventKind.DROPPED
     assert first.fields["records"] == feed.ring.dropped_ever > 4000
-    assert Kind.DROPPED not in [record.kind for record in others]
+    assert EventKind.DROPPED not in [record.kind for record in others]
 
 
 def test_flow_self_sends_no_more_than_its_link_credit():
@@ -232,7 +232,7 @@ def test_only_connections_that_follow_are_recorded_and_nothing_is_left_behind():
 
 @pytest.mark.parametrize("enabled", [False, True])
 def test_the_connection_ends_with_everything_attached(enabled: bool):
-    broker = InProcessBroker(flow_ring=Ring(1000) if enabled else None)
+    broker = InProcessBroker(flow_ring=RecordRing(1000) if enabled else None)
     peer = broker.connect()
     peer.begin()
     peer.attach_sender(broker.queue())
@@ -256,7 +256,7 @@ def test_alarms_and_clients_close_windows():
     broker.advance(1.0)
     broker.clear_alarm()
     broker.advance(1.0)
-    told = records(peer, Kind.WINDOW_CLOSED, Kind.WINDOW_OPENED)
+    told = records(peer, EventKind.WINDOW_CLOSED, EventKind.WINDOW_OPENED)
     assert [(record.kind, record.fields["session"], record.fields["side"]) for record in told] == [
         ("window-closed", "test-0/0", "broker"),
         ("window-opened", "test-0/0", "broker"),
@@ -267,7 +267,7 @@ def test_alarms_and_clients_close_windows():
     broker.advance(1.0)
     peer.flow(incoming_window=100)
     broker.advance(1.0)
-    told = records(peer, Kind.WINDOW_CLOSED, Kind.WINDOW_OPENED)
+    told = records(peer, EventKind.WINDOW_CLOSED, EventKind.WINDOW_OPENED)
     assert [(record.kind, record.fields["side"]) for record in told] == [
         ("window-closed", "client"),
         ("window-opened", "client"),
@@ -306,7 +306,7 @@ def test_with_flow_events_off_nothing_is_called():
 
 
 def test_the_stream_of_flow_events_does_not_feed_on_itself():
-    ring = Ring(1000)
+    ring = RecordRing(1000)
     broker = InProcessBroker(durable=True, flow_ring=ring)
     broker.queue(FLOW_STREAM, x_queue_type="stream")
     peer = broker.connect()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10.frontend.frame_cutter import KEPT_BYTES_MAX, FrameCutter
+from amqp10.frontend.frame_cutter import KEPT_BYTES_MAX, Amqp10FrameCutter
 from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, encode_frame
 from amqp10.wire.messaging import Source, Target
@@ -27,7 +27,7 @@ def transfer(payload: bytes) -> bytes:
 
 
 def cuts(*pieces: bytes) -> list[tuple[int, bytes]]:
-    cutter = FrameCutter()
+    cutter = Amqp10FrameCutter()
     return [tuple(cut) for piece in pieces for cut in cutter.cut(piece)]
 
 

@@ -4,7 +4,7 @@ client."""
 import pytest
 
 from amqp10.errors import LinkFault
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Detach, Disposition, Flow
 from amqp10.wire.types import ULong
@@ -13,7 +13,7 @@ from tests.kit.management import encode_request
 from tests.kit.wire import InProcessBroker, WirePeer
 
 
-def session(settings: FrontEndSettings | None = None) -> WirePeer:
+def session(settings: Amqp10FrontEndSettings | None = None) -> WirePeer:
     """A client with a session."""
     peer = InProcessBroker(settings).connect()
     peer.begin()
@@ -107,7 +107,7 @@ def test_unsettled_requests_are_accepted():
 
 def test_answers_that_wait_hold_back_link_credit_for_requests():
     """A client that sends requests and does not read soon gets no link credit for more."""
-    settings = FrontEndSettings(management_link_credit=4, management_top_up=2)
+    settings = Amqp10FrontEndSettings(management_link_credit=4, management_top_up=2)
     peer = session(settings)
     pair = LinkPair(peer).attach()
     pair.grant(100, incoming_window=0)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from amqp10.frontend.management_links import REQUEST_WORK, STEP_WORK
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.management.message import Response, decode_request, encode_response
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED
@@ -48,7 +48,7 @@ class Slow:
 
     def __init__(self, **settings: int) -> None:
         self.node = SlowNode()
-        self.broker = InProcessBroker(FrontEndSettings(work_per_turn_max=WORK, **settings))
+        self.broker = InProcessBroker(Amqp10FrontEndSettings(work_per_turn_max=WORK, **settings))
         self.broker.node = self.node  # type: ignore[assignment]
         self.peer = self.broker.connect()
         self.peer.begin()

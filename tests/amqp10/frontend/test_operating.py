@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.frontend.reasons import REASON_KEY
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.performatives import Detach, Flow
 from amqp10.wire.types import Symbol
 from core.engine.options.policies import PolicyDeclaration
@@ -15,7 +15,7 @@ from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseL
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 IN, OUT = "test-0/0/0", "test-0/0/1"
-SETTINGS = FrontEndSettings(max_link_credit=10, link_credit_top_up=5, unconfirmed_limit=10)
+SETTINGS = Amqp10FrontEndSettings(max_link_credit=10, link_credit_top_up=5, unconfirmed_limit=10)
 
 
 def order(peer: WirePeer, given_: Order) -> None:
@@ -26,7 +26,7 @@ def order(peer: WirePeer, given_: Order) -> None:
     peer.broker.run()
 
 
-def publishing(settings: FrontEndSettings = SETTINGS) -> WirePeer:
+def publishing(settings: Amqp10FrontEndSettings = SETTINGS) -> WirePeer:
     broker = InProcessBroker(settings)
     peer = broker.connect()
     peer.begin()

@@ -4,7 +4,7 @@
 import pytest
 
 from amqp10.frontend.outgoing import ADDED_ANNOTATIONS_BYTES_MAX, check_added_annotations, disposal_of
-from amqp10.frontend.settings import FrontEndSettings
+from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
 from amqp10.wire.performatives import Disposition, Flow
 from amqp10.wire.sections import decode_header, decode_map_section, scan
@@ -18,7 +18,7 @@ BATCH = 4
 
 def consumer(n: int = 0, **attach_fields: object) -> tuple[InProcessBroker, WirePeer]:
     """A client that consumes at handle 1, in batches of four, from a queue that holds this many messages."""
-    broker = InProcessBroker(FrontEndSettings(max_queue_credit=BATCH))
+    broker = InProcessBroker(Amqp10FrontEndSettings(max_queue_credit=BATCH))
     address = broker.queue()
     peer = broker.connect()
     peer.begin()

@@ -9,10 +9,10 @@ from amqp10.management.node import ManagementNode
 from core.clock import Now
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.errors import Invalid
 from core.observe.stalls import Stalls
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.management import Answer, decode_answer, encode_request
 
 
@@ -41,13 +41,13 @@ class Desk:
     """A management node over a whole control plane."""
 
     def __init__(self, scales: Scales | None) -> None:
-        broker = Broker(EngineSettings())
+        broker = Broker(VirtualHostSettings())
         self.control = BrokerControl(broker, version="0", pid=1, stalls=Stalls(clock=lambda: Now(0.0, 0.0)))
         self.control.sampler = scales
         self.node = ManagementNode(broker, self.control)
 
     def ask(self, method: str, to: str) -> Answer:
-        return decode_answer(at_a_stretch(self.node.respond(encode_request(method, to), "me")))
+        return decode_answer(run_at_once(self.node.respond(encode_request(method, to), "me")))
 
 
 def test_memory_and_disk_are_shown():

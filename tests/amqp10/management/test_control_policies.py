@@ -3,7 +3,7 @@
 import pytest
 
 from amqp10.management.control_policies import policy_operations
-from amqp10.management.message import Refusal
+from amqp10.management.message import RequestRefusal
 from amqp10.wire.types import Symbol, UInt
 from core.engine.options.policies import Policies
 from core.errors import Invalid, NotFound
@@ -56,7 +56,7 @@ def test_a_policy_is_made_changed_shown_and_cleared(plant):
     assert ask(plant, "PUT", "p", body={**BODY, "priority": 3, "apply_to": "queues"}, vhost="/").status == 204
     assert ask(plant, "GET", "p").body["priority"] == 3
     assert ask(plant, "DELETE", "p").status == 204
-    with pytest.raises(Refusal, match="there is no policy 'p'") as refused:
+    with pytest.raises(RequestRefusal, match="there is no policy 'p'") as refused:
         ask(plant, "GET", "p")
     assert refused.value.status == 404
     with pytest.raises(NotFound):
@@ -66,7 +66,7 @@ def test_a_policy_is_made_changed_shown_and_cleared(plant):
 def test_names_are_percent_encoded(plant):
     ask(plant, "PUT", "my%20policy%2F1", body=BODY)
     assert plant.policy("my policy/1") is not None
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(RequestRefusal) as refused:
         ask(plant, "PUT", "%FF", body=BODY)
     assert refused.value.status == 400
 
@@ -109,7 +109,7 @@ def test_a_policy_may_be_called_explain(plant):
     ],
 )
 def test_a_body_that_is_wrong(plant, body, text):
-    with pytest.raises(Refusal, match=text) as refused:
+    with pytest.raises(RequestRefusal, match=text) as refused:
         ask(plant, "PUT", "p", body=body)
     assert refused.value.status == 400
     assert plant.policies.snapshot() == []
@@ -123,7 +123,7 @@ def test_what_the_engine_refuses(plant):
 
 
 def test_there_is_one_virtual_host(plant):
-    with pytest.raises(Refusal, match="there is no virtual host 'other'; there is '/'") as refused:
+    with pytest.raises(RequestRefusal, match="there is no virtual host 'other'; there is '/'") as refused:
         ask(plant, "PUT", "p", body=BODY, vhost="other")
     assert refused.value.status == 404
 

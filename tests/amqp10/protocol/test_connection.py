@@ -534,7 +534,7 @@ def send_in_pieces(served: Served) -> list[int]:
     return sizes
 
 
-def test_output_comes_in_portions():
+def test_output_comes_in_parts():
     served = linked(unsent_bytes_max=2000)
     (session,) = served.connection.sessions
     session.links[1].send_run(0, [b"x" * 100] * 100, b"")  # type: ignore[union-attr]

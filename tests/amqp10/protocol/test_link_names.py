@@ -3,22 +3,22 @@
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.handshake import NoHandshake
 from amqp10.protocol.link import RECEIVER, SENDER
-from amqp10.protocol.link_names import Holder, LinkNames
+from amqp10.protocol.link_names import LinkNames, NameOwner
 
 
-def test_a_name_is_held_claimed_and_freed():
+def test_a_name_is_owned_claimed_and_freed():
     session = Connection(ConnectionSettings(container_id="c"), NoHandshake()).new_session()
     first, second = session.new_sender("orders"), session.new_sender("orders")
     names = LinkNames()
     assert names.claim("orders", SENDER) is None
-    names.hold("orders", SENDER, session, first)
+    names.set_owner("orders", SENDER, session, first)
     assert names.claim("orders", RECEIVER) is None
-    assert names.claim("orders", SENDER) == Holder(session, first)
+    assert names.claim("orders", SENDER) == NameOwner(session, first)
     assert names.claim("orders", SENDER) is None
-    names.hold("orders", SENDER, session, second)
+    names.set_owner("orders", SENDER, session, second)
     names.release("orders", SENDER, first)
-    assert names.claim("orders", SENDER) == Holder(session, second)
-    names.hold("orders", SENDER, session, second)
+    assert names.claim("orders", SENDER) == NameOwner(session, second)
+    names.set_owner("orders", SENDER, session, second)
     names.release("orders", SENDER, second)
     names.release("orders", SENDER, second)
     assert names.claim("orders", SENDER) is None

@@ -11,7 +11,15 @@ import pytest
 import trio
 
 from amqp10.client import ClientSettings
-from amqp10.services import Answer, CallTimedOut, Commands, Request, Service, ServiceOptions, Uncertain
+from amqp10.services import (
+    CallResult,
+    CallTimedOut,
+    Commands,
+    CommandUncertain,
+    Service,
+    ServiceOptions,
+    ServiceRequest,
+)
 from tests.crash.cycle import broker
 
 pytestmark = pytest.mark.slow
@@ -74,7 +82,7 @@ class Held(Commands):
         self.add("note", self._execute)
         self.add("safe", self._execute, idempotent=True)
 
-    async def _execute(self, request: Request) -> object:
+    async def _execute(self, request: ServiceRequest) -> object:
         self._executed[request.body] += 1
         self.in_hand += 1
         await self._may_end.wait()
@@ -95,7 +103,7 @@ def tasks() -> int:
 
 async def test_with_one_host_every_call_ends_and_none_is_executed_twice(tmp_path):
     executed: Counter[object] = Counter()
-    answers: list[Answer] = []
+    answers: list[CallResult] = []
     may_end = trio.Event()
     before = tasks()
     async with started(tmp_path) as here:
@@ -106,7 +114,7 @@ async def test_with_one_host_every_call_ends_and_none_is_executed_twice(tmp_path
             Service.open(URL, type="WEB", host="host1", options=options) as web,
         ):
 
-            def keep(answer: Answer) -> None:
+            def keep(answer: CallResult) -> None:
                 answers.append(answer)
                 if len(answers) == ANSWERED:
                     here.kill()
@@ -128,7 +136,7 @@ async def test_with_one_host_every_call_ends_and_none_is_executed_twice(tmp_path
 async def test_of_several_hosts_only_idempotent_calls_are_executed_again(tmp_path):
     """The broker and one of two hosts are killed. The other host gets all calls that come again."""
     executed: Counter[object] = Counter()
-    answers: dict[int, Answer] = {}
+    answers: dict[int, CallResult] = {}
     never, may_end = trio.Event(), trio.Event()
     before = tasks()
     async with started(tmp_path) as here:
@@ -159,7 +167,7 @@ async def test_of_several_hosts_only_idempotent_calls_are_executed_again(tmp_pat
             await until(lambda: len(answers) == CALLS)
     notes = {number: answer for number, answer in answers.items() if number % 2 == 0}
     assert max(executed[number] for number in notes) == 1
-    assert {type(answer.error) for answer in notes.values()} == {type(None), Uncertain}
+    assert {type(answer.error) for answer in notes.values()} == {type(None), CommandUncertain}
     safe = {number: answer for number, answer in answers.items() if number % 2}
     assert [answer.get() for answer in safe.values()] == list(safe)
     assert any(executed[number] == 2 for number in safe if number in in_hand)
@@ -167,7 +175,7 @@ async def test_of_several_hosts_only_idempotent_calls_are_executed_again(tmp_pat
 
 
 async def test_calls_end_in_time_when_the_broker_does_not_come_back(tmp_path):
-    answers: list[Answer] = []
+    answers: list[CallResult] = []
     before = tasks()
     repo = Held(Counter(), trio.Event())
     async with started(tmp_path) as here:
@@ -187,8 +195,8 @@ async def test_calls_end_in_time_when_the_broker_does_not_come_back(tmp_path):
     assert tasks() == before
 
 
-def _keep(answers: dict[int, Answer], number: int) -> Callable[[Answer], None]:
-    def keep(answer: Answer) -> None:
+def _keep(answers: dict[int, CallResult], number: int) -> Callable[[CallResult], None]:
+    def keep(answer: CallResult) -> None:
         assert number not in answers
         answers[number] = answer
 

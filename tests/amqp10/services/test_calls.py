@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from amqp10.services import Busy, CallTimedOut, NotSent, ServiceError, Unroutable
-from amqp10.services.calls import HEAP_SLACK, CallTable, InFlight, Stage
+from amqp10.services.calls import HEAP_SLACK, CallStage, CallTable, InFlight
 
 IN_FLIGHT_MAX = 6
+NOT_KNOWN = CallTimedOut("the broker has not said in time whether it took the message to /q")
 
 
 def entry(number: int, deadline: float = 10.0, *, answered: bool = True, ends: list[object] | None = None) -> InFlight:
@@ -52,8 +53,8 @@ class Table(RuleBasedStateMachine):
         self.next += 1
 
     @precondition(lambda self: self.open)
-    @rule(data=st.data(), stage=st.sampled_from([Stage.WAITING, Stage.SENT, Stage.ACCEPTED]))
-    def move(self, data: st.DataObject, stage: Stage) -> None:
+    @rule(data=st.data(), stage=st.sampled_from([CallStage.WAITING, CallStage.SENT, CallStage.ACCEPTED]))
+    def move(self, data: st.DataObject, stage: CallStage) -> None:
         self.draw(data)[0].stage = stage
 
     @precondition(lambda self: self.open)
@@ -85,7 +86,7 @@ class Table(RuleBasedStateMachine):
     def expire(self, seconds: float) -> None:
         self.now += seconds
         late = [(one, ends) for one, ends in self.open.values() if one.deadline <= self.now]
-        expected = [[NotSent] if one.stage is Stage.WAITING else [CallTimedOut] for one, _ in late]
+        expected = [[NotSent] if one.stage is CallStage.WAITING else [CallTimedOut] for one, _ in late]
         assert self.table.expire(self.now, lambda address: None) == len(late)
         for (one, ends), error in zip(late, expected, strict=True):
             self.close(one, ends, error)
@@ -123,14 +124,14 @@ def test_calls_that_have_ended_do_not_stay_in_the_heap():
 @pytest.mark.parametrize(
     ("stage", "uncertain", "unroutable", "error"),
     [
-        (Stage.WAITING, False, False, NotSent("there was no link credit for /q in time; the broker says memory")),
-        (Stage.WAITING, False, True, Unroutable("no queue has taken messages to /q in time")),
-        (Stage.WAITING, True, False, CallTimedOut("the broker has not said in time whether it took the message to /q")),
-        (Stage.SENT, False, False, CallTimedOut("the broker has not said in time whether it took the message to /q")),
-        (Stage.ACCEPTED, False, False, CallTimedOut("/q has not answered in time")),
+        (CallStage.WAITING, False, False, NotSent("there was no link credit for /q in time; the broker says memory")),
+        (CallStage.WAITING, False, True, Unroutable("no queue has taken messages to /q in time")),
+        (CallStage.WAITING, True, False, NOT_KNOWN),
+        (CallStage.SENT, False, False, NOT_KNOWN),
+        (CallStage.ACCEPTED, False, False, CallTimedOut("/q has not answered in time")),
     ],
 )  # fmt: skip
-def test_what_a_time_out_says(stage: Stage, uncertain: bool, unroutable: bool, error: ServiceError):
+def test_what_a_time_out_says(stage: CallStage, uncertain: bool, unroutable: bool, error: ServiceError):
     table, errors = CallTable(in_flight_max=1), []
     late = entry(1, 5.0)
     late.on_end = lambda body, error: errors.append(error)

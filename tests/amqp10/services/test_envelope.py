@@ -58,7 +58,7 @@ def test_a_request_is_read_as_it_was_written(command, reply_to, idempotent, dura
     encoded = delivered(template.encode(IDENTITY, body), first=first, annotations=annotations)
     envelope = EnvelopeReader().read(encoded)
     assert (envelope.identity, envelope.answers, envelope.command) == (IDENTITY, False, command)
-    assert (envelope.reply_to, envelope.idempotent, envelope.marked) == (reply_to, idempotent, not first)
+    assert (envelope.reply_to, envelope.idempotent, envelope.redelivered) == (reply_to, idempotent, not first)
     assert envelope.body == body
     assert differences(encoded) == []
     if ttl_s is None:
@@ -92,7 +92,7 @@ def test_what_is_sent_again_carries_a_mark_and_is_else_the_same(idempotent, body
     once = as_resent(template.encode(IDENTITY, body))
     encoded = delivered(once, first=True, annotations=False)
     envelope = EnvelopeReader().read(encoded)
-    assert (envelope.marked, envelope.idempotent, envelope.body) == (True, idempotent, body)
+    assert (envelope.redelivered, envelope.idempotent, envelope.body) == (True, idempotent, body)
     assert differences(encoded) == []
     assert as_resent(once) == once
 
@@ -164,7 +164,7 @@ def test_a_request_that_comes_again_is_marked_although_the_one_before_was_not():
     reader = EnvelopeReader()
     template = request_template("do", reply_to="/queues/a", idempotent=False, durable=True, ttl_s=1.0)
     encoded = delivered(template.encode(IDENTITY, b"x"), first=True, annotations=True)
-    assert [reader.read(one).marked for one in (encoded, as_resent(encoded), encoded)] == [False, True, False]
+    assert [reader.read(one).redelivered for one in (encoded, as_resent(encoded), encoded)] == [False, True, False]
 
 
 @pytest.mark.parametrize("tenant", ["a", "a" * 300])

@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from amqp10.client import Message, connect
-from amqp10.frontend.settings import FrontEndSettings
-from amqp10.services import Answer, Busy, NotSent, ServiceOptions, Unroutable
+from amqp10.frontend.settings import Amqp10FrontEndSettings
+from amqp10.services import Busy, CallResult, NotSent, ServiceOptions, Unroutable
 from amqp10.wire.sections import Properties
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.stream_broker import PATIENT, URL, settle, stream_broker
@@ -21,7 +21,7 @@ async def test_a_destination_without_link_credit_holds_up_no_other(autojump_cloc
         await kit.hosts("CTRL", 1)
         web = await kit.open("WEB", "host1")
         kit.broker.broker.stall("REPO")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         for number in range(1000):
             web.call_back("REPO", "note", number, callback=answers.append)
         await settle()
@@ -42,7 +42,7 @@ async def test_a_call_that_was_lost_on_the_way_is_sent_again(autojump_clock, hos
         web = await kit.open("WEB", "host1")
         await web.call("REPO", "note", "first", host=host)
         kit.broker.make_deaf()
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         for number in range(3):
             web.call_back("REPO", "note", number, host=host, callback=answers.append)
         await settle()
@@ -59,7 +59,7 @@ async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(autoju
         web = await kit.open("WEB", "host1")
         await web.call("REPO", "note", "first", host="host1")
         kit.broker.broker.stall("REPO.host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", "x", host="host1", callback=answers.append)
         await settle()
         kit.broker.cut()
@@ -69,11 +69,11 @@ async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(autoju
 
 
 async def test_a_message_that_is_too_large_is_told_and_its_neighbours_go(autojump_clock):
-    async with stream_broker(FrontEndSettings(max_message_size=1000)) as broker, trio.open_nursery() as nursery:
+    async with stream_broker(Amqp10FrontEndSettings(max_message_size=1000)) as broker, trio.open_nursery() as nursery:
         kit = Together(broker, nursery, ServiceOptions(client=broker.settings(reconnect=PATIENT)))
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         for size in (1, 2000, 2):
             web.call_back("REPO", "note", bytes(size), callback=answers.append)
         await settle()
@@ -145,14 +145,14 @@ async def test_a_service_that_ends_tells_its_calls(autojump_clock):
     async with together() as kit:
         await kit.open("REPO", "host1", Slow())
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", callback=answers.append)
         await settle()
         kit.broker.make_deaf()
         web.call_back("REPO", "note", host="host1", callback=answers.append)  # there is no link, and there will be none
         await settle()
         await kit.close(web)
-        assert sorted(type(answer.error).__name__ for answer in answers) == ["NotSent", "Uncertain"]
+        assert sorted(type(answer.error).__name__ for answer in answers) == ["CommandUncertain", "NotSent"]
 
 
 def test_options_that_make_no_sense_are_refused():

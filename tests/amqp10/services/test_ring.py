@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10.services import Ring
+from amqp10.services import HostRing
 
 HOSTS = st.sets(st.text("abc012-.", min_size=1, max_size=6), min_size=1, max_size=8)
 KEYS = [f"user{number}" for number in range(60)]
@@ -12,7 +12,7 @@ KEYS = [f"user{number}" for number in range(60)]
 
 @given(HOSTS, st.text("abc012-.", min_size=1, max_size=6))
 def test_row_0_7_when_a_host_comes_only_what_it_has_now_has_moved(hosts, new):
-    before, after = Ring(hosts - {new}), Ring(hosts | {new})
+    before, after = HostRing(hosts - {new}), HostRing(hosts | {new})
     for key in KEYS if before.hosts else []:
         assert after.host_of(key) in (before.host_of(key), new)
 
@@ -20,7 +20,7 @@ def test_row_0_7_when_a_host_comes_only_what_it_has_now_has_moved(hosts, new):
 @given(HOSTS, st.data())
 def test_when_a_host_goes_only_its_keys_move(hosts, data):
     gone = data.draw(st.sampled_from(sorted(hosts)))
-    before, after = Ring(hosts), Ring(hosts - {gone})
+    before, after = HostRing(hosts), HostRing(hosts - {gone})
     for key in KEYS if after.hosts else []:
         if before.host_of(key) != gone:
             assert after.host_of(key) == before.host_of(key)
@@ -30,18 +30,18 @@ def test_when_a_host_goes_only_its_keys_move(hosts, data):
 def test_the_order_of_the_hosts_does_not_matter(hosts, random):
     shuffled = list(hosts)
     random.shuffle(shuffled)
-    assert [Ring(hosts).host_of(key) for key in KEYS] == [Ring(shuffled).host_of(key) for key in KEYS]
+    assert [HostRing(hosts).host_of(key) for key in KEYS] == [HostRing(shuffled).host_of(key) for key in KEYS]
 
 
 def test_shares_are_even_within_a_tenth():
-    ring = Ring(f"host{number}" for number in range(5))
+    ring = HostRing(f"host{number}" for number in range(5))
     keys = [ring.host_of(f"key{number}") for number in range(10_000)]
     assert all(1800 <= keys.count(host) <= 2200 for host in ring.hosts)
 
 
 def test_the_answer_is_the_same_in_every_version():
     """Hosts of two versions must agree. The first version computed these values."""
-    ring = Ring(["host1", "host2", "host3"])
+    ring = HostRing(["host1", "host2", "host3"])
     assert [ring.host_of(f"user{number}") for number in range(6)] == [
         "host2", "host3", "host1", "host1", "host2", "host1",
     ]  # fmt: skip
@@ -49,4 +49,4 @@ def test_the_answer_is_the_same_in_every_version():
 
 def test_without_hosts_there_is_no_answer():
     with pytest.raises(ValueError, match="without hosts"):
-        Ring([]).host_of("key")
+        HostRing([]).host_of("key")

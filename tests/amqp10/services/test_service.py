@@ -8,14 +8,14 @@ import trio
 
 from amqp10.client import Backoff, ConnectionLost
 from amqp10.services import (
-    Answer,
     Busy,
+    CallResult,
     CallTimedOut,
     Commands,
+    HostRing,
     NotSent,
     RemoteError,
-    Request,
-    Ring,
+    ServiceRequest,
     Unroutable,
 )
 from tests.kit.services import together
@@ -28,7 +28,7 @@ async def test_row_0_3_a_call_returns_at_once_and_its_answer_comes_to_the_right_
     async with together() as kit:
         first, second = await kit.hosts("REPO", 2)
         web, _ = await kit.open("WEB", "host1"), await kit.open("WEB", "host2")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", host="host2", callback=answers.append)
         assert (answers, second.bodies) == ([], [])
         await settle()
@@ -51,7 +51,7 @@ async def test_row_0_4_a_cast_is_executed_once_and_has_no_answer(autojump_clock)
 async def test_row_0_7_a_stateful_service_is_called_on_the_host_that_has_the_key(autojump_clock):
     async with together() as kit:
         hosts = {each.host: each for each in await kit.hosts("REPO", 3)}
-        ring = Ring(hosts)
+        ring = HostRing(hosts)
         web = await kit.open("WEB", "host1")
         keys = [f"user{number}" for number in range(20)]
         for key in keys:
@@ -77,7 +77,7 @@ async def test_row_0_8_anycast_equal_shares(autojump_clock, n):
 async def test_row_0_8_the_answer_may_go_to_any_host_of_the_type_that_asked(autojump_clock):
     async with together() as kit:
         await kit.hosts("REPO", 1)
-        taken: dict[str, Answer] = {}
+        taken: dict[str, CallResult] = {}
         hosts: list[str] = []
         for host in ("host1", "host2"):
             commands = Commands()
@@ -122,12 +122,12 @@ async def test_row_0_12_chained_calls_keep_the_first_caller_waiting_without_a_th
         threads: list[int] = []
 
         @repo.command("read")
-        async def read(request: Request) -> object:
+        async def read(request: ServiceRequest) -> object:
             await trio.sleep(5)
             return [request.body, "from REPO"]
 
         @control.command("get")
-        async def get(request: Request) -> object:
+        async def get(request: ServiceRequest) -> object:
             answer = await request.service.call("REPO", "read", request.body)
             threads.append(trio.to_thread.current_default_thread_limiter().borrowed_tokens)
             return answer
@@ -161,12 +161,12 @@ async def test_row_0_12_an_error_of_the_host_is_an_exception_of_the_caller(autoj
         commands = Commands()
 
         @commands.command("divide")
-        def divide(request: Request) -> object:
+        def divide(request: ServiceRequest) -> object:
             assert isinstance(request.body, int)
             return 1 // request.body
 
         @commands.command("refuse")
-        async def refuse(request: Request) -> object:
+        async def refuse(request: ServiceRequest) -> object:
             raise RemoteError("shop:sold-out", "there are none left")
 
         await kit.open("REPO", "host1", commands)
@@ -184,17 +184,17 @@ async def test_row_0_12_an_error_of_the_host_is_an_exception_of_the_caller(autoj
 
 async def test_an_answer_may_be_given_later(autojump_clock):
     async with together() as kit:
-        kept: list[Request] = []
+        kept: list[ServiceRequest] = []
         commands = Commands()
 
         @commands.command("ask")
-        def ask(request: Request) -> None:
+        def ask(request: ServiceRequest) -> None:
             request.answer_later()
             kept.append(request)
 
         await kit.open("REPO", "host1", commands)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "ask", callback=answers.append)
         web.call_back("REPO", "ask", callback=answers.append)
         await settle()
@@ -249,7 +249,7 @@ async def test_row_0_17_what_no_queue_takes_is_raised(autojump_clock):
 async def test_row_0_18_what_no_queue_takes_is_sent_again_until_one_does(autojump_clock):
     async with together(unroutable="resend", resend_delay_s=2.0) as kit:
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", host="host1", callback=answers.append)
         await trio.sleep(5)
         (repo,) = await kit.hosts("REPO", 1)

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from amqp10.client import Message, connect
-from amqp10.services import Answer, Busy, Commands, RemoteError, Request, Uncertain
+from amqp10.services import Busy, CallResult, Commands, CommandUncertain, RemoteError, ServiceRequest
 from amqp10.wire.sections import Header, Properties
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.stream_broker import URL, settle
@@ -14,11 +14,13 @@ from tests.kit.stream_broker import URL, settle
 pytestmark = pytest.mark.slow
 
 
-async def lose_a_host_with_a_request_in_hand(kit: Together, command: str, **chosen: object) -> tuple[Answer, Executed]:
+async def lose_a_host_with_a_request_in_hand(
+    kit: Together, command: str, **chosen: object
+) -> tuple[CallResult, Executed]:
     """The first of two hosts has taken a call and dies. Returns what the caller gets, and what the second host
     executes."""
     first, second = Slow(), Executed("host2")
-    answers: list[Answer] = []
+    answers: list[CallResult] = []
     dying = await kit.open("REPO", "host1", first)
     web = await kit.open("WEB", "host1")
     web.call_back("REPO", command, b"x", callback=answers.append, **chosen)  # type: ignore[arg-type]
@@ -33,7 +35,7 @@ async def test_of_several_hosts_a_second_one_does_not_execute_again_what_it_shou
     async with together() as kit:
         answer, second = await lose_a_host_with_a_request_in_hand(kit, "note")
         assert second.bodies == []
-        with pytest.raises(Uncertain, match="'note' came a second time"):
+        with pytest.raises(CommandUncertain, match="'note' came a second time"):
             answer.get()
 
 
@@ -56,7 +58,7 @@ async def test_row_0_12_a_duplicate_is_known_by_its_id(autojump_clock, host, sol
         slow = Slow()
         await kit.open("REPO", "host1", slow)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", host=host, callback=answers.append)
         await settle()
         kit.broker.cut()
@@ -113,7 +115,7 @@ async def test_row_0_11_a_request_is_settled_only_when_the_broker_has_its_answer
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
         kit.broker.broker.stall("WEB.host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", callback=answers.append)
         await settle()
         assert (repo.bodies, answers, kit.queue("REPO")["messages_unacknowledged"]) == ([b"x"], [], 1)
@@ -142,7 +144,7 @@ async def test_a_host_that_is_full_says_so(autojump_clock):
         slow = Slow()
         await kit.open("REPO", "host1", slow)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         for number in range(5):
             web.call_back("REPO", "note", number, host="host1", callback=answers.append)
         await settle()
@@ -179,7 +181,7 @@ async def test_a_queue_that_is_full_says_so(autojump_clock):
         slow = Slow()
         await kit.open("REPO", "host1", slow)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         for number in range(4):
             web.call_back("REPO", "note", number, callback=answers.append)
             await settle()
@@ -218,7 +220,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(autojump_clock):
         slow = Slow()
         await kit.open("REPO", "host1", slow)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", callback=answers.append, time_out_s=1.5)
         await trio.sleep(1.7)
         slow.may_end.set()
@@ -231,7 +233,7 @@ async def test_handed_over_the_next_process_goes_on_in_order(autojump_clock):
     async with together() as kit:
         first, second = Executed("first"), Executed("second")
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         leaving = await kit.open("REPO", "host1", first)
         await kit.open("REPO", "host1", second)
         for number in range(300):
@@ -253,13 +255,13 @@ async def test_what_is_in_hand_is_finished_before_the_hand_over(autojump_clock):
         commands = Commands()
 
         @commands.command("chain")
-        async def chain(request: Request) -> object:
+        async def chain(request: ServiceRequest) -> object:
             return await request.service.call("STORE", "note", request.body)
 
         store = Slow()
         await kit.open("STORE", "host1", store)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         leaving = await kit.open("REPO", "host1", commands)
         async with trio.open_nursery() as nursery:
             web.call_back("REPO", "chain", b"x", callback=answers.append)

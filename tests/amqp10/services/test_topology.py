@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10.services import BadName, DeclaredDifferently, Place
+from amqp10.services import BadName, DeclaredDifferently, ServiceName
 from amqp10.services.naming import EXCHANGE, GROUPS_EXCHANGE, HOST_CHARACTERS_MAX, TYPE_CHARACTERS_MAX, group_address
 from tests.kit.services import Executed, together
 
@@ -74,7 +74,7 @@ async def test_what_exists_and_does_not_agree_is_told(autojump_clock):
 )  # fmt: skip
 def test_names_that_are_refused(of_type, host):
     with pytest.raises(BadName):
-        Place(of_type, host)
+        ServiceName(of_type, host)
 
 
 WORDS = st.text("abcXYZ019_-", min_size=1, max_size=8)
@@ -82,9 +82,9 @@ WORDS = st.text("abcXYZ019_-", min_size=1, max_size=8)
 
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3).map(".".join), WORDS, st.none() | WORDS)
 def test_no_two_places_have_the_same_queue(of_type, host, other_type, other_host):
-    one, other = Place(of_type, host), Place(other_type, other_host)
+    one, other = ServiceName(of_type, host), ServiceName(other_type, other_host)
     assert (one.key == other.key) == (one == other)
-    assert len(Place("A" * TYPE_CHARACTERS_MAX, "h" * HOST_CHARACTERS_MAX).key) == 255
+    assert len(ServiceName("A" * TYPE_CHARACTERS_MAX, "h" * HOST_CHARACTERS_MAX).key) == 255
 
 
 def test_the_address_of_a_group_is_no_pattern():

@@ -8,15 +8,15 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 WRONG = """\
-from amqp10.services import Answer, Commands, Request, Service, ServiceOptions
+from amqp10.services import CallResult, Commands, Service, ServiceOptions, ServiceRequest
 
-async def wrong(service: Service, request: Request) -> None:
+async def wrong(service: Service, request: ServiceRequest) -> None:
     number: int = await service.call("REPO", "load")
     await service.call(5, "load")
     await service.cast("REPO", "load", timeout=5)
     service.call_back("REPO", "load", callback=lambda: None)
     request.fail("no text")
-    Answer(None).get().upper()
+    CallResult(None).get().upper()
     ServiceOptions(unroutable="drop")
     Commands().add("load", 5)
 """

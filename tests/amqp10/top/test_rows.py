@@ -135,7 +135,7 @@ def test_the_headline_has_rates_and_alarms():
         "in 120.0/s  out 1.0/s  confirmed 0.0/s  settled 0.0/s  ready 12  unsettled 3",
         "waiting: 1 memory, 2 queue-full   alarms: memory",
     ]
-    assert headline({}).splitlines()[1] == "waiting: nobody   alarms: none"
+    assert headline({}).splitlines()[1] == "waiting: none   alarms: none"
 
 
 def test_why_in_lines():

@@ -6,7 +6,7 @@ from structlog.testing import LogCapture
 
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, SaslExchange
 from core.access.login import Access
-from core.access.mechanisms import Plain
+from core.access.mechanisms import PlainMechanism
 from core.access.passwords import hash_password
 from core.config.access import ScramKeys
 from tests.kit.logins import Held, from_here, make_access, user
@@ -17,14 +17,14 @@ LET_IN: Reply = ("success", b"alice")
 
 
 def begin(access: Access, response: bytes, host: str = "192.0.2.1") -> tuple[SaslExchange, Reply]:
-    exchange = Plain(access, from_here(host=host, loopback=False)).start()
+    exchange = PlainMechanism(access, from_here(host=host, loopback=False)).start()
     return exchange, exchange.respond(response)
 
 
 def test_the_answer_waits_for_the_hash_and_the_peer_is_woken_with_it():
     held, woken = Held(), []
     access = make_access(ALICE, submit=held.submit)
-    exchange = Plain(access, from_here(wake=lambda: woken.append("woken"))).start()
+    exchange = PlainMechanism(access, from_here(wake=lambda: woken.append("woken"))).start()
     assert exchange.respond(RIGHT) == exchange.respond(b"") == WAIT
     assert woken == []
     held.run()
@@ -165,5 +165,5 @@ def test_a_client_with_the_password_is_let_in_also_when_new_keys_cannot_be_kept(
 
 def test_guest_keeps_its_keys():
     access = make_access(iterations=5000)
-    assert Plain(access, from_here()).start().respond(b"\0guest\0guest") == ("success", b"guest")
+    assert PlainMechanism(access, from_here()).start().respond(b"\0guest\0guest") == ("success", b"guest")
     assert access.users.keys("guest", loopback=True).iterations == 4096

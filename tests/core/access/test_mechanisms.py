@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from core.access.exchange import FAILURE, LATER, Reply, SaslMechanism
 from core.access.login import Access
-from core.access.mechanisms import Anonymous, Plain, ScramSha256, offered
+from core.access.mechanisms import AnonymousMechanism, PlainMechanism, ScramSha256Mechanism, offered
 from core.config.access import UserSettings
 from tests.kit.logins import from_here, make_access, user
 
@@ -22,12 +22,12 @@ GUEST_ONLY = make_access()
 
 
 def plain(access: Access, response: bytes, *, loopback: bool = True) -> Reply:
-    return Plain(access, from_here(loopback=loopback)).start().respond(response)
+    return PlainMechanism(access, from_here(loopback=loopback)).start().respond(response)
 
 
 def scram(access: Access, name: str, password: str, *, loopback: bool = True) -> tuple[Reply, scramp.ScramClient]:
     """The whole exchange with scramp's client, up to the last reply."""
-    exchange = ScramSha256(access, from_here(loopback=loopback)).start()
+    exchange = ScramSha256Mechanism(access, from_here(loopback=loopback)).start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], name, password)
     step, data = exchange.respond(client.get_client_first().encode())
     assert step == "challenge"
@@ -64,7 +64,7 @@ def test_plain_refuses_every_other_client_without_a_reason(response: bytes):
     assert plain(USERS, response) == FAILURE
 
 
-@pytest.mark.parametrize("mechanism", [Plain(USERS, from_here()), ScramSha256(USERS, from_here())])
+@pytest.mark.parametrize("mechanism", [PlainMechanism(USERS, from_here()), ScramSha256Mechanism(USERS, from_here())])
 def test_a_missing_initial_response_is_asked_for_once(mechanism: SaslMechanism):
     exchange = mechanism.start()
     assert exchange.respond(b"") == ("challenge", b"")
@@ -72,7 +72,7 @@ def test_a_missing_initial_response_is_asked_for_once(mechanism: SaslMechanism):
 
 
 def test_plain_goes_on_after_being_asked():
-    exchange = Plain(USERS, from_here()).start()
+    exchange = PlainMechanism(USERS, from_here()).start()
     exchange.respond(b"")
     assert exchange.respond(b"\0alice\0wonderland") == ("success", b"alice")
 
@@ -91,7 +91,7 @@ def test_scram_refuses_a_wrong_password_and_an_unknown_name_alike(name: str, pas
 def test_scram_shows_an_unknown_name_a_salt_that_stays_the_same():
     def challenge(name: str) -> list[str]:
         first = f"n,,n={name},r=abcdefgh".encode()
-        _, data = ScramSha256(USERS, from_here()).start().respond(first)
+        _, data = ScramSha256Mechanism(USERS, from_here()).start().respond(first)
         return data.decode().split(",")[1:]
 
     assert challenge("bob") == challenge("bob")
@@ -101,7 +101,7 @@ def test_scram_shows_an_unknown_name_a_salt_that_stays_the_same():
 
 @pytest.mark.parametrize("last", [b"x", b"\0"])
 def test_scram_ends_with_an_empty_response_only(last: bytes):
-    exchange = ScramSha256(USERS, from_here()).start()
+    exchange = ScramSha256Mechanism(USERS, from_here()).start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "wonderland")
     client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
     assert exchange.respond(client.get_client_final().encode())[0] == "challenge"
@@ -112,7 +112,7 @@ def test_scram_goes_no_step_further_after_one_that_was_not_passed():
     access = make_access(ALICE, failed_logins_per_user_and_address=1)
 
     def answers() -> list[str]:
-        exchange = ScramSha256(access, from_here()).start()
+        exchange = ScramSha256Mechanism(access, from_here()).start()
         return [exchange.respond(response)[0] for response in (b"n,,n=alice,r=abcdefgh", b"x", b"", b"")]
 
     assert answers() == ["challenge", "failure", "failure", "failure"]
@@ -121,7 +121,7 @@ def test_scram_goes_no_step_further_after_one_that_was_not_passed():
 
 def test_a_proof_is_not_looked_at_when_others_have_failed_since_it_was_begun():
     access = make_access(ALICE, failed_logins_per_user_and_address=1)
-    exchange = ScramSha256(access, from_here()).start()
+    exchange = ScramSha256Mechanism(access, from_here()).start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "wonderland")
     client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
     assert plain(access, b"\0alice\0guess") == FAILURE
@@ -129,7 +129,7 @@ def test_a_proof_is_not_looked_at_when_others_have_failed_since_it_was_begun():
 
 
 def test_a_response_that_is_too_long_to_be_one_is_not_looked_at():
-    exchange = ScramSha256(make_access(ALICE), from_here()).start()
+    exchange = ScramSha256Mechanism(make_access(ALICE), from_here()).start()
     assert exchange.respond(b"n,,n=alice,r=" + b"r" * 1300) == FAILURE
 
 
@@ -146,7 +146,7 @@ def test_a_response_that_is_too_long_to_be_one_is_not_looked_at():
     )
 )
 def test_scram_answers_any_bytes_and_lets_in_no_client_by_luck(responses: list[bytes]):
-    exchange = ScramSha256(USERS, from_here()).start()
+    exchange = ScramSha256Mechanism(USERS, from_here()).start()
     for response in responses:
         step, _ = exchange.respond(response)
         assert step != "success"
@@ -166,7 +166,7 @@ def test_with_users_there_is_no_guest():
 
 
 def anonymous(access: Access, *, loopback: bool) -> Reply:
-    return Anonymous(access, from_here(loopback=loopback)).start().respond(b"trace\xff")
+    return AnonymousMechanism(access, from_here(loopback=loopback)).start().respond(b"trace\xff")
 
 
 def offered_names(access: Access, *, loopback: bool) -> list[str]:
@@ -206,7 +206,7 @@ def test_anonymous_is_offered_where_it_lets_in(
 
 def test_guest_goes_when_a_user_comes_and_comes_back_when_the_last_one_goes():
     access = make_access()
-    begun = Anonymous(access, from_here()).start()
+    begun = AnonymousMechanism(access, from_here()).start()
     assert access.users.names == ["guest"]
     access.users.replace([ALICE])
     assert access.users.names == ["alice"]

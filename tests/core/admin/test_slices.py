@@ -44,13 +44,13 @@ async def test_walks_of_many_clients_take_turns_slice_by_slice():
         for name in "abc":
             nursery.start_soon(run, name)
     assert len(log) == 120
-    stretches = [1]
+    batches = [1]
     for one, other in pairwise(log):
         if one == other:
-            stretches[-1] += 1
+            batches[-1] += 1
         else:
-            stretches.append(1)
-    assert max(stretches[:-1]) <= 5  # a slice is four steps; after the last walk no other waits
+            batches.append(1)
+    assert max(batches[:-1]) <= 5  # a slice is four steps; after the last walk no other waits
 
 
 async def test_no_two_slices_come_in_one_round_of_the_loop():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.amqp091.assembly import ContentAssembly
 from core.amqp091.content import body_of, entry_of, properties_of
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.methods import BasicPublish
 from core.amqp091.properties import BasicProperties, encode_properties
 
@@ -42,7 +42,7 @@ def test_it_is_complete_with_the_last_byte_and_no_more_fits(pieces, missing):
         assembly.body_received(piece)
     assert not assembly.complete
     assert assembly.held_bytes == come
-    with pytest.raises(ConnectionFault) as raised:
+    with pytest.raises(Amqp091ConnectionFault) as raised:
         assembly.body_received(bytes(missing + 1))
     assert raised.value.code is ReplyCode.FRAME_ERROR
     assembly.body_received(bytes(missing))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.events import (
     AcksReceived,
     ChannelClosed,
@@ -50,7 +50,7 @@ NOT_FOUND = ChannelFault(ReplyCode.NOT_FOUND, "no queue 'q' in vhost '/'", 50, 1
 NOT_FOUND_CLOSE = ChannelClose(
     reply_code=404, reply_text="NOT_FOUND - no queue 'q' in vhost '/'", class_id=50, method_id=10
 )
-FORCED = ConnectionFault(ReplyCode.CONNECTION_FORCED, "the operator wants it")
+FORCED = Amqp091ConnectionFault(ReplyCode.CONNECTION_FORCED, "the operator wants it")
 NO_PROPERTIES = encode_properties(BasicProperties())
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.amqp091 import methods
 from core.amqp091.codec import decode_method, domains_of, encode_method, method_name
 from core.amqp091.domains import Domain
-from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode
 from core.amqp091.methods import (
     METHODS,
     BasicAck,
@@ -58,17 +58,17 @@ def test_the_vectors_have_every_method():
 @pytest.mark.parametrize("vector", vectors("amqp091/malformed_methods.txt"), ids=str)
 def test_malformed_vector(vector: Vector):
     code, text = vector.meaning.split(", ", 1)
-    with pytest.raises(ConnectionFault) as caught:
+    with pytest.raises(Amqp091ConnectionFault) as caught:
         decode_method(vector.encoded)
     assert caught.value.code.name == code
     assert text in caught.value.text
 
 
 def test_a_fault_names_the_method_by_its_ids():
-    with pytest.raises(ConnectionFault) as caught:
+    with pytest.raises(Amqp091ConnectionFault) as caught:
         decode_method(bytes.fromhex("003c0050"))
     assert (caught.value.class_id, caught.value.method_id) == (60, 80)
-    with pytest.raises(ConnectionFault) as caught:
+    with pytest.raises(Amqp091ConnectionFault) as caught:
         decode_method(bytes.fromhex("003c0029"))
     assert (caught.value.class_id, caught.value.method_id) == (60, 41)
 
@@ -84,7 +84,7 @@ def test_round_trip(type_, data):
 @given(any_method, st.data())
 def test_cut_anywhere(method, data):
     encoded = encode_method(method)
-    with pytest.raises(ConnectionFault) as caught:
+    with pytest.raises(Amqp091ConnectionFault) as caught:
         decode_method(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
     assert caught.value.code is ReplyCode.SYNTAX_ERROR
 
@@ -122,7 +122,7 @@ def test_no_method_has_more_bits_in_a_row_than_an_octet(type_):
     ids=lambda case: case if isinstance(case, str) else "",
 )
 def test_a_field_without_an_encoding_is_named(method, text: str):
-    with pytest.raises(EncodeError) as caught:
+    with pytest.raises(Amqp091EncodeError) as caught:
         encode_method(method)
     assert str(caught.value).startswith(text)
 

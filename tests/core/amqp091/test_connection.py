@@ -2,12 +2,12 @@
 
 import pytest
 
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.events import (
+    Amqp091ConnectionClosed,
+    Amqp091ConnectionOpened,
     ChannelClosed,
     ChannelOpened,
-    ConnectionClosed,
-    ConnectionOpened,
     MethodReceived,
 )
 from core.amqp091.framing import (
@@ -36,7 +36,7 @@ from core.amqp091.methods import (
     QueueDeclare,
     TxSelect,
 )
-from core.amqp091.negotiation import ConnectionSettings
+from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties, encode_properties
 from tests.kit.amqp091_peer import (
     PROPERTIES,
@@ -53,7 +53,7 @@ NOT_FOUND = ChannelFault(ReplyCode.NOT_FOUND, "no queue 'q' in vhost '/'", 50, 1
 NOT_FOUND_CLOSE = ChannelClose(
     reply_code=404, reply_text="NOT_FOUND - no queue 'q' in vhost '/'", class_id=50, method_id=10
 )
-FORCED = ConnectionFault(ReplyCode.CONNECTION_FORCED, "the operator wants it")
+FORCED = Amqp091ConnectionFault(ReplyCode.CONNECTION_FORCED, "the operator wants it")
 NO_PROPERTIES = encode_properties(BasicProperties())
 
 
@@ -63,7 +63,7 @@ NO_PROPERTIES = encode_properties(BasicProperties())
 def test_a_peer_that_says_it_all_at_once_is_answered_step_by_step():
     new = Peer()
     events = new.say(opening(heartbeat=7, channel_max=5) + method_frame(1, ChannelOpen()))
-    assert events == [ConnectionOpened(ConnectionOpen(virtual_host="/")), ChannelOpened(1)]
+    assert events == [Amqp091ConnectionOpened(ConnectionOpen(virtual_host="/")), ChannelOpened(1)]
     assert [type(method) for _, method in new.heard()] == [
         ConnectionStart,
         ConnectionTune,
@@ -86,13 +86,13 @@ def test_a_peer_that_says_it_all_at_once_is_answered_step_by_step():
 def test_another_protocol_is_answered_with_our_header(header):
     new = Peer()
     (closed,) = new.say(header + b"whatever follows")
-    assert closed == ConnectionClosed(0, f"protocol header {header!r} is not accepted here", by_peer=False)
+    assert closed == Amqp091ConnectionClosed(0, f"protocol header {header!r} is not accepted here", by_peer=False)
     assert new.connection.data_to_send(0.0) == PROTOCOL_HEADER
     assert new.connection.finished
 
 
 def test_a_refused_login_is_told_late_and_nothing_is_read_meanwhile():
-    new = Peer(ConnectionSettings(refusal_delay_s=lambda: 2.0))
+    new = Peer(Amqp091ConnectionSettings(refusal_delay_s=lambda: 2.0))
     assert new.say(opening(response=b"wrong")) == []
     assert [type(method) for _, method in new.heard()] == [ConnectionStart]
     assert new.say(b"\0" * 1000) == []
@@ -105,10 +105,10 @@ def test_a_refused_login_is_told_late_and_nothing_is_read_meanwhile():
 
 
 def test_a_peer_that_would_not_understand_a_refused_login_sees_the_socket_end():
-    new = Peer(ConnectionSettings(refusal_delay_s=lambda: 2.0))
+    new = Peer(Amqp091ConnectionSettings(refusal_delay_s=lambda: 2.0))
     new.say(opening(response=b"wrong", properties={}))
     new.heard()
-    assert new.wait(2.0) == [ConnectionClosed(ReplyCode.ACCESS_REFUSED, "the login was refused", by_peer=False)]
+    assert new.wait(2.0) == [Amqp091ConnectionClosed(ReplyCode.ACCESS_REFUSED, "the login was refused", by_peer=False)]
     assert new.heard() == []
     assert new.connection.finished
 
@@ -155,7 +155,7 @@ def test_limits_and_virtual_hosts_that_are_not_allowed(tune_ok, open_, code):
 
 
 def test_all_channel_numbers_can_be_had():
-    new = Peer(ConnectionSettings(channel_max=65535)).open(channel_max=0)
+    new = Peer(Amqp091ConnectionSettings(channel_max=65535)).open(channel_max=0)
     assert new.call(65535, ChannelOpen()) == [ChannelOpened(65535)]
 
 
@@ -165,7 +165,7 @@ def test_all_channel_numbers_can_be_had():
 def test_the_peer_closes_the_connection_and_hears_so_when_we_are_done():
     one = opened(1)
     close = ConnectionClose(reply_code=200, reply_text="bye")
-    assert one.call(0, close) == [ConnectionClosed(200, "bye", by_peer=True)]
+    assert one.call(0, close) == [Amqp091ConnectionClosed(200, "bye", by_peer=True)]
     assert one.call(0, close) == []
     assert one.heard() == []
     assert not one.connection.opened
@@ -178,7 +178,7 @@ def test_the_peer_closes_the_connection_and_hears_so_when_we_are_done():
 
 
 def test_a_close_without_a_reply_code_means_success():
-    assert opened(1).call(0, ConnectionClose(reply_code=0)) == [ConnectionClosed(200, "", by_peer=True)]
+    assert opened(1).call(0, ConnectionClose(reply_code=0)) == [Amqp091ConnectionClosed(200, "", by_peer=True)]
 
 
 def test_a_close_is_answered_in_the_end_even_if_we_are_never_done():
@@ -194,7 +194,7 @@ def test_a_peer_may_give_up_before_the_connection_is_open():
     new = Peer()
     new.say(PROTOCOL_HEADER)
     new.heard()
-    assert new.call(0, ConnectionClose(reply_code=320)) == [ConnectionClosed(320, "", by_peer=True)]
+    assert new.call(0, ConnectionClose(reply_code=320)) == [Amqp091ConnectionClosed(320, "", by_peer=True)]
     new.connection.accept_close()
     assert new.heard() == [(0, ConnectionCloseOk())]
 
@@ -235,7 +235,7 @@ def test_closes_of_the_connection_that_cross():
 def test_a_connection_of_which_nothing_has_come_is_closed_without_a_word():
     new = Peer()
     new.connection.close(FORCED, 0.0)
-    assert new.events() == [ConnectionClosed(320, "the operator wants it", by_peer=False)]
+    assert new.events() == [Amqp091ConnectionClosed(320, "the operator wants it", by_peer=False)]
     assert new.connection.data_to_send(0.0) == b""
     assert new.connection.finished
 
@@ -245,7 +245,7 @@ def test_the_socket_ends_without_a_close(was_open):
     one = opened(1) if was_open else Peer()
     one.connection.receive_eof()
     one.connection.receive_eof()
-    assert one.events() == [ConnectionClosed(0, "the peer closed the socket", by_peer=True)]
+    assert one.events() == [Amqp091ConnectionClosed(0, "the peer closed the socket", by_peer=True)]
     assert one.connection.finished
 
 
@@ -253,7 +253,7 @@ def test_the_socket_ends_while_our_close_waits():
     one = opened()
     one.connection.close(FORCED, 0.0)
     one.connection.receive_eof()
-    assert [type(event) for event in one.events()] == [ConnectionClosed]
+    assert [type(event) for event in one.events()] == [Amqp091ConnectionClosed]
     assert one.connection.finished
 
 
@@ -304,7 +304,7 @@ def test_a_silent_peer_is_given_up_after_two_heartbeats():
     one.wait(12.0)
     one.say(HEARTBEAT_FRAME[:3])
     assert one.wait(19.9) == []
-    assert one.wait(0.1) == [ConnectionClosed(0, "no byte for 20 s; the heartbeat is 10 s", by_peer=False)]
+    assert one.wait(0.1) == [Amqp091ConnectionClosed(0, "no byte for 20 s; the heartbeat is 10 s", by_peer=False)]
     assert one.connection.finished
 
 
@@ -329,7 +329,7 @@ def test_under_an_alarm_silence_is_no_fault_and_the_peer_gets_time_after_it():
     one.connection.tick(one.now)
     assert one.events() == []
     (closed,) = one.wait(40.0)
-    assert isinstance(closed, ConnectionClosed)
+    assert isinstance(closed, Amqp091ConnectionClosed)
     assert one.connection.finished
 
 

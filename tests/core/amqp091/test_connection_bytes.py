@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.amqp091.errors import ChannelFault, ReplyCode
-from core.amqp091.events import AcksReceived, ChannelClosed, ChannelOpened, ConnectionClosed, Event, PublishesReceived
+from core.amqp091.events import (
+    AcksReceived,
+    Amqp091ConnectionClosed,
+    ChannelClosed,
+    ChannelOpened,
+    Event,
+    PublishesReceived,
+)
 from core.amqp091.framing import FRAME_MIN_SIZE, HEARTBEAT_FRAME, PROTOCOL_HEADER, FrameType, encode_frame, method_frame
 from core.amqp091.methods import (
     BasicAck,
@@ -23,11 +30,11 @@ from core.amqp091.methods import (
     QueueDeclare,
     TxSelect,
 )
-from core.amqp091.negotiation import ConnectionSettings
+from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties
 from tests.kit.amqp091_peer import Peer, body_frame, header_frame, opening, publish
 
-SETTINGS = ConnectionSettings(
+SETTINGS = Amqp091ConnectionSettings(
     channel_max=3, frame_max=FRAME_MIN_SIZE, max_message_size=60, partial_content_bytes_max=100
 )
 OPENING = opening(channel_max=3, frame_max=FRAME_MIN_SIZE)
@@ -66,7 +73,7 @@ class Conversation:
             match event:
                 case ChannelClosed(channel, by_peer=True):
                     self.peer.connection.accept_channel_close(channel)
-                case ConnectionClosed(by_peer=True):
+                case Amqp091ConnectionClosed(by_peer=True):
                     self.peer.connection.accept_close()
 
     def result(self) -> tuple[list[object], object, bool]:
@@ -110,13 +117,15 @@ WHOLE = conversation([WELL_BEHAVED]).result()
 def test_a_long_conversation_goes_as_expected():
     events, _, finished = WHOLE
     assert finished
-    assert [event for event in events if isinstance(event, ChannelOpened | ChannelClosed | ConnectionClosed)] == [
+    assert [
+        event for event in events if isinstance(event, ChannelOpened | ChannelClosed | Amqp091ConnectionClosed)
+    ] == [
         ChannelOpened(1),
         ChannelOpened(2),
         ChannelClosed(1, by_peer=False),
         ChannelOpened(1),
         ChannelClosed(2, by_peer=True),
-        ConnectionClosed(200, "", by_peer=True),
+        Amqp091ConnectionClosed(200, "", by_peer=True),
     ]
     assert len([event for event in events if isinstance(event, tuple)]) == 6 + 4
 
@@ -193,7 +202,7 @@ def check_lives(events: Iterable[Event]) -> None:
                 opened.remove(channel)
             case PublishesReceived(channel=channel) | AcksReceived(channel=channel):
                 assert channel in opened
-            case ConnectionClosed():
+            case Amqp091ConnectionClosed():
                 over = True
 
 
@@ -203,7 +212,7 @@ def test_channels_live_and_die_in_order(frames):
     made.peer.connection.receive_eof()
     made.say(b"")
     check_lives(made.events)
-    assert isinstance(made.events[-1], ConnectionClosed)
+    assert isinstance(made.events[-1], Amqp091ConnectionClosed)
     assert made.peer.connection.finished
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.amqp091.content import entry_of
 from core.amqp091.deliver_run import encode_run
-from core.amqp091.errors import EncodeError
+from core.amqp091.errors import Amqp091EncodeError
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.methods import BasicDeliver
 from core.amqp091.properties import BasicProperties, encode_properties
@@ -70,5 +70,5 @@ def test_headers_of_one_length_that_differ_are_not_mixed_up():
 
 
 def test_a_name_that_is_too_long_is_refused():
-    with pytest.raises(EncodeError):
+    with pytest.raises(Amqp091EncodeError):
         encode_run(1, "ctag", 1, False, "", "q" * 256, [entry_of(PROPERTIES[0], b"")], FRAME_MAX)

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.amqp091.codec import decode_method, encode_method
-from core.amqp091.errors import ChannelFault, ConnectionFault, ReplyCode, cut, quote
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode, cut, quote
 from core.amqp091.methods import ConnectionClose
 
 
 def test_a_fault_knows_its_method_and_has_a_text_in_the_form_of_rabbitmq():
-    fault = ConnectionFault(ReplyCode.NOT_ALLOWED, "vhost x not found", 10, 40)
+    fault = Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, "vhost x not found", 10, 40)
     assert (fault.code, fault.text, fault.class_id, fault.method_id) == (530, "vhost x not found", 10, 40)
     assert str(fault) == fault.reply_text == "NOT_ALLOWED - vhost x not found"
 
@@ -21,13 +21,13 @@ def test_a_fault_without_a_method():
 
 
 def test_the_levels_are_distinct():
-    assert not issubclass(ChannelFault, ConnectionFault)
-    assert not issubclass(ConnectionFault, ChannelFault)
+    assert not issubclass(ChannelFault, Amqp091ConnectionFault)
+    assert not issubclass(Amqp091ConnectionFault, ChannelFault)
 
 
 @given(st.text(st.characters(), max_size=400))
 def test_every_text_fits_a_close(text: str):
-    fault = ConnectionFault(ReplyCode.INTERNAL_ERROR, text)
+    fault = Amqp091ConnectionFault(ReplyCode.INTERNAL_ERROR, text)
     close = ConnectionClose(reply_code=fault.code, reply_text=fault.reply_text)
     assert decode_method(encode_method(close)) == close
 

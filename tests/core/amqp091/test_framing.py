@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.amqp091.content import entry_of
-from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode
 from core.amqp091.framing import (
     FRAME_MIN_SIZE,
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
-    Frame,
+    Amqp091Frame,
     FrameType,
     content_frames,
     encode_frame,
@@ -29,7 +29,7 @@ any_frame = st.builds(
 ) | st.just(HEARTBEAT_FRAME)
 
 
-def frames_of(data: bytes, frame_max: int = FRAME_MIN_SIZE) -> list[Frame]:
+def frames_of(data: bytes, frame_max: int = FRAME_MIN_SIZE) -> list[Amqp091Frame]:
     """All frames of a buffer, which holds whole frames only."""
     found = []
     offset = 0
@@ -45,13 +45,13 @@ def frames_of(data: bytes, frame_max: int = FRAME_MIN_SIZE) -> list[Frame]:
 def test_vector(vector: Vector):
     frame_type, channel, payload = (vector.meaning + " ").split(" ")[:3]
     frame = read_frame(vector.encoded, 0, FRAME_MIN_SIZE)
-    assert frame == Frame(FrameType[frame_type], int(channel), bytes.fromhex(payload), len(vector.encoded))
+    assert frame == Amqp091Frame(FrameType[frame_type], int(channel), bytes.fromhex(payload), len(vector.encoded))
     assert encode_frame(frame.frame_type, frame.channel, frame.payload) == vector.encoded
 
 
 @pytest.mark.parametrize("vector", [v for v in vectors("amqp091/frames.txt") if v.section == "faults"], ids=str)
 def test_malformed_vector(vector: Vector):
-    with pytest.raises(ConnectionFault) as caught:
+    with pytest.raises(Amqp091ConnectionFault) as caught:
         read_frame(vector.encoded, 0, FRAME_MIN_SIZE)
     assert caught.value.code is ReplyCode.FRAME_ERROR
     assert vector.meaning in caught.value.text
@@ -83,7 +83,7 @@ def test_frame_max_counts_the_whole_frame(frame_max: int):
     frame = read_frame(largest, 0, frame_max)
     assert frame is not None
     assert frame.end == frame_max
-    with pytest.raises(ConnectionFault, match=f"above {frame_max - 8}, as frame_max is {frame_max}"):
+    with pytest.raises(Amqp091ConnectionFault, match=f"above {frame_max - 8}, as frame_max is {frame_max}"):
         read_frame(encode_frame(FrameType.BODY, 1, bytes(frame_max - 7)), 0, frame_max)
 
 
@@ -95,7 +95,7 @@ def test_a_method_is_one_frame():
 
 
 def test_a_method_that_has_no_encoding():
-    with pytest.raises(EncodeError, match=r"connection.close, reply_text: "):
+    with pytest.raises(Amqp091EncodeError, match=r"connection.close, reply_text: "):
         method_frame(0, ConnectionClose(reply_code=541, reply_text="n" * 256))
 
 

@@ -8,7 +8,7 @@ from core.amqp091.content import PROPERTIES_AT, body_of, entry_of, header_length
 from core.amqp091.deaths import COUNT_MAX, DEATHS_MAX
 from core.amqp091.inspection import PREVIEW_BYTES, Inspection
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
-from core.amqp091.table import OpaqueString, Timestamp
+from core.amqp091.table import Amqp091Timestamp, OpaqueString
 from core.interface import Death, DeathReason
 from core.message import Attributes, Origin
 
@@ -38,9 +38,9 @@ def test_headers_are_told_as_plain_values():
         "colour": "red",
         "x-number": 3,
         "opaque": OpaqueString(b"\xff"),
-        "time": Timestamp(2),
+        "time": Amqp091Timestamp(2),
         "price": Decimal("1.5"),
-        "nested": {"list": [Timestamp(1), None, True]},
+        "nested": {"list": [Amqp091Timestamp(1), None, True]},
     }
     assert INSPECTION.routing_headers(message(headers=headers), HERE) == {
         "colour": "red",
@@ -120,7 +120,7 @@ def test_the_first_death_takes_the_expiration_and_tells_it():
         "count": 1,
         "reason": "expired",
         "queue": "q",
-        "time": Timestamp(1000),
+        "time": Amqp091Timestamp(1000),
         "exchange": "x",
         "routing-keys": ["k", "cc"],
         "original-expiration": "250",
@@ -145,7 +145,7 @@ def test_deaths_of_one_queue_and_reason_are_counted_the_newest_stands_first():
     newest = headers["x-death"][0]
     assert (newest["count"], newest["time"], newest["exchange"], newest["routing-keys"]) == (
         2,
-        Timestamp(0),
+        Amqp091Timestamp(0),
         "x0",
         ["k0"],
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from core.access.exchange import SaslMechanism
-from core.amqp091.errors import ConnectionFault, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, ReplyCode
 from core.amqp091.framing import FRAME_MIN_SIZE
 from core.amqp091.methods import (
     ConnectionOpen,
@@ -15,7 +15,7 @@ from core.amqp091.methods import (
     ConnectionTuneOk,
     Method,
 )
-from core.amqp091.negotiation import CAPABILITIES, ConnectionSettings, Negotiation, Stage
+from core.amqp091.negotiation import CAPABILITIES, Amqp091ConnectionSettings, Negotiation, NegotiationStage
 from tests.kit.amqp091_peer import MECHANISMS, PASSWORD, PROPERTIES, Password
 
 START_OK = ConnectionStartOk(client_properties=PROPERTIES, mechanism="PLAIN", response=PASSWORD)
@@ -24,24 +24,24 @@ OPEN = ConnectionOpen(virtual_host="/")
 
 
 def negotiation(
-    *methods: Method, settings: ConnectionSettings | None = None, mechanisms: tuple[SaslMechanism, ...] = ()
+    *methods: Method, settings: Amqp091ConnectionSettings | None = None, mechanisms: tuple[SaslMechanism, ...] = ()
 ) -> Negotiation:
     """A negotiation that has taken the header and these methods."""
-    made = Negotiation(settings or ConnectionSettings(), mechanisms or tuple(MECHANISMS))
+    made = Negotiation(settings or Amqp091ConnectionSettings(), mechanisms or tuple(MECHANISMS))
     made.start()
     for method in methods:
         made.method_received(method, 0.0)
     return made
 
 
-def refused(started: Negotiation, method: Method) -> ConnectionFault:
-    with pytest.raises(ConnectionFault) as raised:
+def refused(started: Negotiation, method: Method) -> Amqp091ConnectionFault:
+    with pytest.raises(Amqp091ConnectionFault) as raised:
         started.method_received(method, 0.0)
     return raised.value
 
 
 def test_start_names_the_product_and_its_capabilities():
-    settings = ConnectionSettings(product="P", version="V", platform="F", information="I", cluster_name="C")
+    settings = Amqp091ConnectionSettings(product="P", version="V", platform="F", information="I", cluster_name="C")
     start = Negotiation(settings, (Password("AMQPLAIN"), Password())).start()
     assert (start.version_major, start.version_minor) == (0, 9)
     assert start.mechanisms == b"AMQPLAIN PLAIN"
@@ -57,7 +57,7 @@ def test_start_names_the_product_and_its_capabilities():
 
 
 def test_a_peer_that_does_everything_right_gets_in():
-    settings = ConnectionSettings(channel_max=65535, frame_max=131_072, heartbeat_s=60)
+    settings = Amqp091ConnectionSettings(channel_max=65535, frame_max=131_072, heartbeat_s=60)
     under_way = negotiation(settings=settings)
     assert under_way.method_received(START_OK, 0.0) == ConnectionTune(
         channel_max=65535, frame_max=131_072, heartbeat=60
@@ -70,7 +70,7 @@ def test_a_peer_that_does_everything_right_gets_in():
     assert under_way.method_received(OPEN, 0.0) == ConnectionOpenOk()
     assert (under_way.channel_max, under_way.frame_max, under_way.heartbeat_s) == (10, 8192, 7)
     assert under_way.virtual_host == "/"
-    assert under_way.stage is Stage.DONE
+    assert under_way.stage is NegotiationStage.DONE
 
 
 def test_a_mechanism_may_ask_back():
@@ -89,7 +89,7 @@ def test_a_mechanism_that_was_not_offered_is_command_invalid():
 
 
 def test_a_refused_login_is_told_after_the_delay_to_peers_that_understand():
-    under_way = negotiation(settings=ConnectionSettings(refusal_delay_s=lambda: 2.5))
+    under_way = negotiation(settings=Amqp091ConnectionSettings(refusal_delay_s=lambda: 2.5))
     wrong = ConnectionStartOk(client_properties=PROPERTIES, mechanism="PLAIN", response=b"wrong")
     assert under_way.method_received(wrong, 10.0) is None
     assert under_way.refuse_at == 12.5
@@ -113,7 +113,7 @@ def test_other_peers_are_not_told_that_their_login_was_refused(capabilities):
 
 
 def test_zero_is_no_limit_of_the_peers():
-    settings = ConnectionSettings(channel_max=100, frame_max=10_000)
+    settings = Amqp091ConnectionSettings(channel_max=100, frame_max=10_000)
     under_way = negotiation(START_OK, ConnectionTuneOk(channel_max=0, frame_max=0, heartbeat=0), settings=settings)
     assert (under_way.channel_max, under_way.frame_max, under_way.heartbeat_s) == (100, 10_000, 0)
 
@@ -136,14 +136,14 @@ def test_zero_is_no_limit_of_the_peers():
     ],
 )
 def test_limits_that_were_not_offered_are_not_allowed(tune_ok, text):
-    under_way = negotiation(START_OK, settings=ConnectionSettings(channel_max=100, frame_max=10_000))
+    under_way = negotiation(START_OK, settings=Amqp091ConnectionSettings(channel_max=100, frame_max=10_000))
     fault = refused(under_way, tune_ok)
     assert fault.code is ReplyCode.NOT_ALLOWED
     assert fault.reply_text == text
 
 
 def test_the_edges_of_what_was_offered_are_allowed():
-    settings = ConnectionSettings(channel_max=100, frame_max=10_000)
+    settings = Amqp091ConnectionSettings(channel_max=100, frame_max=10_000)
     highest = negotiation(START_OK, ConnectionTuneOk(channel_max=100, frame_max=10_000), settings=settings)
     lowest = negotiation(START_OK, ConnectionTuneOk(channel_max=1, frame_max=4096), settings=settings)
     assert (highest.channel_max, highest.frame_max) == (100, 10_000)
@@ -162,7 +162,7 @@ def test_the_rule_for_virtual_hosts_is_handed_in():
         asked.append((virtual_host, identity))
         return "no"
 
-    settings = ConnectionSettings(refuse_virtual_host=refuse)
+    settings = Amqp091ConnectionSettings(refuse_virtual_host=refuse)
     assert refused(negotiation(START_OK, TUNE_OK, settings=settings), OPEN).text == "no"
     assert asked == [("/", "alice")]
 
@@ -189,4 +189,4 @@ def test_a_method_out_of_order_is_command_invalid(taken):
 )
 def test_settings_that_cannot_work_are_our_own_mistake(numbers):
     with pytest.raises(AssertionError):
-        ConnectionSettings(**numbers)
+        Amqp091ConnectionSettings(**numbers)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
 from tests.kit.wire_vectors import Vector, vectors
 
@@ -43,7 +43,7 @@ def test_vector(vector: Vector):
 
 @pytest.mark.parametrize("vector", vectors("amqp091/malformed_properties.txt"), ids=str)
 def test_malformed_vector(vector: Vector):
-    with pytest.raises(ConnectionFault) as caught:
+    with pytest.raises(Amqp091ConnectionFault) as caught:
         decode_whole(vector.encoded)
     assert caught.value.code is ReplyCode.SYNTAX_ERROR
     assert caught.value.class_id == 60
@@ -62,7 +62,7 @@ def test_nothing_behind_the_end_is_read(properties, data):
     encoded = encode_properties(properties)
     stop = data.draw(st.integers(0, len(encoded) - 1))
     for buffer in (encoded, encoded[:stop]):
-        with pytest.raises(ConnectionFault):
+        with pytest.raises(Amqp091ConnectionFault):
             decode_properties(buffer, 0, stop)
 
 
@@ -78,5 +78,5 @@ def test_nothing_behind_the_end_is_read(properties, data):
     ids=lambda case: case if isinstance(case, str) else "",
 )
 def test_a_value_without_an_encoding_is_named(properties: BasicProperties, name: str):
-    with pytest.raises(EncodeError, match=f"^basic properties, {name}: "):
+    with pytest.raises(Amqp091EncodeError, match=f"^basic properties, {name}: "):
         encode_properties(properties)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.amqp091.codec import decode_method
 from core.amqp091.content import entry_of
-from core.amqp091.errors import ConnectionFault
+from core.amqp091.errors import Amqp091ConnectionFault
 from core.amqp091.framing import FrameType, encode_frame, method_frame, read_frame
 from core.amqp091.methods import BasicAck, BasicPublish
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
@@ -25,7 +25,7 @@ HEADERS = encode_properties(BasicProperties(content_type="text/plain", headers={
 def decoded(properties: bytes) -> BasicProperties | None:
     try:
         return decode_properties(properties, 0, len(properties))
-    except ConnectionFault:
+    except Amqp091ConnectionFault:
         return None
 
 

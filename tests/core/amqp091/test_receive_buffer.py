@@ -3,11 +3,11 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.amqp091.receive_buffer import ReceiveBuffer
+from core.amqp091.receive_buffer import Amqp091ReceiveBuffer
 
 
 def test_what_is_fed_can_be_taken_in_pieces():
-    buffer = ReceiveBuffer()
+    buffer = Amqp091ReceiveBuffer()
     buffer.feed(b"abc")
     assert buffer.take(2) == b"ab"
     assert buffer.take(2) is None
@@ -17,14 +17,14 @@ def test_what_is_fed_can_be_taken_in_pieces():
 
 
 def test_an_untouched_read_is_not_copied():
-    buffer = ReceiveBuffer()
+    buffer = Amqp091ReceiveBuffer()
     data = bytes(1000)
     buffer.feed(data)
     assert buffer.data is data
 
 
 def test_what_is_waited_for_is_gathered_beside_and_joined_once():
-    buffer = ReceiveBuffer()
+    buffer = Amqp091ReceiveBuffer()
     buffer.feed(b"a")
     buffer.wait_for(1000)
     before = buffer.data
@@ -36,7 +36,7 @@ def test_what_is_waited_for_is_gathered_beside_and_joined_once():
 
 
 def test_cleared_bytes_are_dropped():
-    buffer = ReceiveBuffer()
+    buffer = Amqp091ReceiveBuffer()
     buffer.feed(b"a")
     buffer.wait_for(10)
     buffer.feed(b"b")
@@ -49,7 +49,7 @@ def test_cleared_bytes_are_dropped():
 @example([b"a", b"b"], [3])  # less is left than the buffer waits for
 @given(st.lists(st.binary(max_size=20)), st.lists(st.integers(0, 8), min_size=1))
 def test_bytes_come_out_as_they_went_in(pieces, sizes):
-    buffer = ReceiveBuffer()
+    buffer = Amqp091ReceiveBuffer()
     taken = b""
     for number, piece in enumerate(pieces):
         buffer.feed(piece)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.amqp091.errors import ConnectionFault, EncodeError, ReplyCode
+from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode
 from core.amqp091.table import (
     DEPTH_MAX,
     VALUES_MAX,
+    Amqp091Timestamp,
     FieldValue,
     OpaqueString,
-    Timestamp,
     decode_long_string,
     decode_short_string,
     decode_table,
@@ -23,7 +23,7 @@ from core.amqp091.table import (
 )
 from tests.kit.wire_vectors import Vector, vectors
 
-NAMES = {"Decimal": Decimal, "OpaqueString": OpaqueString, "Timestamp": Timestamp}
+NAMES = {"Decimal": Decimal, "OpaqueString": OpaqueString, "Timestamp": Amqp091Timestamp}
 
 
 def not_utf_8(data: bytes) -> bool:
@@ -47,7 +47,7 @@ values = st.recursive(
     | st.text(st.characters(codec="utf-8"), max_size=20)
     | st.binary(max_size=20)
     | st.builds(OpaqueString, st.binary(max_size=20).filter(not_utf_8))
-    | st.builds(Timestamp, st.integers(0, 2**64 - 1)),
+    | st.builds(Amqp091Timestamp, st.integers(0, 2**64 - 1)),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
     max_leaves=20,
 )
@@ -78,7 +78,7 @@ def test_vector(vector: Vector):
 
 @pytest.mark.parametrize("vector", vectors("amqp091/malformed_values.txt"), ids=str)
 def test_malformed_vector(vector: Vector):
-    with pytest.raises(ConnectionFault) as caught:
+    with pytest.raises(Amqp091ConnectionFault) as caught:
         decode_table(field(vector.encoded), 0)
     assert caught.value.code is ReplyCode.SYNTAX_ERROR
     assert vector.meaning in caught.value.text
@@ -95,7 +95,7 @@ def test_what_is_written_reads_the_same(table, before, behind):
 @given(tables, st.data())
 def test_cut_anywhere(table, data):
     encoded = encode_table(table)
-    with pytest.raises(ConnectionFault):
+    with pytest.raises(Amqp091ConnectionFault):
         decode_table(encoded[: data.draw(st.integers(0, len(encoded) - 1))], 0)
 
 
@@ -116,8 +116,8 @@ def test_not_a_number_stays_so():
     [
         (2**63, "'v': "),
         (-(2**63) - 1, "'v': "),
-        (Timestamp(-1), "'v': "),
-        (Timestamp(2**64), "'v': "),
+        (Amqp091Timestamp(-1), "'v': "),
+        (Amqp091Timestamp(2**64), "'v': "),
         (Decimal("NaN"), "NaN is no number"),
         (Decimal("-Infinity"), "-Infinity is no number"),
         (Decimal(2**31), "'v': "),
@@ -132,7 +132,7 @@ def test_not_a_number_stays_so():
     ids=repr,
 )
 def test_a_value_without_an_encoding_names_its_field(value: FieldValue, text: str):
-    with pytest.raises(EncodeError) as caught:
+    with pytest.raises(Amqp091EncodeError) as caught:
         encode_table({"v": value})
     assert text in str(caught.value)
 
@@ -150,13 +150,13 @@ def test_nesting_up_to_the_limit():
 
 def test_nesting_beyond_the_limit():
     text = f"nested deeper than {DEPTH_MAX} levels"
-    with pytest.raises(ConnectionFault, match=text) as caught:
+    with pytest.raises(Amqp091ConnectionFault, match=text) as caught:
         decode_table(nested(DEPTH_MAX + 1), 0)
     assert caught.value.code is ReplyCode.SYNTAX_ERROR
     table: dict[str, FieldValue] = {}
     for _ in range(DEPTH_MAX):
         table = {"": table}
-    with pytest.raises(EncodeError, match=text):
+    with pytest.raises(Amqp091EncodeError, match=text):
         encode_table(table)
 
 
@@ -166,9 +166,9 @@ def test_arrays_count_as_levels():
         array = [array]
     encoded = encode_table({"v": array})
     assert decode_table(encoded, 0) == ({"v": array}, len(encoded))
-    with pytest.raises(EncodeError, match="nested deeper"):
+    with pytest.raises(Amqp091EncodeError, match="nested deeper"):
         encode_table({"v": [array]})
-    with pytest.raises(ConnectionFault, match="nested deeper"):
+    with pytest.raises(Amqp091ConnectionFault, match="nested deeper"):
         decode_table(field(b"A" + encode_long_string(encoded[6:])), 0)
 
 
@@ -183,16 +183,16 @@ def test_the_number_of_values_is_bounded():
     encoded = encode_table(full)
     assert decode_table(encoded, 0) == (full, len(encoded))
     text = f"holds more than {VALUES_MAX} values"
-    with pytest.raises(ConnectionFault, match=text):
+    with pytest.raises(Amqp091ConnectionFault, match=text):
         decode_table(field(b"A" + encode_long_string(b"V" * VALUES_MAX)), 0)
-    with pytest.raises(EncodeError, match=text):
+    with pytest.raises(Amqp091EncodeError, match=text):
         encode_table({"v": [None] * VALUES_MAX})
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=100))
 def test_short_strings(text: str):
     if len(text.encode()) > 255:
-        with pytest.raises(EncodeError, match="255"):
+        with pytest.raises(Amqp091EncodeError, match="255"):
             encode_short_string(text)
     else:
         encoded = encode_short_string(text)
@@ -201,7 +201,7 @@ def test_short_strings(text: str):
 
 def test_the_longest_short_string():
     assert encode_short_string("n" * 255) == b"\xff" + b"n" * 255
-    with pytest.raises(EncodeError, match="takes 256 bytes"):
+    with pytest.raises(Amqp091EncodeError, match="takes 256 bytes"):
         encode_short_string("n" * 256)
 
 

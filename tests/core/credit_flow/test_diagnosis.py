@@ -2,13 +2,13 @@
 
 import pytest
 
-from core.credit_flow.diagnosis import ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
+from core.credit_flow.diagnosis import Amqp091ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
 from core.credit_flow.flow import GENERAL, CreditFlow, StageReading
 
 
 def state(
     *alarms: str, blocked: bool = False, in_flow: bool = False, blocked_at: float | None = None, now: float = 100.0
-) -> ConnectionState:
+) -> Amqp091ConnectionState:
     return connection_state(alarms=alarms, blocked=blocked, in_flow=in_flow, blocked_at=blocked_at, now=now)
 
 
@@ -21,30 +21,32 @@ def unmarked(name: str) -> StageReading:
 
 
 def test_row_4_14_a_connection_runs_unless_there_is_a_reason():
-    assert state() is ConnectionState.RUNNING
+    assert state() is Amqp091ConnectionState.RUNNING
 
 
 def test_row_4_15_an_alarm_blocks_connections_that_publish_and_lets_the_others_go_on():
-    assert state("memory") is ConnectionState.BLOCKING
-    assert state("memory", blocked=True) is ConnectionState.BLOCKED
+    assert state("memory") is Amqp091ConnectionState.BLOCKING
+    assert state("memory", blocked=True) is Amqp091ConnectionState.BLOCKED
 
 
 def test_row_1_04_stage_credit_alone_is_flow():
-    assert state(in_flow=True, blocked_at=0.0) is ConnectionState.FLOW
+    assert state(in_flow=True, blocked_at=0.0) is Amqp091ConnectionState.FLOW
 
 
-@pytest.mark.parametrize(("age", "expected"), [(4.999, ConnectionState.FLOW), (5.0, ConnectionState.RUNNING)])
-def test_row_4_29_a_connection_remembers_its_last_block_for_five_seconds(age: float, expected: ConnectionState):
+@pytest.mark.parametrize(
+    ("age", "expected"), [(4.999, Amqp091ConnectionState.FLOW), (5.0, Amqp091ConnectionState.RUNNING)]
+)
+def test_row_4_29_a_connection_remembers_its_last_block_for_five_seconds(age: float, expected: Amqp091ConnectionState):
     assert state(blocked_at=100.0 - age) is expected
 
 
 def test_an_alarm_goes_before_flow():
-    assert state("disk", in_flow=True, blocked_at=99.0) is ConnectionState.BLOCKING
-    assert state("disk", in_flow=True, blocked_at=99.0, blocked=True) is ConnectionState.BLOCKED
+    assert state("disk", in_flow=True, blocked_at=99.0) is Amqp091ConnectionState.BLOCKING
+    assert state("disk", in_flow=True, blocked_at=99.0, blocked=True) is Amqp091ConnectionState.BLOCKED
 
 
 def test_a_reader_that_is_still_stopped_after_the_alarm_is_blocked():
-    assert state(blocked=True) is ConnectionState.BLOCKED
+    assert state(blocked=True) is Amqp091ConnectionState.BLOCKED
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from core.errors import Locked, NotFound, ResourceDeleted
 from core.interface import ActivityChanged, Cancelled, Delivered, Disposal, GrantReply, PublisherClosed
 from core.message import Attributes, Return
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.engine import Peer, bodies, deliveries, entries_for, make_broker, queue, replies
 
 ACCEPTED, REJECTED = Disposal.ACCEPTED, Disposal.REJECTED
@@ -459,7 +459,7 @@ def test_purge_leaves_what_consumers_hold():
     consumer = peer.consume("q", 3)
     peer.turn()
     peer.broker.settle(consumer, 0, 0, Return())
-    assert at_a_stretch(peer.broker.purge_queue("q", "x")) == 4
+    assert run_at_once(peer.broker.purge_queue("q", "x")) == 4
     assert counts(peer) == (0, 2)
     peer.broker.cancel(consumer)
     assert counts(peer) == (2, 0)
@@ -467,12 +467,12 @@ def test_purge_leaves_what_consumers_hold():
 
 def test_positions_go_on_after_a_purge():
     peer = stocked(3)
-    holder = peer.consume("q", 1)
+    attachment = peer.consume("q", 1)
     peer.turn()
-    at_a_stretch(peer.broker.purge_queue("q", "x"))
+    run_at_once(peer.broker.purge_queue("q", "x"))
     peer.publish("q", bodies(2, start=3))
     peer.turn()
-    peer.broker.cancel(holder)
+    peer.broker.cancel(attachment)
     assert entries_for(peer.turn(), late := peer.consume("q", 9)) == []
     assert entries_for(peer.turn(), late) == numbers(0, 3, 4)
 

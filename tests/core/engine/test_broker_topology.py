@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.engine.broker import Broker
-from core.engine.settings import EngineSettings
+from core.engine.settings import VirtualHostSettings
 from core.errors import (
     Forbidden,
     Inequivalent,
@@ -16,7 +16,7 @@ from core.errors import (
     PreconditionFailed,
 )
 from core.interface import Binding, Cancelled, ExchangeTarget, ExchangeType
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import NOW, Peer, binding, bodies, confirms, entries_for, exchange, make_broker, queue
 
@@ -137,7 +137,7 @@ def test_deleting_and_purging():
     peer = Peer(broker)
     peer.publish("q", bodies(3))
     peer.turn()
-    assert at_a_stretch(broker.purge_queue("q", ME)) == 3
+    assert run_at_once(broker.purge_queue("q", ME)) == 3
     peer.publish("q", bodies(2))
     peer.turn()
     assert broker.delete_queue("q", ME) == 2
@@ -163,7 +163,7 @@ def test_a_queue_that_is_made_again_starts_empty():
 
 
 def test_limits():
-    broker = make_broker(settings=EngineSettings(queues_max=2, exchanges_max=6, bindings_max=1))
+    broker = make_broker(settings=VirtualHostSettings(queues_max=2, exchanges_max=6, bindings_max=1))
     broker.declare_queue(queue("a"), ME)
     broker.declare_dynamic_queue("b", ME)
     broker.declare_queue(queue("a"), ME)

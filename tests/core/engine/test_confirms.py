@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from core.engine.confirms import Confirms, Ledger, Submission
+from core.engine.confirms import Confirms, RunProgress, Submission
 from core.errors import LimitReached, ResourceDeleted
 from core.interface import Confirmed, Mailbox, Outcome, Publisher, PublisherClosed
 from core.message import Run
@@ -13,11 +13,11 @@ ACCEPTED, REJECTED, RELEASED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RELEA
 FULL = LimitReached("full")
 
 
-def ledger(count: int, places: str) -> Ledger:
-    return Ledger(count, dict.fromkeys(places, 0))
+def ledger(count: int, places: str) -> RunProgress:
+    return RunProgress(count, dict.fromkeys(places, 0))
 
 
-def answers(run: Ledger) -> list[tuple[int, int, Outcome]]:
+def answers(run: RunProgress) -> list[tuple[int, int, Outcome]]:
     return [(start, stop, outcome) for start, stop, outcome, _ in run.answers()]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from core.message import Attributes
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.engine import NOW, bodies, queue
 from tests.kit.kept_broker import KeptBroker
 from tests.kit.storage import lanes
@@ -25,7 +25,7 @@ def test_one_write_after_a_purge_is_enough_for_a_kill(arguments, returned):
         one.run()
         one.broker.cancel(consumer)
         one.run()
-    assert at_a_stretch(one.broker.purge_queue("q", "x")) == 8
+    assert run_at_once(one.broker.purge_queue("q", "x")) == 8
     (lane,) = [lane for lane in lanes(one.storage) if lane.write_wanted]
     batch = lane.take_write()
     batch.run(one.disk)

@@ -15,7 +15,7 @@ from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.remains import Remains
 from core.interface import ConsumeOptions, Delivered, Disposal, Mailbox, Publisher
 from core.message import Attributes, Return, Run
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.engine import NOW, bodies, entries_for, later, queue
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.kept_broker import KeptBroker
@@ -201,7 +201,7 @@ def scenario(one: OneQueue) -> list[object]:
     told.append((one.queue.ready, one.queue.ready_bytes, one.queue.unacknowledged))
     one.queue.settle(second, 0, 10**6, Disposal.ACCEPTED)
     one.publish(3)
-    told.append(at_a_stretch(one.queue.purge(Remains().let_go)))
+    told.append(run_at_once(one.queue.purge(Remains().let_go)))
     one.publish(2)
     told += one.deliver(second, 10)
     told.append((one.queue.ready, one.queue.unacknowledged, one.queue.counters))

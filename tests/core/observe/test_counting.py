@@ -4,11 +4,11 @@ import pytest
 
 from amqp10.wire.messaging import ACCEPTED, RELEASED
 from core.amqp091.methods import BasicAck, BasicGet, BasicNack, ChannelClose, ChannelCloseOk, QueueDelete, QueueDeleteOk
+from core.counters.traffic import Traffic
 from core.engine.broker import Broker
 from core.observe.buckets import cumulative
-from core.server.traffic import Traffic
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS, Lane
-from core.store.record import Kind
+from core.store.record import RecordKind
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 from tests.kit.wire091 import Wire091Peer, connect
@@ -218,7 +218,7 @@ def test_batches_of_a_lane_are_counted_by_size_and_syncs_by_duration():
     lane, disk = Lane("classic", generation=1, sync_interval_s=0.0), MemoryDisk()
     for number, seconds in enumerate((0.0005, 0.3, 60.0)):
         for at in range(2):
-            lane.append(f"{number}", at * 64, Kind.PUBLISH, [b"x"])
+            lane.append(f"{number}", at * 64, RecordKind.PUBLISH, [b"x"])
         batch = lane.take_write()
         assert batch is not None
         batch.run(disk)

@@ -12,6 +12,8 @@ from prometheus_client.registry import Collector
 
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
+from core.counters.blocked_time import BlockedTime
+from core.counters.traffic import Traffic
 from core.interface import FlowReason, Snapshot, StallSubject
 from core.observe.buckets import LAG_SECONDS
 from core.observe.metric_families import FAMILIES, OTHER, MetricType
@@ -21,8 +23,6 @@ from core.observe.stalls import Stalls
 from core.server.connections import Connections
 from core.server.drain import DRAINED
 from core.server.listener import OUT_OF_DESCRIPTORS
-from core.server.standing import StandingTime
-from core.server.traffic import Traffic
 from core.store.lane import Lane
 
 LIMITS = {"queues": 10_000, "exchanges": 1_000, "bindings": 100_000, "policies": 100, "unauthenticated": 4_096}
@@ -131,7 +131,7 @@ class Scraped:
         self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
         self.lanes = [Lane("classic", generation=1, sync_interval_s=1.0)]
         self.lag = Lag()
-        self.full_sockets = StandingTime()
+        self.full_sockets = BlockedTime()
         self.idle: dict[str, float] = {}
         self.now = 100.0
         self.stalls = Stalls(clock=lambda: Now(self.now, self.now))

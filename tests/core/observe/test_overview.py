@@ -1,12 +1,12 @@
 """The overview: the broker's state in a dozen numbers."""
 
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.admin import Facts
 from tests.kit.engine import make_broker
 
 
 def overview(facts: Facts) -> dict[str, object]:
-    return at_a_stretch(facts.overview.read())
+    return run_at_once(facts.overview.read())
 
 
 def test_rates_are_means_of_the_last_seconds():

@@ -14,7 +14,7 @@ from core.clock import Now
 from core.config.log import LogSettings
 from core.interface import FlowReason, StallSubject
 from core.observe.stall_log import StallLog
-from core.observe.stalls import AFTER_S, OTHER, SLICE, Blocked, Stalls
+from core.observe.stalls import AFTER_S, OTHER, SLICE, BlockedLabels, Stalls
 
 AT_ONCE = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0, stalls_per_minute_max=10_000)
 LINK = StallSubject(
@@ -132,7 +132,7 @@ def test_another_reason_is_another_stall_and_another_culprit_is_not(ledger: Ledg
         ("memory", "alarm by hand"),
         ("disk", "alarm disk"),
     ]
-    assert ledger.stalls.seconds[Blocked("/queues/q", "in", FlowReason.MEMORY)] == pytest.approx(2.0)
+    assert ledger.stalls.seconds[BlockedLabels("/queues/q", "in", FlowReason.MEMORY)] == pytest.approx(2.0)
 
 
 def test_addresses_beyond_the_bound_are_counted_together():
@@ -162,7 +162,7 @@ def test_addresses_beyond_the_bound_are_counted_together():
 def test_seconds_never_go_down_whatever_the_clocks_of_the_reporters(steps):
     """Reports carry the time of their batch, which may be a little behind the clock of the reader."""
     ledger = Ledger()
-    before: dict[Blocked, float] = {}
+    before: dict[BlockedLabels, float] = {}
     for act, number, reason, step in steps:
         ledger.now = at(max(0.0, ledger.now.monotonic + max(0, step)))
         reported = max(0.0, ledger.now.monotonic + min(0, step))

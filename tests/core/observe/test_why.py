@@ -2,12 +2,12 @@
 
 import pytest
 
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import ExchangeDeclare, QueueBind
-from core.amqp091.negotiation import ConnectionSettings
+from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties
 from core.observe.why import why
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.looker import Looker
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
@@ -42,7 +42,7 @@ class SlowDisk:
 
 
 def verdict(broker: InProcessBroker, peer: Wire091Peer) -> tuple[object, object]:
-    answer = at_a_stretch(why(Looker(broker), "connections", peer.front_end.info.identity))
+    answer = run_at_once(why(Looker(broker), "connections", peer.front_end.info.identity))
     assert answer is not None
     assert answer["waits"] is (answer["stage"] is not None)
     return answer["stage"], answer["names"]
@@ -94,7 +94,7 @@ def test_large_persistent_messages_on_a_slow_disk_wait_for_the_message_store():
 
 def test_a_channel_that_takes_few_messages_in_a_turn():
     broker = InProcessBroker()
-    settings = FrontEndSettings(connection=ConnectionSettings(), channel_messages_per_turn=0)
+    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=0)
     peer = connect(broker, settings=settings)
     peer.declare()
     peer.publish(1, numbered(500), routing_key="q")
@@ -136,11 +136,11 @@ def test_alarms_come_first():
     peer = connect(broker)
     peer.declare()
     broker.raise_alarm("memory")
-    answer = at_a_stretch(why(Looker(broker), "connections", "test-0"))
+    answer = run_at_once(why(Looker(broker), "connections", "test-0"))
     assert answer is not None
     assert (answer["state"], answer["waits"]) == ("blocking", False)
     peer.publish(1, [b"x"], routing_key="q")
-    answer = at_a_stretch(why(Looker(broker), "connections", "test-0"))
+    answer = run_at_once(why(Looker(broker), "connections", "test-0"))
     assert answer is not None
     assert (answer["state"], answer["waits"], answer["stage"]) == ("blocked", True, None)
     assert "low on memory" in str(answer["sentence"])
@@ -149,11 +149,11 @@ def test_alarms_come_first():
 def test_an_amqp_1_0_connection_has_no_stages():
     broker = InProcessBroker()
     broker.connect()
-    answer = at_a_stretch(why(Looker(broker), "connections", "test-0"))
+    answer = run_at_once(why(Looker(broker), "connections", "test-0"))
     assert answer is not None
     assert (answer["protocol"], answer["stage"]) == ("amqp-1.0", None)
     assert answer["sentence"] == "Nothing holds up connection test-0: none of its 0 links waits."
 
 
 def test_no_connection_of_that_name():
-    assert at_a_stretch(why(Looker(InProcessBroker()), "connections", "c17")) is None
+    assert run_at_once(why(Looker(InProcessBroker()), "connections", "c17")) is None

@@ -8,9 +8,9 @@ import pytest
 
 from core.amqp091.methods import BasicQos, BasicQosOk
 from core.interface import Binding, ExchangeDeclaration, FlowReason, Snapshot
-from core.observe.advice import ADVICE, QUEUE_ADVICE, Edge, WaitsFor
+from core.observe.advice import ADVICE, QUEUE_ADVICE, HopKind, WaitsFor
 from core.observe.why import why
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.looker import Looker
 from tests.kit.stall_scenarios import IN, LINKS, OUT, READERS, Cause, consuming, publishing
 from tests.kit.wire import InProcessBroker, numbered
@@ -24,7 +24,7 @@ CAUSES = pytest.mark.parametrize("name", BY_NAME)
 
 
 def ask(broker: InProcessBroker, kind: str, identity: str, *, ledger: bool = True) -> Snapshot:
-    answer = at_a_stretch(why(Looker(broker, ledger=ledger), kind, identity))
+    answer = run_at_once(why(Looker(broker, ledger=ledger), kind, identity))
     assert answer is not None
     return answer
 
@@ -96,18 +96,18 @@ def test_the_connection_and_the_queue_say_so_too(name: str):
 @pytest.mark.parametrize(
     ("name", "edge", "shows"),
     [
-        ("link, unconfirmed-limit", Edge.LINK_QUEUE, {"link_credit": 0, "withheld": False}),
-        ("link, queue-full", Edge.LINK_QUEUE, {"link_credit": 0, "withheld": True, "max_length": 2}),
-        ("link, store-slow", Edge.QUEUE_STORE, {"unsynced": 255, "sync_wanted": True}),
-        ("link, memory", Edge.PUBLISHER_SESSION, {"incoming_window": 0, "incoming_window_closed": True}),
-        ("link, session-window", Edge.LINK_SESSION, {"remote_incoming_window": 0, "waiting": 3}),
-        ("link, socket", Edge.SESSION_CONSUMER, {"waiting": 1}),
-        ("reader, channel", Edge.READER_CHANNEL, {"marked": 1, "held_up_by": ["test-0/1"]}),
-        ("reader, queue", Edge.CHANNEL_QUEUE, {"marked": 1, "held_up_by": ["q"]}),
-        ("reader, message store", Edge.QUEUE_STORE, {"marked": 1, "held_up_by": ["message store"]}),
+        ("link, unconfirmed-limit", HopKind.LINK_QUEUE, {"link_credit": 0, "withheld": False}),
+        ("link, queue-full", HopKind.LINK_QUEUE, {"link_credit": 0, "withheld": True, "max_length": 2}),
+        ("link, store-slow", HopKind.QUEUE_STORE, {"unsynced": 255, "sync_wanted": True}),
+        ("link, memory", HopKind.PUBLISHER_SESSION, {"incoming_window": 0, "incoming_window_closed": True}),
+        ("link, session-window", HopKind.LINK_SESSION, {"remote_incoming_window": 0, "waiting": 3}),
+        ("link, socket", HopKind.SESSION_CONSUMER, {"waiting": 1}),
+        ("reader, channel", HopKind.READER_CHANNEL, {"marked": 1, "held_up_by": ["test-0/1"]}),
+        ("reader, queue", HopKind.CHANNEL_QUEUE, {"marked": 1, "held_up_by": ["q"]}),
+        ("reader, message store", HopKind.QUEUE_STORE, {"marked": 1, "held_up_by": ["message store"]}),
     ],
 )
-def test_each_slow_stage_shows_at_its_edge(name: str, edge: Edge, shows: Snapshot):
+def test_each_slow_stage_shows_at_its_edge(name: str, edge: HopKind, shows: Snapshot):
     """row 3.32: link credit protects a queue, the session window a session, the socket a reader, and each acts
     alone."""
     cause = BY_NAME[name]
@@ -180,7 +180,7 @@ class Told:
 def test_the_ledger_is_believed_where_the_figures_do_not_show_it(reason: str, edge: str):
     broker = InProcessBroker()
     publishing(broker, broker.queue())
-    answer = at_a_stretch(why(Told(broker, reason), "links", IN))
+    answer = run_at_once(why(Told(broker, reason), "links", IN))
     assert answer is not None
     assert (answer["waits"], answer["reason"], answer["culprit"]) == (True, reason, "somebody")
     assert (answer["since"], answer["seconds"], answer["edge"]) == (7.0, 9.0, edge)
@@ -274,4 +274,4 @@ def test_a_queue_tells_of_publishers_to_exchanges_that_lead_to_it():
 
 @pytest.mark.parametrize("kind", ["connections", "links", "addresses", "exchanges"])
 def test_links_and_connections_that_do_not_exist(kind: str):
-    assert at_a_stretch(why(Looker(InProcessBroker()), kind, "c17")) is None
+    assert run_at_once(why(Looker(InProcessBroker()), kind, "c17")) is None

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from core.store.command_log import FencedOff, LocalCommandLog
-from core.store.command_replay import Place
+from core.store.command_log import LeaseLost, LocalCommandLog
+from core.store.command_replay import RecordPlace
 from core.store.errors import StoreDamaged, StoreFailure
 from core.store.lane import Lane
 from core.store.record import HEADER_BYTES, record_bytes
@@ -23,10 +23,10 @@ class Opened:
         self.log = LocalCommandLog(disk, self.lane, file_bytes_max=FILE_BYTES, salvage=salvage)
         self.snapshot = self.log.take_snapshot()
         self.found = [logged.payload for logged in self.log.read(self.snapshot and self.snapshot[0])]
-        self.fence = self.log.acquire_lease()
+        self.fencing_token = self.log.acquire_lease()
 
     def append(self, payload, *, prompt=True):
-        return self.log.append([payload], len(payload), self.fence, prompt=prompt)
+        return self.log.append([payload], len(payload), self.fencing_token, prompt=prompt)
 
     def write(self):
         batch = self.lane.take_write()
@@ -105,7 +105,7 @@ def test_a_file_is_written_when_it_is_full_and_on_the_disk(opened):
 
 def test_bodies_are_read_by_place(opened):
     opened.append(b"first")
-    _, file, offset = opened.log.append([b"head", b"body"], 8, opened.fence, prompt=True)
+    _, file, offset = opened.log.append([b"head", b"body"], 8, opened.fencing_token, prompt=True)
     opened.commit()
     assert opened.log.read_bytes(file, offset + 4, 4) == b"body"
     with pytest.raises(StoreFailure, match="end after"):
@@ -123,13 +123,13 @@ def test_a_disk_that_cannot_read_fails_the_store():
 
 
 def test_a_holder_that_was_replaced_appends_nothing(opened):
-    fence = opened.fence
-    opened.log.renew_lease(fence)
+    fencing_token = opened.fencing_token
+    opened.log.renew_lease(fencing_token)
     newer = opened.log.acquire_lease()
-    with pytest.raises(FencedOff):
+    with pytest.raises(LeaseLost):
         opened.append(b"stale")
-    with pytest.raises(FencedOff):
-        opened.log.renew_lease(fence)
+    with pytest.raises(LeaseLost):
+        opened.log.renew_lease(fencing_token)
     opened.log.append([b"x"], 1, newer, prompt=True)
     opened.commit()
     assert Opened(opened.disk, generation=2).found == [b"x"]
@@ -254,7 +254,7 @@ def test_a_snapshot_is_given_once_with_what_came_after_it(opened):
     opened.append(b"later")
     opened.commit()
     again = Opened(opened.disk, generation=2)
-    assert again.snapshot == (Place(2, 2 * record_bytes(300)), [b"state", b"more" * 500])
+    assert again.snapshot == (RecordPlace(2, 2 * record_bytes(300)), [b"state", b"more" * 500])
     assert again.found == [b"later"]
     assert Opened(opened.disk, generation=3).snapshot is None
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from core.store.compaction import FILES_MIN, choose
 from core.store.message_store import FileSummary, body_record_bytes
 from core.store.places import PERSISTENT
-from tests.kit.classic_store import StoreHarness, messages, portion
+from tests.kit.classic_store import StoreHarness, messages, run_part
 
 LARGE = b"x" * 5000
 LIMIT = 1000
@@ -58,7 +58,7 @@ def test_too_much_garbage_always_finds_a_file_unless_the_newest_has_it_all(sizes
 def sparse() -> StoreHarness:
     """Four files. Every seventh of their bodies is live."""
     harness = StoreHarness(msg_store_file_size_limit=65_536)
-    harness.index.publish(0, portion(*[b"%d" % number + LARGE for number in range(50)]))
+    harness.index.publish(0, run_part(*[b"%d" % number + LARGE for number in range(50)]))
     harness.drain()
     harness.index.settle([number for number in range(50) if number % 7])
     harness.drain()
@@ -90,7 +90,7 @@ def test_an_emptied_file_stays_until_the_copies_are_synced(sparse: StoreHarness)
 
 
 def test_copies_wait_while_much_is_staged(sparse: StoreHarness):
-    sparse.index.publish(100, portion(*[b"x" * 4_000_000] * 3))
+    sparse.index.publish(100, run_part(*[b"x" * 4_000_000] * 3))
     assert sparse.store.classic.take_write() is not None
     moved = sparse.store.persistent.total_bytes
     assert not sparse.store.compact_step()
@@ -129,7 +129,7 @@ def test_a_step_is_bounded():
     size = body_record_bytes(len(LARGE))
     count = 3 * 16 * 2**20 // size
     for first in range(0, count, 500):
-        harness.index.publish(first, portion(*[LARGE] * min(500, count - first)))
+        harness.index.publish(first, run_part(*[LARGE] * min(500, count - first)))
         harness.drain()
     harness.index.settle([number for number in range(count) if number % 3])
     harness.drain()

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from core.engine.routing.topology import numbered_identities
 from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, Definitions, open_definitions
 from core.store.disk import FolderDisk
-from core.store.inspect import LANE_FOLDERS, Verdict, entries, entries_of_file, read_definitions
+from core.store.inspect import LANE_FOLDERS, EntryVerdict, entries, entries_of_file, read_definitions
 from core.store.lane import Lane
 from core.store.marks import Marks
-from core.store.record import HEADER_BYTES, Kind, encode, record_bytes
+from core.store.record import HEADER_BYTES, RecordKind, encode, record_bytes
 from tests.kit.engine import queue
 
 IDENTITY = "0123456789abcdef" * 2
@@ -37,7 +37,7 @@ class Bytes:
 
 def records(*batches, generation=GENERATION):
     """The bytes of one file with a record of each of these write batches."""
-    return bytearray(b"".join(b"".join(encode(Kind.SETTLE, [b"%016d" % n], generation, n)) for n in batches))
+    return bytearray(b"".join(b"".join(encode(RecordKind.SETTLE, [b"%016d" % n], generation, n)) for n in batches))
 
 
 def marks(batch):
@@ -53,7 +53,7 @@ def flip(data, at):
     return data
 
 
-SOUND, TORN, CORRUPT = Verdict.SOUND, Verdict.TORN, Verdict.CORRUPT
+SOUND, TORN, CORRUPT = EntryVerdict.SOUND, EntryVerdict.TORN, EntryVerdict.CORRUPT
 
 
 def test_a_sound_file():
@@ -144,7 +144,7 @@ def write(disk, lane_name, paths):
     lane = Lane(lane_name, generation=GENERATION, sync_interval_s=0.0)
     for number in (0, 1):
         for path in paths:
-            lane.append(path, number * SIZE, Kind.SETTLE, [b"%016d" % number])
+            lane.append(path, number * SIZE, RecordKind.SETTLE, [b"%016d" % number])
         batch = lane.take_write()
         batch.run(disk)
         lane.wrote(batch)

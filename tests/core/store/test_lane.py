@@ -6,7 +6,7 @@ import pytest
 
 from core.store.errors import NoSpace, StoreFailure
 from core.store.lane import REMOVALS_MAX
-from core.store.record import Kind
+from core.store.record import RecordKind
 from tests.kit.lane_store import BODIES, INDEX, MARKS, LaneStore
 
 
@@ -47,7 +47,7 @@ def test_adjoining_records_of_a_file_are_one_write(store: LaneStore):
     for _ in range(3):
         store.append(INDEX)
         store.append(BODIES)
-    store.lane.append(INDEX, 10_000, Kind.SETTLE, [b"behind a gap"])
+    store.lane.append(INDEX, 10_000, RecordKind.SETTLE, [b"behind a gap"])
     batch = store.write()
     assert [path for path, _ in batch.ends] == [INDEX, BODIES, INDEX]
     assert store.disk.calls["write"] == 3
@@ -356,7 +356,7 @@ def test_a_folder_goes_with_what_the_lane_remembers_of_it(store: LaneStore):
     assert list(store.sync(2.0).folders) == ["queues/1/0", "queues/1", "queues"]
 
 
-def test_removals_are_done_in_portions(store: LaneStore):
+def test_removals_are_done_in_parts(store: LaneStore):
     paths = [f"msg_store_persistent/{number}.rdq" for number in range(REMOVALS_MAX + 1)]
     for path in paths:
         store.append(path)

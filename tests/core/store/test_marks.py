@@ -9,7 +9,7 @@ from core.store.errors import NoSpace
 from core.store.lane import NO_SPACE_RETRY_S
 from core.store.marks import lost_files, read_marks
 from core.store.marks_writer import MARKS_BYTES_MAX
-from core.store.record import Found, record_bytes, scan
+from core.store.record import SoundRecord, record_bytes, scan
 from tests.kit.lane_store import BODIES, INDEX, MARKS, LaneStore
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_mark_only_makes_the_others_count(store: LaneStore):
     for _ in range(4):
         commit(store)
     records = scan(lambda offset, length: store.memory.read(MARKS, offset, length), store.memory.size(MARKS))
-    second = [record.offset for record in records if isinstance(record, Found)][1]
+    second = [record.offset for record in records if isinstance(record, SoundRecord)][1]
     store.memory.flip_bit(MARKS, 8 * (second + 33))
     marks = read_marks(store.memory, "classic")
     assert marks.synced == (1, 3)

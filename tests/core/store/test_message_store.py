@@ -5,11 +5,11 @@ import tracemalloc
 
 import pytest
 
-from core.message import Portion, Run
+from core.message import Run, RunPart
 from core.store.errors import StoreDamaged, StoreFailure
 from core.store.message_store import body_record_bytes, pack_place, unpack_place
 from core.store.places import PERSISTENT, TRANSIENT
-from tests.kit.classic_store import DURABLE, StoreHarness, messages, portion
+from tests.kit.classic_store import DURABLE, StoreHarness, messages, run_part
 from tests.kit.classic_store import TRANSIENT as PASSING
 
 LARGE = b"x" * 5000
@@ -23,8 +23,8 @@ def harness() -> StoreHarness:
 def test_row_4_5_a_body_is_stored_once_for_all_queues(harness: StoreHarness):
     run = Run(0, [LARGE, b"small", LARGE], DURABLE)
     first, second = harness.store.queue_index("1"), harness.store.queue_index("2")
-    first.publish(0, Portion(run, 0, 3))
-    second.publish(7, Portion(run, 0, 3))
+    first.publish(0, RunPart(run, 0, 3))
+    second.publish(7, RunPart(run, 0, 3))
     harness.drain()
     assert len(harness.store.persistent) == 2
     assert harness.disk.size("msg_store_persistent/0.rdq") == 2 * body_record_bytes(len(LARGE))
@@ -35,14 +35,14 @@ def test_row_4_5_a_body_is_stored_once_for_all_queues(harness: StoreHarness):
 
 
 def test_row_4_5_files_are_numbered_and_full_at_their_limit(harness: StoreHarness):
-    harness.index.publish(0, portion(*[LARGE] * 30))
+    harness.index.publish(0, run_part(*[LARGE] * 30))
     harness.drain()
     assert harness.disk.names(PERSISTENT) == ["0.rdq", "1.rdq", "2.rdq"]
     assert 65_536 <= harness.disk.size("msg_store_persistent/0.rdq") < 65_536 + body_record_bytes(len(LARGE))
 
 
 def test_row_4_6_settling_touches_no_file(harness: StoreHarness):
-    harness.index.publish(0, portion(*[LARGE] * 30))
+    harness.index.publish(0, run_part(*[LARGE] * 30))
     harness.drain()
     before = harness.disk.read("msg_store_persistent/0.rdq", 0, 100_000)
     harness.index.settle([1, 2, 3])
@@ -53,7 +53,7 @@ def test_row_4_6_settling_touches_no_file(harness: StoreHarness):
 
 
 def test_row_4_7_a_file_without_live_bodies_is_removed(harness: StoreHarness):
-    harness.index.publish(0, portion(*[LARGE] * 30))
+    harness.index.publish(0, run_part(*[LARGE] * 30))
     harness.drain()
     harness.index.settle(range(13))
     harness.drain()
@@ -66,7 +66,7 @@ def test_row_4_7_a_file_without_live_bodies_is_removed(harness: StoreHarness):
 
 
 def test_a_body_without_references_when_its_batch_is_taken_is_never_written(harness: StoreHarness):
-    harness.index.publish(0, portion(LARGE, LARGE))
+    harness.index.publish(0, run_part(LARGE, LARGE))
     harness.index.settle([0])
     harness.drain()
     assert harness.store.persistent.cancelled == 1
@@ -76,9 +76,9 @@ def test_a_body_without_references_when_its_batch_is_taken_is_never_written(harn
 
 def test_transient_bodies_go_to_their_own_store(harness: StoreHarness):
     run = Run(0, [LARGE], DURABLE)
-    harness.index.publish(0, Portion(run, 0, 1))
-    harness.store.queue_index("t1").publish(0, Portion(run, 0, 1))
-    harness.index.publish(1, portion(LARGE, attributes=PASSING))
+    harness.index.publish(0, RunPart(run, 0, 1))
+    harness.store.queue_index("t1").publish(0, RunPart(run, 0, 1))
+    harness.index.publish(1, run_part(LARGE, attributes=PASSING))
     harness.drain()
     assert (len(harness.store.persistent), len(harness.store.transient)) == (1, 2)
     assert harness.disk.names(TRANSIENT) == ["0.rdq"]
@@ -87,15 +87,15 @@ def test_transient_bodies_go_to_their_own_store(harness: StoreHarness):
 
 def test_a_run_published_again_later_does_not_use_a_body_that_is_gone(harness: StoreHarness):
     run = Run(0, [LARGE], DURABLE)
-    harness.index.publish(0, Portion(run, 0, 1))
+    harness.index.publish(0, RunPart(run, 0, 1))
     harness.index.settle([0])
-    harness.index.publish(1, Portion(run, 0, 1))
+    harness.index.publish(1, RunPart(run, 0, 1))
     harness.drain()
     assert messages(harness.index) == {1: LARGE}
 
 
 def test_a_body_that_changed_on_disk_is_not_handed_out(harness: StoreHarness):
-    harness.index.publish(0, portion(LARGE))
+    harness.index.publish(0, run_part(LARGE))
     harness.drain()
     harness.store.compact_step()
     harness.disk.flip_bit("msg_store_persistent/0.rdq", 8 * 1000)
@@ -105,7 +105,7 @@ def test_a_body_that_changed_on_disk_is_not_handed_out(harness: StoreHarness):
 
 
 def test_a_file_that_went_away_is_a_failure_of_the_store(harness: StoreHarness):
-    harness.index.publish(0, portion(LARGE))
+    harness.index.publish(0, run_part(LARGE))
     harness.drain()
     harness.store.compact_step()
     (run,) = harness.index.load(0)

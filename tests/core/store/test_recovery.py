@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from core.config.store import StoreSettings
-from core.message import Portion, Run
+from core.message import Run, RunPart
 from core.store.errors import StoreDamaged
 from core.store.places import SEGMENT_MESSAGES
 from core.store.queue_index import FREE_SEGMENTS
-from core.store.record import HEADER_BYTES, Found, scan
+from core.store.record import HEADER_BYTES, SoundRecord, scan
 from core.store.recovery import Report, first_free
 from core.store.store import open_store
-from tests.kit.classic_store import DURABLE, TRANSIENT, StoreHarness, messages, portion
+from tests.kit.classic_store import DURABLE, TRANSIENT, StoreHarness, messages, run_part
 from tests.kit.faulty_disk import MemoryDisk
 
 FIRST = "queues/1/0/0.idx"
@@ -28,9 +28,9 @@ def harness() -> StoreHarness:
     return StoreHarness()
 
 
-def records(disk: MemoryDisk, path: str) -> list[Found]:
+def records(disk: MemoryDisk, path: str) -> list[SoundRecord]:
     found = list(scan(lambda offset, length: disk.read(path, offset, length), disk.size(path)))
-    assert all(isinstance(record, Found) for record in found)
+    assert all(isinstance(record, SoundRecord) for record in found)
     return found
 
 
@@ -38,10 +38,10 @@ def records(disk: MemoryDisk, path: str) -> list[Found]:
 
 
 def test_row_4_10_a_kill_after_the_write_loses_nothing(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a", LARGE, b"c"))
+    harness.index.publish(0, run_part(b"a", LARGE, b"c"))
     harness.index.settle([0])
     harness.write()
-    harness.index.publish(3, portion(b"never written"))
+    harness.index.publish(3, run_part(b"never written"))
     index = harness.kill().queue_index("1")
     assert messages(index) == {1: LARGE, 2: b"c"}
     report = harness.store.report
@@ -50,11 +50,11 @@ def test_row_4_10_a_kill_after_the_write_loses_nothing(harness: StoreHarness):
 
 
 def test_all_survivors_are_redelivered_after_an_unclean_stop(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a"))
+    harness.index.publish(0, run_part(b"a"))
     harness.drain()
     (run,) = harness.kill().queue_index("1").load(0)
     assert run.redelivered
-    harness.index.publish(harness.index.next_sequence_floor, portion(b"b"))
+    harness.index.publish(harness.index.next_sequence_floor, run_part(b"b"))
     assert [run.redelivered for number in sorted(harness.index.segments) for run in harness.index.load(number)] == [
         True,
         False,
@@ -64,7 +64,7 @@ def test_all_survivors_are_redelivered_after_an_unclean_stop(harness: StoreHarne
 @pytest.mark.parametrize("seed", range(8))
 def test_numbers_go_on_above_an_empty_file_also_when_a_power_cut_would_take_it(harness: StoreHarness, seed: int):
     first = harness.kill().queue_index("1").next_sequence_floor + SEGMENT_MESSAGES
-    harness.index.publish(first, portion(b"a"))
+    harness.index.publish(first, run_part(b"a"))
     harness.write()
     harness.disk.truncate(f"queues/1/0/{first // SEGMENT_MESSAGES}.idx", 0)
     floor = harness.kill().queue_index("1").next_sequence_floor
@@ -72,7 +72,7 @@ def test_numbers_go_on_above_an_empty_file_also_when_a_power_cut_would_take_it(h
 
 
 def test_after_a_clean_stop_the_queue_says_what_was_delivered(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a", b"b", b"c"))
+    harness.index.publish(0, run_part(b"a", b"b", b"c"))
     harness.index.delivered_below = 2
     before, after = harness.restart().queue_index("1").load(0)
     assert (list(before.sequences), before.redelivered) == ([0, 1], True)
@@ -80,7 +80,7 @@ def test_after_a_clean_stop_the_queue_says_what_was_delivered(harness: StoreHarn
 
 
 def test_what_survived_a_kill_survives_a_power_cut_after_the_start(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a", LARGE))
+    harness.index.publish(0, run_part(b"a", LARGE))
     harness.write()
     harness.kill()
     for seed in range(20):
@@ -88,14 +88,14 @@ def test_what_survived_a_kill_survives_a_power_cut_after_the_start(harness: Stor
 
 
 def test_transient_messages_are_counted_and_dropped(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a", b"b", attributes=TRANSIENT))
+    harness.index.publish(0, run_part(b"a", b"b", attributes=TRANSIENT))
     harness.drain()
     assert harness.kill().report.transient_dropped == 2
     assert messages(harness.index) == {}
 
 
 def test_a_message_whose_body_is_missing_is_dropped_for_good(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a", LARGE, b"c"))
+    harness.index.publish(0, run_part(b"a", LARGE, b"c"))
     harness.drain()
     harness.disk.unlink(BODIES)
     with pytest.raises(StoreDamaged, match=f"{BODIES} is missing, 5040 bytes of it were synced"):
@@ -111,7 +111,7 @@ def test_a_message_whose_body_is_missing_is_dropped_for_good(harness: StoreHarne
 
 
 def test_a_body_that_no_message_needs_is_garbage(harness: StoreHarness):
-    harness.index.publish(0, portion(LARGE, LARGE))
+    harness.index.publish(0, run_part(LARGE, LARGE))
     harness.drain()
     harness.index.settle([1])
     harness.drain()
@@ -128,7 +128,7 @@ def test_references_are_counted_again():
     harness = StoreHarness(queue_ids=("1", "2", "3"))
     run = Run(0, [LARGE], DURABLE)
     for queue in harness.queue_ids:
-        harness.store.queue_index(queue).publish(0, Portion(run, 0, 1))
+        harness.store.queue_index(queue).publish(0, RunPart(run, 0, 1))
     harness.drain()
     store = harness.kill()
     assert len(store.persistent) == 1
@@ -140,8 +140,8 @@ def test_references_are_counted_again():
 
 
 def test_progress_is_told_after_each_file(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a", LARGE))
-    harness.index.publish(SEGMENT_MESSAGES, portion(b"b"))
+    harness.index.publish(0, run_part(b"a", LARGE))
+    harness.index.publish(SEGMENT_MESSAGES, run_part(b"b"))
     harness.drain()
     files: list[int] = []
 
@@ -154,8 +154,8 @@ def test_progress_is_told_after_each_file(harness: StoreHarness):
 
 def test_a_file_that_is_settled_as_a_whole_brings_nothing_back(harness: StoreHarness):
     """No message comes back, neither before the file is removed nor when a power cut undoes the removal."""
-    harness.index.publish(0, portion(b"a", LARGE))
-    harness.index.publish(SEGMENT_MESSAGES, portion(b"b"))
+    harness.index.publish(0, run_part(b"a", LARGE))
+    harness.index.publish(SEGMENT_MESSAGES, run_part(b"b"))
     harness.drain()
     harness.index.settle([0, 1])
     harness.write()
@@ -168,8 +168,8 @@ def test_a_file_that_is_settled_as_a_whole_brings_nothing_back(harness: StoreHar
 @settings(max_examples=30)
 def test_a_removal_that_a_power_cut_undoes_brings_nothing_back(seed: int):
     harness = StoreHarness()
-    harness.index.publish(0, portion(b"a", LARGE))
-    harness.index.publish(SEGMENT_MESSAGES, portion(b"b"))
+    harness.index.publish(0, run_part(b"a", LARGE))
+    harness.index.publish(SEGMENT_MESSAGES, run_part(b"b"))
     harness.drain()
     harness.index.settle([0, 1])
     harness.drain()
@@ -182,20 +182,20 @@ def test_a_removal_that_a_power_cut_undoes_brings_nothing_back(seed: int):
 
 
 def test_numbering_goes_on_above_everything_that_may_have_been_given_out(harness: StoreHarness):
-    harness.index.publish(5 * SEGMENT_MESSAGES, portion(b"a"))
+    harness.index.publish(5 * SEGMENT_MESSAGES, run_part(b"a"))
     harness.drain()
     harness.kill()
     assert harness.index.next_sequence_floor == (5 + FREE_SEGMENTS) * SEGMENT_MESSAGES
     harness.kill()  # numbers were given out, and nothing was written
     assert harness.index.next_sequence_floor == (5 + 2 * FREE_SEGMENTS) * SEGMENT_MESSAGES
-    harness.index.publish(harness.index.next_sequence_floor, portion(b"b"))
+    harness.index.publish(harness.index.next_sequence_floor, run_part(b"b"))
     harness.drain()
     harness.kill()
     assert harness.index.next_sequence_floor == (5 + 3 * FREE_SEGMENTS) * SEGMENT_MESSAGES
 
 
 def test_a_queue_that_left_nothing_on_disk_goes_on_above_too(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a"))
+    harness.index.publish(0, run_part(b"a"))
     harness.power_cut(Random(1))
     assert harness.disk.names("queues") == []
     assert harness.index.next_sequence_floor == first_free(0, 1)
@@ -203,7 +203,7 @@ def test_a_queue_that_left_nothing_on_disk_goes_on_above_too(harness: StoreHarne
 
 
 def test_a_purge_before_the_end_gives_no_number_back(harness: StoreHarness):
-    harness.index.publish(7, portion(b"a", b"b"))
+    harness.index.publish(7, run_part(b"a", b"b"))
     harness.index.purge()
     assert harness.restart().queue_index("1").next_sequence_floor == 9
     harness.kill()
@@ -215,8 +215,8 @@ def test_the_start_of_a_file_whose_first_record_is_lost_counts_as_the_oldest(har
     harness.kill()
     index = harness.index
     first = index.next_sequence_floor
-    index.publish(first, portion(b"a"))
-    index.publish(first + 1, portion(b"b"))
+    index.publish(first, run_part(b"a"))
+    index.publish(first + 1, run_part(b"b"))
     harness.write()
     (path,) = [path for path in harness.disk.paths if path.startswith("queues/1/0/")]
     harness.disk.flip_bit(path, 0)
@@ -232,8 +232,8 @@ def test_the_start_of_a_file_whose_first_record_is_lost_counts_as_the_oldest(har
 
 
 def test_a_torn_tail_is_cut_off_and_reported(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a"))
-    harness.index.publish(1, portion(b"b" * 100))
+    harness.index.publish(0, run_part(b"a"))
+    harness.index.publish(1, run_part(b"b" * 100))
     harness.write()
     last = records(harness.disk, FIRST)[-1]
     harness.disk.truncate(FIRST, last.end - 50)
@@ -251,7 +251,7 @@ def test_a_hole_in_what_was_not_synced_costs_its_record_only(harness: StoreHarne
     """The record has a damaged header, or a damaged payload."""
     bodies = [b"a", b"b", b"c", LARGE, LARGE + b"1", LARGE + b"2"]
     for sequence, body in enumerate(bodies):
-        harness.index.publish(sequence, portion(body))
+        harness.index.publish(sequence, run_part(body))
     harness.write()
     hole = records(harness.disk, path)[1]
     harness.disk.flip_bit(path, 8 * (hole.offset + damage))
@@ -278,7 +278,7 @@ def test_row_2_5_a_power_cut_takes_only_what_was_not_synced(seed: int, synced: i
     sure = 0
     for number, run in enumerate(sizes):
         bodies = [bytes([65 + number]) * size for size in run]
-        harness.index.publish(sequence, portion(*bodies))
+        harness.index.publish(sequence, run_part(*bodies))
         expected.update(enumerate(bodies, sequence))
         sequence += len(bodies)
         harness.write()
@@ -300,16 +300,16 @@ def synced() -> StoreHarness:
     """Records of all kinds, and the lane's mark that they are synced."""
     harness = StoreHarness()
     for sequence in range(0, 20, 2):
-        harness.index.publish(sequence, portion(b"%d" % sequence, LARGE + b"%d" % sequence))
+        harness.index.publish(sequence, run_part(b"%d" % sequence, LARGE + b"%d" % sequence))
     harness.drain()
     harness.index.settle([2, 3, 18])
     harness.drain()
-    harness.index.publish(20, portion(b"last", LARGE))
+    harness.index.publish(20, run_part(b"last", LARGE))
     harness.drain()
     return harness
 
 
-def find(disk: MemoryDisk, path: str, choose: Callable[[list[Found]], Found]) -> Found:
+def find(disk: MemoryDisk, path: str, choose: Callable[[list[SoundRecord]], SoundRecord]) -> SoundRecord:
     return choose(records(disk, path))
 
 
@@ -376,7 +376,7 @@ def test_salvage_of_a_record_that_is_cut_off_keeps_its_place(synced: StoreHarnes
     synced.settings = synced.settings.model_copy(update={"salvage": True})
     synced.kill()
     assert messages(synced.index) == expected
-    synced.index.publish(22, portion(b"later"))
+    synced.index.publish(22, run_part(b"later"))
     synced.index.settle([0])
     del expected[0]
     synced.drain()
@@ -390,11 +390,11 @@ def test_every_flipped_bit_is_noticed_and_costs_one_record(data: st.DataObject):
     """The start is refused, or it reports a torn tail: damage to the header of a file's last record looks like one."""
     harness = StoreHarness(msg_store_file_size_limit=65_536)
     for sequence in range(0, 12, 3):
-        harness.index.publish(sequence, portion(b"%d" % sequence, b"x" * 40, LARGE + b"%d" % sequence))
+        harness.index.publish(sequence, run_part(b"%d" % sequence, b"x" * 40, LARGE + b"%d" % sequence))
         harness.drain()
     harness.index.settle([0, 5, 7])
     harness.drain()
-    harness.index.publish(12, portion(b"last"))
+    harness.index.publish(12, run_part(b"last"))
     harness.drain()
     before = messages(harness.index)
     path = data.draw(st.sampled_from([FIRST, BODIES]))

@@ -8,7 +8,7 @@ from core.engine.quorum.annotations import PlainAnnotations
 from core.engine.routing.topology import numbered_identities
 from core.server.data import OpenData
 from core.store.lane import Lane
-from core.store.record import Kind
+from core.store.record import RecordKind
 from tests.kit.faulty_disk import MemoryDisk
 
 
@@ -17,7 +17,7 @@ def test_what_slows_a_sync_is_called_once_for_each_and_in_its_worker():
     slowed: list[int] = []
     lane.before_sync = lambda: slowed.append(lane.synced)
     for path in ("queues/t1/a", "queues/t1/b"):
-        lane.append(path, 0, Kind.BODY, (b"x",))
+        lane.append(path, 0, RecordKind.BODY, (b"x",))
     batch = lane.take_write()
     assert batch is not None
     batch.run(disk)

@@ -10,7 +10,7 @@ from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
 from core.store.places import CHECKPOINT, SEGMENT_MESSAGES
 from core.store.store import open_store
-from tests.kit.classic_store import TRANSIENT, StoreHarness, drain, messages, portion
+from tests.kit.classic_store import TRANSIENT, StoreHarness, drain, messages, run_part
 from tests.kit.faulty_disk import FaultyDisk
 
 LARGE = b"x" * 5000
@@ -22,8 +22,8 @@ def harness() -> StoreHarness:
 
 
 def test_row_4_2_three_folders(harness: StoreHarness):
-    harness.index.publish(0, portion(b"small", LARGE))
-    harness.index.publish(2, portion(LARGE, attributes=TRANSIENT))
+    harness.index.publish(0, run_part(b"small", LARGE))
+    harness.index.publish(2, run_part(LARGE, attributes=TRANSIENT))
     harness.drain()
     assert set(harness.disk.names("")) == {
         "classic", "msg_store_persistent", "msg_store_transient", "queues", "quorum", "streams",
@@ -31,7 +31,7 @@ def test_row_4_2_three_folders(harness: StoreHarness):
 
 
 def test_row_4_2_the_transient_store_is_wiped_at_the_start(harness: StoreHarness):
-    harness.store.queue_index("t1").publish(0, portion(LARGE))
+    harness.store.queue_index("t1").publish(0, run_part(LARGE))
     harness.drain()
     assert harness.disk.names("msg_store_transient") == ["0.rdq"]
     harness.kill()
@@ -41,7 +41,7 @@ def test_row_4_2_the_transient_store_is_wiped_at_the_start(harness: StoreHarness
 
 def test_queues_that_no_definition_names_are_left_where_they_are(harness: StoreHarness):
     for queue in ("1", "2", "t1", "t2"):
-        harness.store.queue_index(queue).publish(0, portion(b"x", LARGE))
+        harness.store.queue_index(queue).publish(0, run_part(b"x", LARGE))
     harness.drain()
     harness.queue_ids = ("2",)
     report = harness.kill().report
@@ -51,8 +51,8 @@ def test_queues_that_no_definition_names_are_left_where_they_are(harness: StoreH
 
 
 def test_a_checkpoint_saves_the_next_start_from_reading(harness: StoreHarness):
-    harness.index.publish(0, portion(b"x", LARGE))
-    harness.store.queue_index("2", 4).publish(9, portion(b"y"))
+    harness.index.publish(0, run_part(b"x", LARGE))
+    harness.store.queue_index("2", 4).publish(9, run_part(b"y"))
     report = harness.restart().report
     assert (report.clean, report.files, report.queues, report.messages, report.bytes) == (True, 0, 2, 3, 5002)
     assert messages(harness.index) == {0: b"x", 1: LARGE}
@@ -61,16 +61,16 @@ def test_a_checkpoint_saves_the_next_start_from_reading(harness: StoreHarness):
 
 
 def test_segments_with_holes_are_read_for_exact_figures(harness: StoreHarness):
-    harness.index.publish(0, portion(b"a", b"bb", b"cccc"))
-    harness.index.publish(SEGMENT_MESSAGES, portion(b"whole"))
+    harness.index.publish(0, run_part(b"a", b"bb", b"cccc"))
+    harness.index.publish(SEGMENT_MESSAGES, run_part(b"whole"))
     harness.index.settle([1])
     report = harness.restart().report
     assert (report.files, report.messages, report.bytes) == (1, 3, 10)
 
 
 def test_a_passed_file_with_nothing_but_transient_messages_goes_at_the_start(harness: StoreHarness):
-    harness.index.publish(0, portion(b"t", attributes=TRANSIENT))
-    harness.index.publish(SEGMENT_MESSAGES, portion(b"d"))
+    harness.index.publish(0, run_part(b"t", attributes=TRANSIENT))
+    harness.index.publish(SEGMENT_MESSAGES, run_part(b"d"))
     assert harness.restart().report.clean
     harness.drain()
     assert harness.disk.names("queues/1/0") == ["1.idx"]
@@ -78,7 +78,7 @@ def test_a_passed_file_with_nothing_but_transient_messages_goes_at_the_start(har
 
 
 def test_the_checkpoint_is_gone_while_the_store_is_open(harness: StoreHarness):
-    harness.index.publish(0, portion(b"x"))
+    harness.index.publish(0, run_part(b"x"))
     harness.drain()
     harness.store.close_checkpoint()
     assert CHECKPOINT in harness.disk.names("")
@@ -88,7 +88,7 @@ def test_the_checkpoint_is_gone_while_the_store_is_open(harness: StoreHarness):
 
 
 def test_indexes_that_were_not_asked_for_are_kept(harness: StoreHarness):
-    harness.store.queue_index("1", 3).publish(0, portion(b"x", LARGE))
+    harness.store.queue_index("1", 3).publish(0, run_part(b"x", LARGE))
     harness.restart()
     harness.restart()
     assert messages(harness.store.queue_index("1", 3)) == {0: b"x", 1: LARGE}
@@ -96,7 +96,7 @@ def test_indexes_that_were_not_asked_for_are_kept(harness: StoreHarness):
 
 def test_a_checkpoint_with_a_queue_that_is_gone_is_not_trusted(harness: StoreHarness):
     """Its references to bodies would never be removed."""
-    harness.index.publish(0, portion(LARGE))
+    harness.index.publish(0, run_part(LARGE))
     harness.queue_ids = ("2",)
     assert not harness.restart().report.clean
     assert len(harness.store.persistent) == 0
@@ -104,7 +104,7 @@ def test_a_checkpoint_with_a_queue_that_is_gone_is_not_trusted(harness: StoreHar
 
 
 def test_a_start_that_changed_nothing_leaves_the_checkpoint_valid(harness: StoreHarness):
-    harness.index.publish(0, portion(b"x"))
+    harness.index.publish(0, run_part(b"x"))
     harness.drain()
     harness.store.close_checkpoint()
     harness.generation += 3
@@ -113,8 +113,8 @@ def test_a_start_that_changed_nothing_leaves_the_checkpoint_valid(harness: Store
 
 def test_forgetting_a_queue_leaves_nothing_of_any_level(harness: StoreHarness):
     for level in (0, 2):
-        harness.store.queue_index("1", level).publish(level, portion(b"x", LARGE))
-    harness.store.queue_index("2").publish(0, portion(b"y"))
+        harness.store.queue_index("1", level).publish(level, run_part(b"x", LARGE))
+    harness.store.queue_index("2").publish(0, run_part(b"y"))
     harness.restart()
     assert messages(harness.index) == {0: b"x", 1: LARGE}
     harness.store.forget_queue("1")
@@ -145,7 +145,7 @@ def test_forgetting_a_queue_is_no_look_at_all_the_others(harness: StoreHarness):
 
 
 def test_deleting_and_then_forgetting_is_no_harm(harness: StoreHarness):
-    harness.index.publish(0, portion(b"x", LARGE))
+    harness.index.publish(0, run_part(b"x", LARGE))
     harness.drain()
     harness.index.delete()
     harness.store.forget_queue("1")
@@ -154,7 +154,7 @@ def test_deleting_and_then_forgetting_is_no_harm(harness: StoreHarness):
 
 
 def test_a_damaged_segment_after_a_clean_stop_is_refused_when_it_is_read(harness: StoreHarness):
-    harness.index.publish(0, portion(b"x"))
+    harness.index.publish(0, run_part(b"x"))
     harness.drain()
     harness.store.close_checkpoint()
     harness.disk.flip_bit("queues/1/0/0.idx", 300)
@@ -167,7 +167,7 @@ def test_a_store_in_a_real_folder(tmp_path: Path):
     disk = FolderDisk(tmp_path, 8)
     try:
         store = open_store(disk, StoreSettings(), generation=1, queue_ids=())
-        store.queue_index("1").publish(0, portion(b"small", LARGE))
+        store.queue_index("1").publish(0, run_part(b"small", LARGE))
         drain(store)
         store.close_checkpoint()
         again = open_store(disk, StoreSettings(), generation=2, queue_ids=("1",))
@@ -184,7 +184,7 @@ def test_a_store_in_a_real_folder(tmp_path: Path):
 
 @pytest.mark.parametrize("operation", ["read", "size", "names", "unlink", "sync_folder"])
 def test_a_store_that_cannot_be_read_is_refused(harness: StoreHarness, operation: str):
-    harness.index.publish(0, portion(b"x"))
+    harness.index.publish(0, run_part(b"x"))
     harness.drain()
     disk = FaultyDisk(harness.disk)
     disk.fail(operation, error=errno.EACCES)
@@ -198,6 +198,6 @@ def test_each_lane_has_its_own_folder_and_interval(harness: StoreHarness):
 
 
 def test_there_is_no_checkpoint_of_a_lane_that_is_not_drained(harness: StoreHarness):
-    harness.index.publish(0, portion(b"x"))
+    harness.index.publish(0, run_part(b"x"))
     with pytest.raises(AssertionError, match="not drained"):
         harness.store.close_checkpoint()

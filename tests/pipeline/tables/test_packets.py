@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.observe.flow_events.schema import Kind, Record, encode_header, encode_record
+from core.observe.flow_events.schema import EventKind, FlowEventRecord, encode_header, encode_record
 from pipeline.tables.packets import PACKET_BYTES_MAX, RECORDS_MAX, rows_of
 from pipeline.tables.records import FLOW_EVENTS, arrow_schema
 
@@ -21,7 +21,7 @@ BLOCKED = {
 }
 
 
-def packed(*records: Record, said: int | None = None, sequence: int = 3) -> bytes:
+def packed(*records: FlowEventRecord, said: int | None = None, sequence: int = 3) -> bytes:
     header = encode_header(
         node="n", sequence=sequence, records=len(records) if said is None else said, interval=0.01
     )  # fmt: skip
@@ -35,7 +35,11 @@ def arrow_row(row: dict[str, object]) -> dict[str, object]:
 
 def test_what_the_broker_encodes_is_a_row_with_all_its_fields():
     [row, _] = rows_of(
-        packed(Record(Kind.BLOCKED, 1_763_704_803.1, BLOCKED), Record(Kind.PAGING, 2.0, {"on": True})), offset=9
+        packed(
+            FlowEventRecord(EventKind.BLOCKED, 1_763_704_803.1, BLOCKED),
+            FlowEventRecord(EventKind.PAGING, 2.0, {"on": True}),
+        ),
+        offset=9,
     )
     found = arrow_row(row)
     assert found["at"].timestamp() == 1_763_704_803.1
@@ -50,10 +54,10 @@ def test_what_the_broker_encodes_is_a_row_with_all_its_fields():
 def test_unknown_kinds_and_fields_and_values_of_another_type_are_kept():
     rows = rows_of(
         packed(
-            Record("weather", 1.0, {"sun": True}),
-            Record(Kind.PAGING, 2.0, {"on": True, "later": 5}),
-            Record(Kind.PAGING, 3.0, {"on": "yes"}),
-            Record(Kind.ACTIVITY, 4.0, {"transfers": 2**70}),
+            FlowEventRecord("weather", 1.0, {"sun": True}),
+            FlowEventRecord(EventKind.PAGING, 2.0, {"on": True, "later": 5}),
+            FlowEventRecord(EventKind.PAGING, 3.0, {"on": "yes"}),
+            FlowEventRecord(EventKind.ACTIVITY, 4.0, {"transfers": 2**70}),
         )
     )
     assert [arrow_row(row)["rest"] for row in rows] == [
@@ -66,7 +70,7 @@ def test_unknown_kinds_and_fields_and_values_of_another_type_are_kept():
 
 
 def test_a_packet_that_cannot_be_read_is_kept_whole_with_the_reason():
-    good = packed(Record(Kind.PAGING, 2.0, {"on": True}))
+    good = packed(FlowEventRecord(EventKind.PAGING, 2.0, {"on": True}))
     newer = cbor2.dumps({"headgate-flow": 2, "node": "n"})
     for packet, fault in [
         (b"", "no CBOR"),
@@ -75,10 +79,10 @@ def test_a_packet_that_cannot_be_read_is_kept_whole_with_the_reason():
         (packed(said=4), "0 records, and the header says 4"),
         (good[:-3], "no CBOR"),
         (good + cbor2.dumps({"kind": "paging"}), "a record without a kind and a time"),
-        (packed(Record(Kind.PAGING, float("nan"), {"on": True})), "a record without a kind and a time"),
+        (packed(FlowEventRecord(EventKind.PAGING, float("nan"), {"on": True})), "a record without a kind and a time"),
         (cbor2.dumps({"headgate-flow": 1, "node": "n"}), "a header without sequence"),
         (bytes(PACKET_BYTES_MAX + 1), f"{PACKET_BYTES_MAX + 1} bytes"),
-        (packed(*[Record(Kind.PAGING, 2.0, {"on": True})] * (RECORDS_MAX + 1)), "more than"),
+        (packed(*[FlowEventRecord(EventKind.PAGING, 2.0, {"on": True})] * (RECORDS_MAX + 1)), "more than"),
     ]:
         [row] = rows_of(packet, offset=5)
         assert fault in str(row["fault"]), fault

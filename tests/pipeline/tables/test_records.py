@@ -1,6 +1,6 @@
 """The pipeline's own copy of the schema of flow events, compared with the broker's."""
 
-from core.observe.flow_events.schema import HEADER, SHAPES, VERSION, VERSION_KEY
+from core.observe.flow_events.schema import EVENT_SCHEMAS, HEADER, VERSION, VERSION_KEY
 from pipeline.tables import records
 
 TYPES = {str: {"string"}, int: {"bigint"}, float: {"double", "timestamp"}, bool: {"boolean"}}
@@ -8,12 +8,12 @@ TYPES = {str: {"string"}, int: {"bigint"}, float: {"double", "timestamp"}, bool:
 
 def test_the_fields_of_every_kind_are_the_brokers():
     assert {kind: set(fields) for kind, fields in records.FIELDS.items()} == {
-        kind.value: {field.name for field in shape.fields} for kind, shape in SHAPES.items()
+        kind.value: {field.name for field in schema.fields} for kind, schema in EVENT_SCHEMAS.items()
     }
 
 
 def test_every_field_has_a_column_that_can_hold_it():
-    fields = [field for shape in SHAPES.values() for field in shape.fields]
+    fields = [field for schema in EVENT_SCHEMAS.values() for field in schema.fields]
     assert len(fields) > 50
     assert all(records.FLOW_EVENTS[field.name] in TYPES[field.type] for field in fields)
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.admin.api.documents import ENTRIES_MAX, ENTRY_CHARACTERS_MAX, KEYS_MAX, reading_document
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=5))
 VALUES = PLAIN | st.lists(PLAIN | st.lists(PLAIN, max_size=2), max_size=3) | st.dictionaries(st.text(max_size=3), PLAIN)
@@ -22,7 +22,7 @@ def test_what_is_read_is_the_document(document: dict[str, object], indent: int |
     """The window is so short that entries lie across its end."""
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
     longest = max((len(json.dumps([[value]], indent=indent)) for value in _entries(document)), default=0)
-    assert at_a_stretch(reading_document(text.encode(), entry_max=longest + extra)) == document
+    assert run_at_once(reading_document(text.encode(), entry_max=longest + extra)) == document
 
 
 def _entries(document: dict[str, object]):
@@ -36,7 +36,7 @@ def test_a_document_that_is_cut_off_is_refused(document: dict[str, object], data
     content = json.dumps(document).encode()
     cut = data.draw(st.integers(0, len(content) - 1))
     with pytest.raises(ValueError, match="near byte"):
-        at_a_stretch(reading_document(content[:cut]))
+        run_at_once(reading_document(content[:cut]))
 
 
 @given(st.text(max_size=30))
@@ -48,7 +48,7 @@ def test_what_json_does_not_read_is_not_read(text: str):
     if isinstance(expected, dict):
         return
     with pytest.raises(ValueError, match=r"."):
-        at_a_stretch(reading_document(text.encode()))
+        run_at_once(reading_document(text.encode()))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_json_does_not_read_is_not_read(text: str):
 )
 def test_what_is_no_document_is_told_why(content: bytes, reason: str):
     with pytest.raises(ValueError, match=reason):
-        at_a_stretch(reading_document(content))
+        run_at_once(reading_document(content))
 
 
 @pytest.mark.parametrize(

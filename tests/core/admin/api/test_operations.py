@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from core.admin.api.operations import Table, get, write
-from core.admin.api.refusals import STATUS, Refusal
+from core.admin.api.refusals import STATUS, HttpRefusal
 from core.admin.api.rendering import done, render
 from core.errors import EngineError
 from tests.kit.admin import Facts, client_of
@@ -47,14 +47,14 @@ def test_a_path_may_end_with_a_slash():
 
 @pytest.mark.parametrize("path", [b"/api", b"/api/", b"/api/things", b"/api/things/a/b", b"/api/things/a//", b"", b"*"])
 def test_other_paths_are_not_found(path: bytes):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpRefusal) as refused:
         found("GET", path)
     assert refused.value.status == 404
 
 
 @pytest.mark.parametrize("path", [b"/api/things/%ff", b"/api/things/\xff", b"/api/things/" + b"x" * 1025])
 def test_what_is_no_name_is_refused(path: bytes):
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpRefusal) as refused:
         found("GET", path)
     assert refused.value.status == 400
 

@@ -8,12 +8,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from core.amqp091.connection import ConnectionSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import method_frame
 from core.amqp091.frontend.channel import Channel
-from core.amqp091.frontend.consuming import PIECE_WORK, beyond
+from core.amqp091.frontend.consuming import DELIVERY_RANGE_WORK, beyond
 from core.amqp091.frontend.front_end import CHANNEL_WORK, EVENT_WORK
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -51,7 +51,7 @@ LITTLE = 300
 
 def little(broker: InProcessBroker, *channels: int) -> Wire091Peer:
     """A client with a small budget of work in each turn."""
-    settings = FrontEndSettings(connection=ConnectionSettings(), work_per_turn_max=LITTLE)
+    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), work_per_turn_max=LITTLE)
     return connect(broker, *channels, settings=settings)
 
 
@@ -137,9 +137,9 @@ def test_a_settlement_of_many_pieces_takes_several_turns_and_what_follows_waits(
     while peer.front_end.channels[1].waiting:
         before = broker.unacknowledged()
         peer.front_end.take_actions(NOW)
-        assert before - broker.unacknowledged() <= LITTLE // PIECE_WORK + 64
+        assert before - broker.unacknowledged() <= LITTLE // DELIVERY_RANGE_WORK + 64
         turns += 1
-    assert turns >= 300 * PIECE_WORK // (LITTLE + 64 * PIECE_WORK)
+    assert turns >= 300 * DELIVERY_RANGE_WORK // (LITTLE + 64 * DELIVERY_RANGE_WORK)
     broker.run()
     assert peer.pick(QueueDeclareOk).queue == "next"
     assert broker.unacknowledged() == 0
@@ -209,7 +209,7 @@ def test_acknowledgements_of_a_commit_are_charged_where_they_are_done(broker: In
     assert broker.engine.work.spent - before < 10 * EVENT_WORK, "nothing is settled yet"
     before = broker.engine.work.spent
     peer.call(1, TxCommit(), TxCommitOk)
-    assert broker.engine.work.spent - before >= 100 * PIECE_WORK
+    assert broker.engine.work.spent - before >= 100 * DELIVERY_RANGE_WORK
 
 
 def test_a_commit_goes_on_behind_a_settlement_in_parts(broker: InProcessBroker):

@@ -3,9 +3,9 @@ each."""
 
 import pytest
 
-from core.amqp091.connection import ConnectionSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import method_frame
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     AccessRequest,
     AccessRequestOk,
@@ -32,8 +32,8 @@ from tests.kit.wire091 import Wire091Peer, connect, published
 
 def slow_channel(messages_per_turn: int, **fields: int) -> Wire091Peer:
     """A connection whose channels take on this many publishes in a turn."""
-    settings = FrontEndSettings(
-        connection=ConnectionSettings(),
+    settings = Amqp091FrontEndSettings(
+        connection=Amqp091ConnectionSettings(),
         channel_messages_per_turn=messages_per_turn,
         **fields,  # type: ignore[arg-type]
     )

@@ -28,7 +28,7 @@ from core.amqp091.methods import (
     QueueUnbindOk,
 )
 from core.amqp091.properties import BasicProperties
-from core.amqp091.table import OpaqueString, Timestamp
+from core.amqp091.table import Amqp091Timestamp, OpaqueString
 from tests.kit.cases import case
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
@@ -233,7 +233,12 @@ def test_an_exchange_by_headers(peer: Wire091Peer):
 
 def test_arguments_are_kept_without_the_types_of_this_protocol(peer: Wire091Peer):
     peer.declare()
-    arguments = {"x-match": "all", "since": Timestamp(1_000), "rate": Decimal("1.5"), "raw": OpaqueString(b"\xff")}
+    arguments = {
+        "x-match": "all",
+        "since": Amqp091Timestamp(1_000),
+        "rate": Decimal("1.5"),
+        "raw": OpaqueString(b"\xff"),
+    }
     peer.bind("amq.headers", arguments=arguments)
     bindings = [row for row in peer.broker.engine.snapshot("bindings") if row["source"] == "amq.headers"]
     assert [row["arguments"] for row in bindings] == [

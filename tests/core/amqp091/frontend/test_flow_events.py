@@ -10,18 +10,18 @@ from core.amqp091.methods import (
     ConfirmSelectOk,
 )
 from core.flow_facts import FLOW_STREAM
-from core.observe.flow_events.ring import Ring
-from core.observe.flow_events.schema import Kind, Record, encode_record
+from core.observe.flow_events.ring import RecordRing
+from core.observe.flow_events.schema import EventKind, FlowEventRecord, encode_record
 from tests.kit.stall_scenarios import publish_while_read, with_queue
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import connect
 
 
 def broker_with(**options: object) -> InProcessBroker:
-    return InProcessBroker(flow_ring=Ring(10_000), **options)
+    return InProcessBroker(flow_ring=RecordRing(10_000), **options)
 
 
-def told(broker: InProcessBroker, *kinds: Kind) -> list[Record]:
+def told(broker: InProcessBroker, *kinds: EventKind) -> list[FlowEventRecord]:
     assert list(broker.flow.tell_due()) == []
     ring = broker.flow.ring
     records = [ring.take() for _ in range(len(ring))]
@@ -30,11 +30,11 @@ def told(broker: InProcessBroker, *kinds: Kind) -> list[Record]:
     return [record for record in records if not kinds or record.kind in kinds]
 
 
-def total(records: list[Record], direction: str, name: str) -> int:
+def total(records: list[FlowEventRecord], direction: str, name: str) -> int:
     return sum(
         int(record.fields.get(name, 0))
         for record in records
-        if record.kind == Kind.ACTIVITY and record.fields["direction"] == direction
+        if record.kind == EventKind.ACTIVITY and record.fields["direction"] == direction
     )
 
 
@@ -43,7 +43,7 @@ def test_a_channel_is_a_link_for_each_direction():
     peer = connect(broker)
     peer.declare()
     opened = told(broker)
-    assert [record.kind for record in opened] == [Kind.CONNECTION_OPENED]
+    assert [record.kind for record in opened] == [EventKind.CONNECTION_OPENED]
     assert (opened[0].fields["protocol"], opened[0].fields["user"]) == ("amqp-0-9-1", "guest")
     peer.call(1, ConfirmSelect(), ConfirmSelectOk)
     peer.publish(1, numbered(30), routing_key="q")
@@ -54,7 +54,9 @@ def test_a_channel_is_a_link_for_each_direction():
     peer.disconnect()
     records = told(broker)
     attached = [
-        (record.fields["link"], record.fields["direction"]) for record in records if record.kind == Kind.LINK_ATTACHED
+        (record.fields["link"], record.fields["direction"])
+        for record in records
+        if record.kind == EventKind.LINK_ATTACHED
     ]
     assert attached == [("test-0/1", "in"), ("test-0/1", "out")]
     assert total(records, "in", "transfers") == 35
@@ -62,8 +64,8 @@ def test_a_channel_is_a_link_for_each_direction():
     assert total(records, "out", "transfers") == 30
     assert (total(records, "out", "accepted"), total(records, "out", "rejected")) == (20, 1)
     assert not any("granted" in record.fields or "link_credit" in record.fields for record in records)
-    ends = [record.kind for record in records if record.kind != Kind.ACTIVITY][-3:]
-    assert ends == [Kind.LINK_DETACHED, Kind.LINK_DETACHED, Kind.CONNECTION_CLOSED]
+    ends = [record.kind for record in records if record.kind != EventKind.ACTIVITY][-3:]
+    assert ends == [EventKind.LINK_DETACHED, EventKind.LINK_DETACHED, EventKind.CONNECTION_CLOSED]
     assert broker.flow.busy == {}
 
 
@@ -73,20 +75,22 @@ def test_the_stages_of_a_slow_queue_are_told_and_their_end():
     broker.stall()
     publish_while_read(peer)
     broker.go_round(1.0)
-    records = told(broker, Kind.STAGE, Kind.BLOCKED)
-    stages = {record.fields["stage"]: record.fields for record in records if record.kind == Kind.STAGE}
+    records = told(broker, EventKind.STAGE, EventKind.BLOCKED)
+    stages = {record.fields["stage"]: record.fields for record in records if record.kind == EventKind.STAGE}
     assert (stages["reader"]["name"], stages["reader"]["blocked"]) == ("test-0", True)
     assert stages["reader"]["held_up_by"] == "test-0/1"
     assert (stages["channel"]["name"], stages["channel"]["held_up_by"]) == ("test-0/1", "q")
-    (stall,) = [record.fields for record in records if record.kind == Kind.BLOCKED]
+    (stall,) = [record.fields for record in records if record.kind == EventKind.BLOCKED]
     assert (stall["connection"], stall["reason"], stall["culprit"]) == ("test-0", "stage-credit", "queue q")
     assert "link" not in stall
     broker.recover()
     broker.go_round(1.0)
-    records = told(broker, Kind.STAGE, Kind.UNBLOCKED)
-    ends = [record.fields["stage"] for record in records if record.kind == Kind.STAGE and not record.fields["blocked"]]
+    records = told(broker, EventKind.STAGE, EventKind.UNBLOCKED)
+    ends = [
+        record.fields["stage"] for record in records if record.kind == EventKind.STAGE and not record.fields["blocked"]
+    ]
     assert {"reader", "channel"} <= set(ends)
-    assert [record.fields["reason"] for record in records if record.kind == Kind.UNBLOCKED] == ["stage-credit"]
+    assert [record.fields["reason"] for record in records if record.kind == EventKind.UNBLOCKED] == ["stage-credit"]
 
 
 def test_an_alarm_blocks_the_reader():
@@ -95,7 +99,7 @@ def test_an_alarm_blocks_the_reader():
     broker.raise_alarm("disk")
     peer.publish(1, numbered(1), routing_key="q")
     broker.go_round(1.0)
-    (stall,) = told(broker, Kind.BLOCKED)
+    (stall,) = told(broker, EventKind.BLOCKED)
     assert (stall.fields["reason"], stall.fields["culprit"]) == ("disk", "alarm disk")
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.amqp091.framing import HEARTBEAT_FRAME, PROTOCOL_HEADER, method_frame
-from core.amqp091.frontend.frame_cutter import FrameCutter
+from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.methods import BasicAck, ConnectionStartOk
 
 START_OK = method_frame(0, ConnectionStartOk(response=b"\0guest\0SECRET"))
@@ -17,7 +17,7 @@ FRAMES = {PROTOCOL_HEADER: 8, START_OK: 11, ACK: 11, BODY: 7, HEARTBEAT_FRAME: 7
 
 @given(st.lists(st.sampled_from(list(FRAMES)), max_size=8), st.integers(1, 100))
 def test_the_frames_do_not_depend_on_how_the_bytes_come(frames: list[bytes], step: int):
-    data, cutter = b"".join(frames), FrameCutter()
+    data, cutter = b"".join(frames), Amqp091FrameCutter()
     pieces = [data[start : start + step] for start in range(0, len(data), step)]
     told = [tuple(cut) for piece in pieces for cut in cutter.cut(piece)]
     assert told == [(len(frame), frame[: FRAMES[frame]]) for frame in frames]
@@ -25,4 +25,4 @@ def test_the_frames_do_not_depend_on_how_the_bytes_come(frames: list[bytes], ste
 
 @given(st.binary(max_size=100))
 def test_of_any_bytes_no_more_is_kept_than_of_a_method(data: bytes):
-    assert all(len(kept) <= 11 for _, kept in FrameCutter().cut(data))
+    assert all(len(kept) <= 11 for _, kept in Amqp091FrameCutter().cut(data))

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from core.amqp091.connection import ConnectionSettings
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import BasicQos, BasicQosOk, ConnectionBlocked, QueueDelete
 from core.amqp091.properties import BasicProperties
 from core.credit_flow.diagnosis import SlowStage, diagnose
@@ -17,12 +17,12 @@ from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect, published
 
-STOPPED = FrontEndSettings(connection=ConnectionSettings(), channel_messages_per_turn=0)
+STOPPED = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=0)
 BEFORE_A_QUEUE = 400 + 2 * 200
 PERSISTENT = BasicProperties(delivery_mode=2)
 
 
-def with_queues(*names: str, settings: FrontEndSettings | None = None) -> Wire091Peer:
+def with_queues(*names: str, settings: Amqp091FrontEndSettings | None = None) -> Wire091Peer:
     """A connection with two channels, and these queues."""
     broker = InProcessBroker()
     for name in names:
@@ -82,8 +82,8 @@ def test_before_a_queue_that_takes_nothing_800_are_the_last():
 
 @pytest.mark.parametrize(("initial", "more_after"), [(200, 50), (200, 100), (50, 10)])
 def test_row_0_29_the_numbers_of_older_versions_and_any_others(initial: int, more_after: int):
-    settings = FrontEndSettings(
-        connection=ConnectionSettings(),
+    settings = Amqp091FrontEndSettings(
+        connection=Amqp091ConnectionSettings(),
         channel_messages_per_turn=0,
         stage_credit=StageCreditSpec(initial, more_after),
     )
@@ -329,7 +329,7 @@ def test_two_targets_the_slowest_blocks():
 
 
 def test_a_slow_channel_serves_its_turn_and_the_others_theirs():
-    settings = FrontEndSettings(connection=ConnectionSettings(), channel_messages_per_turn=3)
+    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=3)
     peer = with_queues("q", settings=settings)
     peer.send_bytes(published(1, numbered(10), routing_key="q") + published(2, numbered(10, 10), routing_key="q"))
     assert peer.broker.ready() == 20
@@ -341,7 +341,7 @@ def test_a_slow_channel_serves_its_turn_and_the_others_theirs():
 
 
 def test_row_0_21_channel_numbers_up_to_65535_each_with_a_stage_of_its_own():
-    settings = FrontEndSettings(connection=ConnectionSettings(channel_max=65_535))
+    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(channel_max=65_535))
     broker = InProcessBroker()
     broker.queue("q")
     channels = (*range(1, 300), 65_535)

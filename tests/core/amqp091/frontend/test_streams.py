@@ -4,7 +4,7 @@ import pytest
 
 from core.amqp091.methods import BasicConsume, BasicQos, BasicQosOk
 from core.amqp091.properties import BasicProperties
-from core.amqp091.table import Timestamp
+from core.amqp091.table import Amqp091Timestamp
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -30,8 +30,8 @@ def offsets(peer: Wire091Peer) -> list[object]:
         (0, 0),
         (7, 7),
         ("next", None),
-        (Timestamp(1_600_000_000), 0),
-        (Timestamp(1_800_000_000), None),
+        (Amqp091Timestamp(1_600_000_000), 0),
+        (Amqp091Timestamp(1_800_000_000), None),
         ("1h", 0),
     ],
     ids=str,

@@ -3,9 +3,9 @@ away."""
 
 import pytest
 
-from core.amqp091.connection import ConnectionSettings
+from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.errors import ChannelFault
-from core.amqp091.frontend.settings import FrontEndSettings
+from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.frontend.transaction import DROPPED_AT_ONCE, Transaction
 from tests.kit.engine import NOW
 
@@ -19,7 +19,9 @@ def done() -> list[str]:
 @pytest.fixture
 def transaction() -> Transaction:
     transaction = Transaction(
-        FrontEndSettings(connection=ConnectionSettings(), transaction_bytes_max=100, transaction_acks_max=3)
+        Amqp091FrontEndSettings(
+            connection=Amqp091ConnectionSettings(), transaction_bytes_max=100, transaction_acks_max=3
+        )
     )
     transaction.selected = True
     return transaction
@@ -73,7 +75,7 @@ def test_a_rollback_goes_some_at_a_time_and_makes_room_at_once(transaction: Tran
 
 
 def test_a_large_transaction_is_dropped_in_steps():
-    transaction = Transaction(FrontEndSettings(connection=ConnectionSettings()))
+    transaction = Transaction(Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings()))
     for _ in range(2 * DROPPED_AT_ONCE + 1):
         transaction.hold_publishes(0, print)
     transaction.drop()
@@ -103,7 +105,7 @@ def test_ranges_of_acknowledgements_are_bounded(transaction: Transaction):
 
 
 def test_outside_of_transaction_mode():
-    transaction = Transaction(FrontEndSettings(connection=ConnectionSettings()))
+    transaction = Transaction(Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings()))
     for end in (transaction.commit, transaction.rollback):
         with pytest.raises(ChannelFault, match="not transactional"):
             end()

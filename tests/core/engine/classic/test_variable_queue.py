@@ -270,8 +270,8 @@ def test_row_2_13_delta_is_read_by_segments():
         bench.at_boundary()
     bench.write()
     remaining = []
-    while (stretch := bench.queue.fetch(4)) is not None:
-        bench.queue.settle(stretch)
+    while (batch := bench.queue.fetch(4)) is not None:
+        bench.queue.settle(batch)
         remaining.append((bench.where()[2], bench.reads()[0]))
     assert remaining == [(8, 1), (8, 1), (4, 2), (4, 2), (0, 3), (0, 3)]
 
@@ -392,7 +392,7 @@ def test_row_2_18_the_acks_with_the_largest_numbers_are_paged_first():
     bench.queue.reduce_memory_use(later(bench.seconds))
     assert bench.queue.acks_to_page == 4
     assert bench.queue.page_out([held[14], *held[:14]]) == 4
-    assert [stretch.paged for stretch in held] == [False] * 13 + [True] * 2
+    assert [batch.paged for batch in held] == [False] * 13 + [True] * 2
     assert held[14].entries == []
     bench.queue.restore(held[14])
     assert held[14].entries == bodies(2, 28)
@@ -493,8 +493,8 @@ def test_the_head_is_known_wherever_it_stands_and_nothing_is_read_for_it():
         reads = bench.reads()
         head = bench.queue.head_sequence
         assert bench.reads() == reads
-        stretch = bench.fetch(1)
-        assert (head, len(stretch)) == (stretch.sequences[0], 1)
+        batch = bench.fetch(1)
+        assert (head, len(batch)) == (batch.sequences[0], 1)
     assert bench.queue.head_sequence is None
     bench.publish(bodies(1))
     assert bench.queue.head_sequence == bench.fetch(1).sequences[0]

@@ -6,8 +6,8 @@ from math import inf
 import pytest
 
 from core.engine.classic.residency import Paging
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Remains
-from core.engine.ready.stretch import Stretch
 from core.store.errors import StoreDamaged
 from core.store.places import SEGMENT_MESSAGES
 from core.store.record import HEADER_BYTES
@@ -65,7 +65,7 @@ def test_a_short_backlog_of_a_lazy_queue_is_never_loaded_twice(backlog: int, wri
             bench.write()
         assert bench.fetch(1).entries == bodies(1, number)
     counts = bench.queue.counts()
-    assert counts["index_reads"] == 1 + (backlog + 1 > 1024), "what was there before somebody came, by portions"
+    assert counts["index_reads"] == 1 + (backlog + 1 > 1024), "what was there before the consumer came, in parts"
     assert counts["q3"] == backlog
 
 
@@ -105,37 +105,37 @@ def test_durable_and_transient_messages_in_turn_are_looked_up_each_once():
     assert bench.reads()[0] == 0
 
 
-def test_a_segment_that_is_read_by_portions_up_to_its_end():
-    """After the last portion the file goes on with settlements that were written meanwhile."""
+def test_a_segment_that_is_read_by_parts_up_to_its_end():
+    """After the last part the file goes on with settlements that were written meanwhile."""
     bench = Bench(lazy=True, paging=Paging(place_messages=4))
     bench.at_boundary(before=8)
     bench.publish(bodies(8), DURABLE)
     bench.publish(bodies(8, 8), DURABLE)
     bench.write()
     found = []
-    while (stretch := bench.queue.fetch(2)) is not None:
-        found += stretch.entries
-        bench.queue.settle(stretch)
+    while (batch := bench.queue.fetch(2)) is not None:
+        found += batch.entries
+        bench.queue.settle(batch)
         bench.write()
         bench.queue.check()
     assert found == bodies(16)
     assert not any(segment.live for segment in bench.index.segments.values())
 
 
-def test_restoring_many_paged_stretches_loads_their_segment_once():
+def test_restoring_many_paged_batches_loads_their_segment_once():
     bench = Bench(paging=Paging())
     bench.publish(bodies(10_000), DURABLE)
     held = []
-    while (stretch := bench.queue.fetch(10)) is not None:
-        held.append(stretch)
+    while (batch := bench.queue.fetch(10)) is not None:
+        held.append(batch)
     bench.write()
     bench.press(0)
     while bench.queue.ram_acks:
         bench.queue.reduce_memory_use(later(0))
         bench.queue.page_out(held)
-    for stretch in held:
-        bench.queue.restore(stretch)
-    assert [body for stretch in held for body in stretch.entries] == bodies(10_000)
+    for batch in held:
+        bench.queue.restore(batch)
+    assert [body for batch in held for body in batch.entries] == bodies(10_000)
     assert bench.reads()[0] == 1
 
 
@@ -217,8 +217,8 @@ def test_after_a_kill_everything_is_redelivered():
     bench.publish(bodies(3), DURABLE)
     bench.write()
     bench.kill()
-    stretch = bench.fetch(3)
-    assert (stretch.entries, stretch.first_acquirer) == (bodies(3), False)
+    batch = bench.fetch(3)
+    assert (batch.entries, batch.first_acquirer) == (bodies(3), False)
 
 
 def test_bytes_that_were_estimated_become_exact_when_they_are_read():
@@ -322,8 +322,8 @@ def test_single_publishes_that_were_paged_share_a_record():
 def test_paging_out_what_was_dealt_to_several_consumers():
     bench = Bench()
     bench.publish(bodies(6))
-    stretch = bench.fetch(6)
-    odd, even = stretch.part(1, 6, 2), stretch.part(0, 6, 2)
+    batch = bench.fetch(6)
+    odd, even = batch.part(1, 6, 2), batch.part(0, 6, 2)
     assert list(odd.sequences) == [1, 3, 5]
     bench.press(0)
     for _ in range(2):
@@ -340,7 +340,7 @@ def test_paging_out_what_was_dealt_to_several_consumers():
 def test_a_target_that_rises_calls_paging_off():
     bench = Bench()
     bench.publish(bodies(10))
-    held: Stretch = bench.fetch(8)
+    held: Batch = bench.fetch(8)
     assert bench.press(0)
     bench.queue.reduce_memory_use(later(0))
     assert bench.queue.acks_to_page == 2

@@ -1,4 +1,4 @@
-"""Settlements of many stretches are worked off in parts, each message once, in order."""
+"""Settlements of many batches are worked off in parts, each message once, in order."""
 
 import hypothesis.strategies as st
 import pytest
@@ -8,9 +8,9 @@ from core.engine.options.in_force import QueueOptions
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.endings import SETTLED_AT_ONCE, SETTLEMENT_WORK, Endings
 from core.engine.queue.queue_counters import QueueCounters
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Remains
-from core.engine.ready.shelf import Shelf
-from core.engine.ready.stretch import Stretch
+from core.engine.ready.sub_queue import SubQueue
 from core.interface import ConsumeOptions, DeathReason, Disposal, Mailbox
 from core.message import Return
 from tests.kit.engine import PLAIN
@@ -26,34 +26,34 @@ class Shelved:
         self.given_back: list[int] = []
         self.posted: list[tuple[int, DeathReason]] = []
 
-    def settle(self, stretch: Stretch) -> None:
-        self.settled += stretch.sequences
+    def settle(self, batch: Batch) -> None:
+        self.settled += batch.sequences
 
-    def give_back(self, stretch: Stretch) -> None:
-        self.given_back += stretch.sequences
+    def give_back(self, batch: Batch) -> None:
+        self.given_back += batch.sequences
 
-    def post(self, stretch: Stretch, reason: DeathReason, options: QueueOptions) -> bool:
-        self.posted += [(sequence, reason) for sequence in stretch.sequences]
+    def post(self, batch: Batch, reason: DeathReason, options: QueueOptions) -> bool:
+        self.posted += [(sequence, reason) for sequence in batch.sequences]
         return True
 
 
 class Settling:
-    """The endings of one queue. Each stretch holds one message."""
+    """The endings of one queue. Each batch holds one message."""
 
     def __init__(self) -> None:
         self.shelved = Shelved()
         self.counters = QueueCounters()
-        shelf = Shelf(0, self.shelved)  # type: ignore[arg-type]
-        self.endings = Endings([shelf], self.shelved, self.counters, QueueOptions())  # type: ignore[arg-type]
+        sub_queue = SubQueue(0, self.shelved)  # type: ignore[arg-type]
+        self.endings = Endings([sub_queue], self.shelved, self.counters, QueueOptions())  # type: ignore[arg-type]
         self.consumer = Attachment(0, "q", Mailbox(lambda: None), ConsumeOptions(), None)
         self._next = 0
 
     def dispose(self, n: int, disposal: Disposal | Return) -> list[int]:
-        """Settle ``n`` stretches; returns the positions of their messages."""
+        """Settle ``n`` batches; returns the positions of their messages."""
         positions = range(self._next, self._next + n)
         self._next += n
-        stretches = [Stretch(range(position, position + 1), [b""], PLAIN) for position in positions]
-        self.endings.dispose(self.consumer, stretches, disposal)
+        batches = [Batch(range(position, position + 1), [b""], PLAIN) for position in positions]
+        self.endings.dispose(self.consumer, batches, disposal)
         return list(positions)
 
 
@@ -105,7 +105,7 @@ def test_the_queue_knows_until_the_last_that_some_come_back(settling: Settling):
 def test_what_waits_can_be_looked_at_in_order(settling: Settling):
     positions = settling.dispose(SETTLED_AT_ONCE + 5, RETURNED) + settling.dispose(2, ACCEPTED)
     settling.endings.go_on()
-    assert [stretch.sequences[0] for stretch in settling.endings.stretches()] == positions[SETTLED_AT_ONCE:]
+    assert [batch.sequences[0] for batch in settling.endings.batches()] == positions[SETTLED_AT_ONCE:]
 
 
 def test_a_queue_that_is_deleted_has_nothing_waiting(settling: Settling):

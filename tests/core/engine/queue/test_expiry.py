@@ -8,7 +8,7 @@ from hypothesis import given
 
 from core.clock import Now
 from core.engine.broker import Broker
-from core.engine.queue.expiry import EXPIRY_GRAIN_MS, TIMEOUT_GRAINS, Disuse, Marks, expires_at, monotonic
+from core.engine.queue.expiry import EXPIRY_GRAIN_MS, TIMEOUT_GRAINS, DeliveryTimes, Disuse, expires_at, monotonic
 from core.errors import NotFound
 from core.interface import ConsumeOptions, Delivered, Disposal, TakenBack
 from core.message import Attributes, Return
@@ -62,7 +62,7 @@ def test_wall_clock_times_follow_the_clocks():
     steps=st.lists(st.tuples(st.integers(1, 3), st.floats(0, 100)), min_size=1, max_size=60),
 )
 def test_deliveries_are_overdue_within_a_grain_and_never_early(timeout_ms, steps):
-    marks, timeout = Marks(timeout_ms), timeout_ms / 1000
+    marks, timeout = DeliveryTimes(timeout_ms), timeout_ms / 1000
     made: list[float] = []
     time, below = 0.0, 0
     for count, pause in steps:
@@ -79,7 +79,7 @@ def test_deliveries_are_overdue_within_a_grain_and_never_early(timeout_ms, steps
 
 
 def test_marks_that_are_cleared():
-    marks = Marks(1000)
+    marks = DeliveryTimes(1000)
     marks.delivered(3, NOW)
     assert marks.deadline > NOW.monotonic + 1
     marks.clear()

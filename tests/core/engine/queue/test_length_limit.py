@@ -12,7 +12,7 @@ from core.engine.queue.length_limit import LengthLimit
 from core.errors import LimitReached
 from core.interface import Confirmed, ExchangeTarget, Outcome, PublisherBlocked, QueueTarget
 from core.message import Attributes, Return, Run
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.dead_letters import PlainConverter, body, deaths
 from tests.kit.engine import NOW, Peer, binding, bodies, confirms, entries_for, make_broker, queue
 
@@ -44,19 +44,19 @@ def taken(peer: Peer, name: str = "q") -> list[bytes]:
 
 @given(
     sizes=st.lists(st.integers(0, 9), max_size=12),
-    standing=st.integers(0, 20),
-    standing_bytes=st.integers(0, 60),
+    present=st.integers(0, 20),
+    present_bytes=st.integers(0, 60),
     messages=st.none() | st.integers(0, 20),
     octets=st.none() | st.integers(0, 60),
 )
-def test_room_is_the_longest_beginning_within_both_limits(sizes, standing, standing_bytes, messages, octets):
+def test_room_is_the_longest_beginning_within_both_limits(sizes, present, present_bytes, messages, octets):
     limit = LengthLimit("q", QueueOptions(max_length=messages, max_length_bytes=octets))
     entries = [b"x" * size for size in sizes]
-    room = limit.room(entries, standing, standing_bytes)
+    room = limit.room(entries, present, present_bytes)
 
     def fits(count: int) -> bool:
-        total = standing_bytes + sum(sizes[:count])
-        return (messages is None or standing + count <= messages) and (octets is None or total <= octets)
+        total = present_bytes + sum(sizes[:count])
+        return (messages is None or present + count <= messages) and (octets is None or total <= octets)
 
     assert room == 0 or fits(room)
     assert room == len(entries) or not fits(room + 1)
@@ -224,5 +224,5 @@ def test_a_purge_makes_room_for_publishers_that_wait():
     fixed = broker.publisher(peer.mailbox, "x", TARGET, "fixed")
     broker.publish(fixed, TARGET, run_of(1), NOW)
     assert blocks(peer.turn()) == [(fixed, "queue-full")]
-    at_a_stretch(broker.purge_queue("q", "x"))
+    run_at_once(broker.purge_queue("q", "x"))
     assert blocks(peer.turn()) == [(fixed, None)]

@@ -9,7 +9,7 @@ from core.engine.queue.endings import SETTLED_AT_ONCE
 from core.engine.ready.remains import FREED_AT_ONCE, Remains
 from core.interface import Consumer, Disposal
 from core.message import Attributes
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import NOW, Peer, make_broker, queue
 from tests.kit.kept_broker import KeptBroker
@@ -76,7 +76,7 @@ def test_a_purge_that_is_given_up_goes_on_by_itself():
     next(broker.purge_queue("q", "x"))
     settle_down(broker)
     assert broker.queue_info("q", "x").unacknowledged == 0
-    assert at_a_stretch(broker.purge_queue("q", "x")) == 0
+    assert run_at_once(broker.purge_queue("q", "x")) == 0
 
 
 def test_a_queue_may_be_deleted_while_it_is_purged():
@@ -85,7 +85,7 @@ def test_a_queue_may_be_deleted_while_it_is_purged():
     purge = broker.purge_queue("q", "x")
     next(purge)
     assert broker.delete_queue("q", "x") == 0
-    assert at_a_stretch(purge) == COUNT
+    assert run_at_once(purge) == COUNT
 
 
 @pytest.mark.parametrize("arguments", KINDS.values(), ids=KINDS)
@@ -116,7 +116,7 @@ def test_what_is_held_outlives_a_purge(arguments: dict[str, str]):
     consumer = one.peer.consume("q", 10)
     one.run()
     one.broker.settle(consumer, 0, 3, Disposal.ACCEPTED)
-    assert at_a_stretch(one.broker.purge_queue("q", "x")) == 10
+    assert run_at_once(one.broker.purge_queue("q", "x")) == 10
     one.write()
     one.kill()
     one.run(NOW)

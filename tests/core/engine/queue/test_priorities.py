@@ -10,13 +10,13 @@ from core.engine.options.in_force import Overflow, QueueOptions, QueueType
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.queue import Queue
 from core.engine.ready.backing import MemoryBacking, Pages
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo, Remains
-from core.engine.ready.stretch import Stretch
 from core.engine.ready.waits import Waits
 from core.errors import ResourceDeleted
 from core.interface import ConsumeOptions, Delivered, Disposal, Mailbox, Outcome, Publisher
 from core.message import Attributes, Return, Run
-from core.slices import at_a_stretch
+from core.slices import run_at_once
 from tests.kit.engine import NOW, PLAIN, Peer, bodies, confirms, entries_for, make_broker, queue
 
 
@@ -95,7 +95,7 @@ def test_purge_and_counts_over_all_levels():
     peer.turn()
     shown = peer.broker.snapshot("queues", "q")[0]
     assert (shown["messages_ready"], shown["alpha"], shown["ram_bytes"]) == (3, 3, 3)
-    assert at_a_stretch(peer.broker.purge_queue("q", "x")) == 3
+    assert run_at_once(peer.broker.purge_queue("q", "x")) == 3
 
 
 # --- direct delivery
@@ -145,38 +145,38 @@ class PagedBacking(MemoryBacking):
         self.concluded_at = -1
         self.position: int | None = None
 
-    def publish_run(self, portion, first, now):
-        super().publish_run(portion, first, now)
+    def publish_run(self, run_part, first, now):
+        super().publish_run(run_part, first, now)
         return self.position
 
-    def pass_run(self, portion, first, now):
-        stretch, _ = super().pass_run(portion, first, now)
-        stretch.stored = True
-        return stretch, self.position
+    def pass_run(self, run_part, first, now):
+        batch, _ = super().pass_run(run_part, first, now)
+        batch.stored = True
+        return batch, self.position
 
-    def fetch(self, n: int) -> Stretch | None:
-        stretch = super().fetch(n)
-        if stretch is not None:
-            stretch.stored = True
-        return stretch
+    def fetch(self, n: int) -> Batch | None:
+        batch = super().fetch(n)
+        if batch is not None:
+            batch.stored = True
+        return batch
 
-    def settle(self, stretch: Stretch) -> None:
-        self.settled += stretch.sequences
+    def settle(self, batch: Batch) -> None:
+        self.settled += batch.sequences
 
-    def give_back(self, stretch: Stretch) -> None:
-        self.given_back += stretch.sequences
+    def give_back(self, batch: Batch) -> None:
+        self.given_back += batch.sequences
 
-    def restore(self, stretch: Stretch) -> None:
-        stretch.entries = [self.bodies[sequence] for sequence in stretch.sequences]
-        stretch.paged = False
+    def restore(self, batch: Batch) -> None:
+        batch.entries = [self.bodies[sequence] for sequence in batch.sequences]
+        batch.paged = False
 
-    def page_out(self, stretches: Iterable[Stretch]) -> int:
+    def page_out(self, batches: Iterable[Batch]) -> int:
         paged = 0
-        for stretch in stretches:
-            if not stretch.paged:
-                self.bodies |= zip(stretch.sequences, stretch.entries, strict=True)
-                stretch.entries, stretch.paged = [], True
-                paged += len(stretch)
+        for batch in batches:
+            if not batch.paged:
+                self.bodies |= zip(batch.sequences, batch.entries, strict=True)
+                batch.entries, batch.paged = [], True
+                paged += len(batch)
         self.acks_to_page = 0
         return paged
 
@@ -246,7 +246,7 @@ def test_the_backing_hears_of_everything_that_is_gone():
     one.queue.settle(consumer, 1, 1, Disposal.REJECTED)
     one.queue.settle(consumer, 2, 2, Return())
     assert (one.backing.settled, one.backing.given_back) == ([4, 5, 0, 1], [2])
-    assert at_a_stretch(one.queue.purge(Remains().let_go)) == 3
+    assert run_at_once(one.queue.purge(Remains().let_go)) == 3
     assert one.backing.settled == [4, 5, 0, 1, 2]
 
 

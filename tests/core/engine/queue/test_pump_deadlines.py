@@ -5,7 +5,7 @@ from math import inf
 
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms
-from core.engine.queue.pump import Pump
+from core.engine.queue.pump import QueueTurns
 from core.engine.ready.waits import Waits
 from tests.kit.engine import NOW, later
 
@@ -43,7 +43,7 @@ class Waiting:
 
 
 def test_a_queue_that_names_no_time_is_not_touched() -> None:
-    pump, queue = Pump(Confirms()), TimedQueue()
+    pump, queue = QueueTurns(Confirms()), TimedQueue()
     pump.touch(queue)
     pump.turn(NOW)
     assert pump.deadline == inf
@@ -52,7 +52,7 @@ def test_a_queue_that_names_no_time_is_not_touched() -> None:
 
 
 def test_a_queue_is_touched_at_the_time_it_named_and_not_before() -> None:
-    pump, queue = Pump(Confirms()), TimedQueue(NOW.monotonic + 5.0)
+    pump, queue = QueueTurns(Confirms()), TimedQueue(NOW.monotonic + 5.0)
     pump.touch(queue)
     pump.turn(NOW)
     assert pump.deadline == NOW.monotonic + 5.0
@@ -63,7 +63,7 @@ def test_a_queue_is_touched_at_the_time_it_named_and_not_before() -> None:
 
 
 def test_an_earlier_time_replaces_the_entry_and_a_later_one_does_not() -> None:
-    pump, queue = Pump(Confirms()), TimedQueue(NOW.monotonic + 5.0)
+    pump, queue = QueueTurns(Confirms()), TimedQueue(NOW.monotonic + 5.0)
     for deadline in (5.0, 2.0, 9.0):
         queue.deadline = NOW.monotonic + deadline
         pump.touch(queue)
@@ -74,7 +74,7 @@ def test_an_earlier_time_replaces_the_entry_and_a_later_one_does_not() -> None:
 
 
 def test_a_deleted_queue_wants_nothing_any_more() -> None:
-    pump, queue = Pump(Confirms()), TimedQueue(NOW.monotonic + 5.0)
+    pump, queue = QueueTurns(Confirms()), TimedQueue(NOW.monotonic + 5.0)
     pump.touch(queue)
     pump.turn(NOW)
     pump.forget(queue)
@@ -84,7 +84,7 @@ def test_a_deleted_queue_wants_nothing_any_more() -> None:
 
 
 def test_an_expired_queue_is_reported_once() -> None:
-    pump, queue = Pump(Confirms()), TimedQueue()
+    pump, queue = QueueTurns(Confirms()), TimedQueue()
     queue.expired = True
     pump.touch(queue)
     pump.turn(NOW)
@@ -94,7 +94,7 @@ def test_an_expired_queue_is_reported_once() -> None:
 def test_what_waits_for_a_lane_is_reached_in_order_and_moves_its_queue_in_the_same_turn() -> None:
     reached = deque([0])
     waits = Waits(lambda: reached[0])
-    pump, queue = Pump(Confirms(), [waits]), TimedQueue()
+    pump, queue = QueueTurns(Confirms(), [waits]), TimedQueue()
     first, second, third = Waiting(), Waiting(queue), Waiting()
     for position, waiting in ((1, first), (2, second), (4, third)):
         waits.add(position, waiting)

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from core.engine.quorum.backing import BATCH_MESSAGES_MAX, RESIDENT_BYTES_MAX, RESIDENT_MESSAGES_MAX
+from core.engine.quorum.backing import READ_MESSAGES_MAX, RESIDENT_BYTES_MAX, RESIDENT_MESSAGES_MAX
 from core.engine.ready.remains import Remains
-from core.message import Attributes, Portion, Route, Run
+from core.message import Attributes, Route, Run, RunPart
 from tests.kit.engine import NOW, bodies
 from tests.kit.quorum_log import QuorumNode
 
@@ -24,8 +24,8 @@ class Filled:
         self.next = self.node.queues.next_sequence(QUEUE)
 
     def publish(self, entries, *, attributes=DURABLE, expires_at=None, route=None):
-        portion = Portion(Run(0, entries, attributes), 0, len(entries), expires_at, route)
-        position = self.backing.publish_run(portion, self.next, NOW)
+        run_part = RunPart(Run(0, entries, attributes), 0, len(entries), expires_at, route)
+        position = self.backing.publish_run(run_part, self.next, NOW)
         self.next += len(entries)
         return position
 
@@ -45,13 +45,13 @@ def filled():
 
 def drain(backing, n=10**9):
     taken = []
-    while (stretch := backing.fetch(n)) is not None:
-        taken.append(stretch)
+    while (batch := backing.fetch(n)) is not None:
+        taken.append(batch)
     return taken
 
 
-def numbered(stretches):
-    return {s: e for stretch in stretches for s, e in zip(stretch.sequences, stretch.entries, strict=True)}
+def numbered(batches):
+    return {s: e for batch in batches for s, e in zip(batch.sequences, batch.entries, strict=True)}
 
 
 def test_a_message_is_ready_when_it_is_committed(filled):
@@ -62,8 +62,8 @@ def test_a_message_is_ready_when_it_is_committed(filled):
     filled.node.sync()
     assert filled.node.lane.synced == position
     assert (filled.backing.depth, filled.backing.ready_bytes) == (3, 3)
-    (stretch,) = drain(filled.backing)
-    assert (stretch.sequences, stretch.entries, stretch.stored, stretch.first_acquirer) == (
+    (batch,) = drain(filled.backing)
+    assert (batch.sequences, batch.entries, batch.stored, batch.first_acquirer) == (
         range(3),
         bodies(3),
         True,
@@ -74,7 +74,7 @@ def test_a_message_is_ready_when_it_is_committed(filled):
 def test_nothing_may_be_delivered_past_the_log(filled):
     assert not filled.backing.passes
     with pytest.raises(AssertionError):
-        filled.backing.pass_run(Portion(Run(0, bodies(1), DURABLE), 0, 1), 0, NOW)
+        filled.backing.pass_run(RunPart(Run(0, bodies(1), DURABLE), 0, 1), 0, NOW)
 
 
 def test_the_publishers_list_is_not_kept(filled):
@@ -98,7 +98,7 @@ def test_memory_holds_the_head_and_the_rest_is_read_back(filled):
         RESIDENT_MESSAGES_MAX,
     )
     assert numbered(drain(filled.backing)) == dict(enumerate(bodies(count)))
-    assert filled.backing.counts()["reads"] == 1000 // BATCH_MESSAGES_MAX + 1
+    assert filled.backing.counts()["reads"] == 1000 // READ_MESSAGES_MAX + 1
     assert (filled.backing.depth, filled.backing.ready_bytes) == (0, 0)
 
 
@@ -116,13 +116,13 @@ def test_what_was_paged_is_read_in_batches_of_whole_and_parted_runs(filled):
     filled.filled(bodies(RESIDENT_MESSAGES_MAX))
     filled.filled(bodies(600, RESIDENT_MESSAGES_MAX), attributes=Attributes(durable=True, priority=5))
     taken = drain(filled.backing)
-    assert [len(stretch) for stretch in taken[-3:]] == [256, 256, 88]
+    assert [len(batch) for batch in taken[-3:]] == [256, 256, 88]
     assert list(numbered(taken).values()) == bodies(RESIDENT_MESSAGES_MAX + 600)
 
 
 def test_fetch_gives_no_more_than_asked_for(filled):
     filled.filled(bodies(5))
-    assert [stretch.sequences for stretch in drain(filled.backing, 2)] == [range(2), range(2, 4), range(4, 5)]
+    assert [batch.sequences for batch in drain(filled.backing, 2)] == [range(2), range(2, 4), range(4, 5)]
 
 
 def test_settled_messages_do_not_come_back(filled):
@@ -137,8 +137,8 @@ def test_settled_messages_do_not_come_back(filled):
 def test_settlements_are_one_command_for_each_batch(filled):
     filled.filled(bodies(1000))
     before = filled.node.lane.staged
-    for stretch in drain(filled.backing, 7):
-        filled.backing.settle(stretch)
+    for batch in drain(filled.backing, 7):
+        filled.backing.settle(batch)
     filled.node.commit()
     assert filled.node.lane.staged == before + 1
     assert filled.node.queues.next_sequence(QUEUE) == 1000
@@ -149,15 +149,15 @@ def test_a_start_finds_everything_flagged_as_possibly_delivered(filled):
     filled.filled(bodies(3), expires_at=5.0, route=route)
     again = filled.restart()
     assert (again.backing.depth, again.backing.ready_bytes, again.backing.head_expires_at) == (3, 3, 5.0)
-    (stretch,) = drain(again.backing)
-    assert (stretch.sequences, stretch.entries, stretch.attributes, stretch.expires_at, stretch.route) == (
+    (batch,) = drain(again.backing)
+    assert (batch.sequences, batch.entries, batch.attributes, batch.expires_at, batch.route) == (
         range(3),
         bodies(3),
         DURABLE,
         5.0,
         route,
     )
-    assert not stretch.first_acquirer
+    assert not batch.first_acquirer
     again.filled(bodies(1))
     (new,) = drain(again.backing)
     assert (new.sequences, new.first_acquirer) == (range(3, 4), True)
@@ -186,12 +186,12 @@ def test_sequence_numbers_go_on_after_everything_is_gone(filled):
 
 def test_delivery_counts_and_annotations_outlive_the_broker(filled):
     filled.filled(bodies(6))
-    stretch = filled.backing.fetch(3)
-    failed = stretch.part(0, 1)
+    batch = filled.backing.fetch(3)
+    failed = batch.part(0, 1)
     failed.delivery_count = 2
     failed.annotations = {"x-why": 5}
     filled.backing.give_back(failed)
-    counted = stretch.part(1, 3)
+    counted = batch.part(1, 3)
     counted.delivery_count = 1
     filled.backing.give_back(counted)
     filled.node.commit()
@@ -210,29 +210,29 @@ def test_a_plain_return_is_not_logged(filled):
 
 def test_what_is_known_already_is_not_logged_again(filled):
     filled.filled(bodies(2))
-    stretch = filled.backing.fetch(2)
-    stretch.delivery_count = 1
-    filled.backing.give_back(stretch)
+    batch = filled.backing.fetch(2)
+    batch.delivery_count = 1
+    filled.backing.give_back(batch)
     before = filled.node.lane.staged
-    filled.backing.give_back(stretch.part(0, 1))
-    filled.backing.give_back(stretch)
+    filled.backing.give_back(batch.part(0, 1))
+    filled.backing.give_back(batch)
     assert filled.node.lane.staged == before
 
 
 def test_annotations_that_cannot_be_kept_cost_no_others(filled):
     filled.filled(bodies(1))
-    stretch = filled.backing.fetch(1)
-    stretch.annotations = {"x-plain": b"1", "x-odd": object()}
-    filled.backing.give_back(stretch)
+    batch = filled.backing.fetch(1)
+    batch.annotations = {"x-plain": b"1", "x-odd": object()}
+    filled.backing.give_back(batch)
     filled.node.commit()
     assert filled.restart().backing.fetch(1).annotations == {"x-plain": b"1"}
 
 
 def test_what_was_being_dead_lettered_still_is_after_a_start(filled):
     filled.filled(bodies(6))
-    stretch = filled.backing.fetch(4)
-    filled.backing.discard(stretch.part(1, 3), "rejected")
-    filled.backing.discard(stretch.part(3, 4), "expired")
+    batch = filled.backing.fetch(4)
+    filled.backing.discard(batch.part(1, 3), "rejected")
+    filled.backing.discard(batch.part(3, 4), "expired")
     filled.node.commit()
     again = filled.restart()
     assert again.backing.depth == 3
@@ -251,13 +251,13 @@ def test_what_was_being_dead_lettered_still_is_after_a_start(filled):
     assert list(again.restart().backing.discards()) == []
 
 
-def test_entries_are_read_back_into_a_paged_stretch(filled):
+def test_entries_are_read_back_into_a_paged_batch(filled):
     filled.filled(bodies(9))
-    stretch = filled.backing.fetch(9).part(0, 9, 4)
-    stretch.entries = []
-    stretch.paged = True
-    filled.backing.restore(stretch)
-    assert (stretch.entries, stretch.paged) == ([b"0", b"4", b"8"], False)
+    batch = filled.backing.fetch(9).part(0, 9, 4)
+    batch.entries = []
+    batch.paged = True
+    filled.backing.restore(batch)
+    assert (batch.entries, batch.paged) == ([b"0", b"4", b"8"], False)
 
 
 def test_purge_drops_everything_that_was_not_handed_out(filled):
@@ -295,7 +295,7 @@ def test_a_deleted_queue_leaves_nothing(filled):
 def test_queues_that_do_not_exist_any_more_are_dropped(filled):
     filled.filled(bodies(5))
     other = filled.node.queues.backing(6, 1)
-    other.publish_run(Portion(Run(0, bodies(2), DURABLE), 0, 2), 0, NOW)
+    other.publish_run(RunPart(Run(0, bodies(2), DURABLE), 0, 2), 0, NOW)
     filled.node.commit()
     again = filled.node.restart()
     again.queues.retain({6})
@@ -309,7 +309,7 @@ def test_levels_share_the_numbers_of_their_queue(filled):
     high = filled.node.queues.backing(QUEUE, 1)
     for first in range(0, 8, 2):
         backing = high if first % 4 else filled.backing
-        backing.publish_run(Portion(Run(0, bodies(2, first), DURABLE), 0, 2), first, NOW)
+        backing.publish_run(RunPart(Run(0, bodies(2, first), DURABLE), 0, 2), first, NOW)
     filled.node.commit()
     again = filled.node.restart()
     assert again.queues.next_sequence(QUEUE) == 8

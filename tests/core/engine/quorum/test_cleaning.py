@@ -4,7 +4,7 @@ and the queue goes on meanwhile."""
 import pytest
 
 from core.engine.ready.remains import Remains
-from core.message import Attributes, Portion, Route, Run
+from core.message import Attributes, Route, Run, RunPart
 from tests.kit.engine import NOW
 from tests.kit.quorum_log import QuorumNode
 
@@ -20,8 +20,8 @@ class Traffic:
     def publish(self, queue, count=1, *, size=100, expires_at=None, route=None, committed=True):
         first = self.node.queues.next_sequence(queue)
         run = Run(0, [body(queue, first + number, size) for number in range(count)], Attributes(durable=True))
-        portion = Portion(run, 0, count, expires_at, route)
-        self.node.queues.backing(queue).publish_run(portion, first, NOW)
+        run_part = RunPart(run, 0, count, expires_at, route)
+        self.node.queues.backing(queue).publish_run(run_part, first, NOW)
         if committed:
             self.node.commit()
 
@@ -30,9 +30,9 @@ class Traffic:
 
     def consume(self, queue, count):
         while count > 0:
-            stretch = self.fetch(queue, count)
-            self.node.queues.backing(queue).settle(stretch)
-            count -= len(stretch)
+            batch = self.fetch(queue, count)
+            self.node.queues.backing(queue).settle(batch)
+            count -= len(batch)
         self.node.commit()
 
     def pass_through(self, queue, rounds, *, count=10):
@@ -58,8 +58,8 @@ def body(queue, number, size=100):
 
 def drain(traffic, queue):
     found = {}
-    while (stretch := traffic.fetch(queue, 10**9)) is not None:
-        found.update(zip(stretch.sequences, stretch.entries, strict=True))
+    while (batch := traffic.fetch(queue, 10**9)) is not None:
+        found.update(zip(batch.sequences, batch.entries, strict=True))
     return found
 
 
@@ -81,8 +81,8 @@ def test_one_old_message_does_not_hold_the_log(traffic):
     traffic.pass_through(1, 100)
     assert len(traffic.files) <= 5
     assert traffic.cleaner.carried >= 1
-    (stretch,) = [traffic.restart().fetch(2, 5)]
-    assert (stretch.entries, stretch.route, stretch.expires_at) == ([body(2, 0)], Route("e", ("k",)), 9.0)
+    (batch,) = [traffic.restart().fetch(2, 5)]
+    assert (batch.entries, batch.route, batch.expires_at) == ([body(2, 0)], Route("e", ("k",)), 9.0)
 
 
 def test_a_backlog_beside_traffic_costs_about_twice_its_size(traffic):
@@ -104,11 +104,11 @@ def test_a_log_that_lives_is_left_alone(traffic):
 
 def test_what_happened_to_carried_messages_is_carried(traffic):
     traffic.publish(2, 4)
-    stretch = traffic.fetch(2, 3)
-    failed = stretch.part(1, 2)
+    batch = traffic.fetch(2, 3)
+    failed = batch.part(1, 2)
     failed.delivery_count, failed.annotations = 3, {"x": "y"}
     traffic.node.queues.backing(2).give_back(failed)
-    traffic.node.queues.backing(2).discard(stretch.part(2, 3), "rejected")
+    traffic.node.queues.backing(2).discard(batch.part(2, 3), "rejected")
     traffic.pass_through(1, 100)
     assert traffic.files[0] > 3
     backing = traffic.restart().node.queues.backing(2)
@@ -179,10 +179,10 @@ def test_many_idle_queues_do_not_keep_the_cleaner_busy_for_ever(traffic):
 
 def test_messages_that_return_for_ever_do_not_fill_the_disk(traffic):
     traffic.publish(2)
-    stretch = traffic.fetch(2, 1)
+    batch = traffic.fetch(2, 1)
     for count in range(1, 2001):
-        stretch.delivery_count = count
-        traffic.node.queues.backing(2).give_back(stretch)
+        batch.delivery_count = count
+        traffic.node.queues.backing(2).give_back(batch)
         if not count % 20:
             traffic.node.commit()
     assert len(traffic.files) <= 5

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 
 from core.engine.quorum.commands import (
-    Counters,
+    CountersRecord,
     Delete,
     Discard,
     History,
     Messages,
     QueueKey,
-    Returned,
+    ReturnedRecord,
     Settle,
     as_ranges,
     carried_head,
@@ -85,10 +85,10 @@ def test_carried_messages_keep_their_spans_and_what_happened_to_them(
     "command",
     [
         Settle([range(3, 9), range(20, 30, 3)]),
-        Returned([range(7, 8)], History(3, b"added")),
+        ReturnedRecord([range(7, 8)], History(3, b"added")),
         Discard([range(7, 8), range(9, 11)], "rejected"),
         Delete(),
-        Counters(2**50),
+        CountersRecord(2**50),
     ],
 )
 def test_other_commands_are_read_as_they_were_written(command):

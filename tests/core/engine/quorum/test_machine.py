@@ -10,13 +10,13 @@ from hypothesis import given, settings
 
 from core.engine.quorum.block import BLOCK_MESSAGES_MAX, GONE
 from core.engine.quorum.commands import (
-    Counters,
+    CountersRecord,
     Delete,
     Discard,
     History,
     Messages,
     QueueKey,
-    Returned,
+    ReturnedRecord,
     Settle,
     as_ranges,
 )
@@ -118,7 +118,7 @@ class LogOf:
 
     def come_back(self):
         if returned := self.some(self.live):
-            self.add(Returned(as_ranges(returned), History(self.rng.randrange(5), self.rng.choice((b"", b"a")))))
+            self.add(ReturnedRecord(as_ranges(returned), History(self.rng.randrange(5), self.rng.choice((b"", b"a")))))
 
     def discard(self):
         if discarded := self.some(set(self.live) - self.discarded):
@@ -149,7 +149,7 @@ class LogOf:
         )
 
     def count(self):
-        self.add(Counters(self.next))
+        self.add(CountersRecord(self.next))
 
 
 def random_log(seed, steps):

@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from core.engine.ready.arrivals import AGE_SHARE, GRAIN_S, THINNED_FROM, Arrivals
+from core.engine.ready.arrivals import AGE_SHARE, GRAIN_S, THINNED_FROM, ArrivalTimes
 from core.interface import Disposal
 from core.message import Attributes, Return
 from tests.kit.engine import NOW, Peer, bodies, later, make_broker, queue
@@ -23,7 +23,7 @@ def worst(age: float) -> float:
 
 @given(st.lists(st.tuples(st.floats(0.0, 300.0), st.integers(1, 50)), min_size=1, max_size=40), st.integers(1, 40))
 def test_an_age_is_never_too_low_and_too_high_by_no_more_than_is_said(steps: list[tuple[float, int]], repeats: int):
-    arrivals = Arrivals()
+    arrivals = ArrivalTimes()
     came: list[tuple[int, float]] = []
     now, sequence = 100.0, 0
     for pause, count in steps * repeats:
@@ -43,7 +43,7 @@ def test_an_age_is_never_too_low_and_too_high_by_no_more_than_is_said(steps: lis
 def test_marks_are_few_however_long_a_queue_is_busy(seconds: int, marks: int):
     """Each step between marks is a tenth of the time since then, or a grain. A queue that is never idle has no more
     marks."""
-    arrivals = Arrivals()
+    arrivals = ArrivalTimes()
     now = most = 0.0
     sequence = 0
     while now < seconds:
@@ -57,7 +57,7 @@ def test_marks_are_few_however_long_a_queue_is_busy(seconds: int, marks: int):
 
 
 def test_nothing_is_known_without_a_message_or_a_mark():
-    arrivals = Arrivals()
+    arrivals = ArrivalTimes()
     assert arrivals.age(0, 5.0) is None
     arrivals.mark(7, 5.0)
     assert arrivals.age(None, 6.0) is None
@@ -65,7 +65,7 @@ def test_nothing_is_known_without_a_message_or_a_mark():
 
 
 def test_when_nothing_is_left_the_marks_begin_anew():
-    arrivals = Arrivals()
+    arrivals = ArrivalTimes()
     for number in range(10):
         arrivals.mark(number, float(number))
     arrivals.mark(10, 10.0, anew=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from core.clock import Now
 from core.engine.ready.backing import ARRIVAL_GRAIN, RECORD_ENTRIES_MAX, MemoryBacking, Pages
 from core.engine.ready.remains import Remains
-from core.message import Attributes, Portion, Route, Run
+from core.message import Attributes, Route, Run, RunPart
 from tests.kit.engine import NOW, PLAIN, bodies, later
 
 
@@ -30,14 +30,14 @@ class Published:
         expires_at: float | None = None,
         route: Route | None = None,
     ) -> None:
-        portion = Portion(Run(0, entries, attributes), 0, len(entries), expires_at, route)
-        self.backing.publish_run(portion, self.next_sequence, now)
+        run_part = RunPart(Run(0, entries, attributes), 0, len(entries), expires_at, route)
+        self.backing.publish_run(run_part, self.next_sequence, now)
         self.next_sequence += len(entries)
 
     def drain(self, n: int = 10**9) -> list[tuple[Sequence[int], list[bytes]]]:
         taken = []
-        while (stretch := self.backing.fetch(n)) is not None:
-            taken.append((stretch.sequences, stretch.entries))
+        while (batch := self.backing.fetch(n)) is not None:
+            taken.append((batch.sequences, batch.entries))
         return taken
 
 
@@ -66,21 +66,21 @@ def test_a_record_ends_where_messages_differ(other):
     assert [sequences for sequences, _ in one.drain()] == [range(1), range(1, 3)]
 
 
-def test_attributes_of_a_portion_are_those_of_fetched_messages():
+def test_attributes_of_a_part_are_those_of_fetched_messages():
     one = Published()
     one.publish(bodies(2), expires_at=5.0, route=Route("x", ("k",)))
     assert one.backing.head_expires_at == 5.0
-    stretch = one.backing.fetch(1)
-    assert stretch is not None
-    assert (stretch.expires_at, stretch.route, stretch.stored) == (5.0, Route("x", ("k",)), False)
+    batch = one.backing.fetch(1)
+    assert batch is not None
+    assert (batch.expires_at, batch.route, batch.stored) == (5.0, Route("x", ("k",)), False)
 
 
 def test_part_of_a_run():
     backing = MemoryBacking()
-    backing.publish_run(Portion(Run(7, bodies(9), PLAIN), 3, 5), 40, NOW)
-    stretch = backing.fetch(9)
-    assert stretch is not None
-    assert (stretch.sequences, stretch.entries) == (range(40, 42), bodies(2, 3))
+    backing.publish_run(RunPart(Run(7, bodies(9), PLAIN), 3, 5), 40, NOW)
+    batch = backing.fetch(9)
+    assert batch is not None
+    assert (batch.sequences, batch.entries) == (range(40, 42), bodies(2, 3))
 
 
 def test_numbers_that_do_not_adjoin_are_told_apart():
@@ -109,9 +109,9 @@ def test_the_publishers_list_is_not_kept():
 def test_messages_passed_straight_on_are_never_ready():
     backing = MemoryBacking()
     entries = bodies(2)
-    stretch, position = backing.pass_run(Portion(Run(0, entries, PLAIN), 0, 2, 5.0), 7, NOW)
-    assert (stretch.sequences, stretch.entries, stretch.expires_at, position) == (range(7, 9), entries, 5.0, None)
-    assert stretch.entries is not entries
+    batch, position = backing.pass_run(RunPart(Run(0, entries, PLAIN), 0, 2, 5.0), 7, NOW)
+    assert (batch.sequences, batch.entries, batch.expires_at, position) == (range(7, 9), entries, 5.0, None)
+    assert batch.entries is not entries
     assert (backing.depth, backing.ready_bytes) == (0, 0)
 
 
@@ -134,9 +134,9 @@ def test_a_backlog_of_single_publishes_costs_a_pointer_each():
     one = Published()
     for _ in range(RECORD_ENTRIES_MAX):
         one.publish([b"x"])
-    stretch = one.backing.fetch(RECORD_ENTRIES_MAX)
-    assert stretch is not None
-    assert sys.getsizeof(stretch.entries) < 10 * RECORD_ENTRIES_MAX
+    batch = one.backing.fetch(RECORD_ENTRIES_MAX)
+    assert batch is not None
+    assert sys.getsizeof(batch.entries) < 10 * RECORD_ENTRIES_MAX
 
 
 @given(st.lists(st.tuples(st.integers(1, 7), st.booleans(), st.integers(1, 9))))
@@ -148,11 +148,11 @@ def test_everything_leaves_once_in_order_with_its_own_number(steps):
         entries = bodies(count, len(published))
         published += [(entry, durable) for entry in entries]
         one.publish(entries, Attributes(durable=durable))
-        stretch = one.backing.fetch(n)
-        assert stretch is not None
-        assert 1 <= len(stretch) <= n
-        pairs = zip(stretch.sequences, stretch.entries, strict=True)
-        taken += [(sequence, entry, stretch.attributes.durable) for sequence, entry in pairs]
+        batch = one.backing.fetch(n)
+        assert batch is not None
+        assert 1 <= len(batch) <= n
+        pairs = zip(batch.sequences, batch.entries, strict=True)
+        taken += [(sequence, entry, batch.attributes.durable) for sequence, entry in pairs]
         assert one.backing.depth == len(published) - len(taken)
         assert one.backing.ready_bytes == sum(len(entry) for entry, _ in published[len(taken) :])
     assert taken == [(place, *published[place]) for place in range(len(taken))]

@@ -3,16 +3,16 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from core.engine.ready.returned import JOINED_MAX, Returned
-from core.engine.ready.stretch import Stretch
+from core.engine.ready.batch import Batch
+from core.engine.ready.returned import JOINED_MAX, ReturnedMessages
 from tests.kit.engine import PLAIN
 
 
-def stretch(sequences: range, *barred: object) -> Stretch:
-    return Stretch(sequences, [b"%d" % s for s in sequences], PLAIN, 0, False, None, frozenset(barred))
+def batch(sequences: range, *barred: object) -> Batch:
+    return Batch(sequences, [b"%d" % s for s in sequences], PLAIN, 0, False, None, frozenset(barred))
 
 
-def positions(returned: Returned, n: int = 100) -> list[list[int]]:
+def positions(returned: ReturnedMessages, n: int = 100) -> list[list[int]]:
     out = []
     while (taken := returned.fetch(n)) is not None:
         assert taken.entries == [b"%d" % sequence for sequence in taken.sequences]
@@ -21,44 +21,44 @@ def positions(returned: Returned, n: int = 100) -> list[list[int]]:
 
 
 def test_interleaved_positions_merge():
-    returned = Returned()
+    returned = ReturnedMessages()
     for start in (1, 0):
-        returned.add(stretch(range(start, 10, 2)))
+        returned.add(batch(range(start, 10, 2)))
     assert returned.count == 10
     assert positions(returned) == [list(range(10))]
     assert returned.count == 0
 
 
 def test_no_more_is_taken_than_asked_for():
-    returned = Returned()
-    returned.add(stretch(range(0, 10, 2)))
-    returned.add(stretch(range(1, 4, 2)))
+    returned = ReturnedMessages()
+    returned.add(batch(range(0, 10, 2)))
+    returned.add(batch(range(1, 4, 2)))
     assert positions(returned, 3) == [[0, 1, 2], [3, 4, 6], [8]]
 
 
 def test_joining_is_bounded():
-    returned = Returned()
+    returned = ReturnedMessages()
     for sequence in range(JOINED_MAX + 10):
-        returned.add(stretch(range(sequence, sequence + 1)))
+        returned.add(batch(range(sequence, sequence + 1)))
     assert [len(part) for part in positions(returned, 10**6)] == [JOINED_MAX, 10]
 
 
 def test_annotated_messages_are_joined_with_no_others():
-    returned = Returned()
+    returned = ReturnedMessages()
     for sequences in (range(2), range(2, 4)):
-        annotated = stretch(sequences)
+        annotated = batch(sequences)
         annotated.annotate({"x-a": 1})
         returned.add(annotated)
-    returned.add(stretch(range(4, 6)))
+    returned.add(batch(range(4, 6)))
     assert positions(returned) == [[0, 1], [2, 3], [4, 5]]
 
 
 def test_messages_are_never_taken_for_a_barred_consumer():
-    returned = Returned()
-    returned.add(stretch(range(2), "a"))
+    returned = ReturnedMessages()
+    returned.add(batch(range(2), "a"))
     assert returned.has_barred
-    returned.add(stretch(range(2, 4)))
-    returned.add(stretch(range(4, 6), "a", "b"))
+    returned.add(batch(range(2, 4)))
+    returned.add(batch(range(4, 6), "a", "b"))
     for_a = returned.fetch_for("a", 10)
     assert for_a is not None
     assert list(for_a.sequences) == [2, 3]
@@ -74,10 +74,10 @@ def test_messages_are_never_taken_for_a_barred_consumer():
 
 
 def test_everything_is_taken_out_at_once():
-    returned = Returned()
-    returned.add(stretch(range(3)))
-    returned.add(stretch(range(3, 5), "a"))
-    assert [[list(stretch.sequences) for _, stretch in heap] for heap in returned.take_all()] == [[[0, 1, 2]], [[3, 4]]]
+    returned = ReturnedMessages()
+    returned.add(batch(range(3)))
+    returned.add(batch(range(3, 5), "a"))
+    assert [[list(batch.sequences) for _, batch in heap] for heap in returned.take_all()] == [[[0, 1, 2]], [[3, 4]]]
     assert (returned.count, returned.bytes) == (0, 0)
     assert not returned.has_barred
     assert returned.fetch(1) is None
@@ -89,10 +89,10 @@ def test_everything_is_taken_out_at_once():
     sizes=st.lists(st.integers(1, 9), min_size=40, max_size=40),
 )
 def test_returned_messages_are_in_order_whatever_the_order_of_their_return(owners, order, sizes):
-    returned = Returned()
+    returned = ReturnedMessages()
     for owner in order:
         for position in [place for place, held_by in enumerate(owners) if held_by == owner]:
-            returned.add(stretch(range(position, position + 1)))
+            returned.add(batch(range(position, position + 1)))
     out: list[int] = []
     for n in sizes:
         part = returned.fetch(n)

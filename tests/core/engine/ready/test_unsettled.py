@@ -4,25 +4,25 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from core.engine.ready.stretch import Stretch
-from core.engine.ready.unsettled import STRETCH_ENTRIES_MAX, Unsettled
+from core.engine.ready.batch import Batch
+from core.engine.ready.unsettled import BATCH_ENTRIES_MAX, Unsettled
 from core.message import Attributes
 from tests.kit.engine import PLAIN, bodies
 
 
 def holding(*counts: int) -> Unsettled:
-    """Unsettled deliveries in stretches of these sizes. They are not alike, so they are not joined."""
+    """Unsettled deliveries in batches of these sizes. They are not alike, so they are not joined."""
     unsettled = Unsettled()
     first = 0
     for place, count in enumerate(counts):
-        stretch = Stretch(range(first, first + count), bodies(count, first), Attributes(priority=place))
-        unsettled.append(first, stretch)
+        batch = Batch(range(first, first + count), bodies(count, first), Attributes(priority=place))
+        unsettled.append(first, batch)
         first += count
     return unsettled
 
 
 def taken(unsettled: Unsettled, first: int, last: int) -> list[bytes]:
-    return [entry for stretch in unsettled.remove(first, last) for entry in stretch.entries]
+    return [entry for batch in unsettled.remove(first, last) for entry in batch.entries]
 
 
 @pytest.mark.parametrize(
@@ -51,20 +51,20 @@ def test_nothing_is_outstanding_at_first():
     assert Unsettled().remove(0, 10) == []
 
 
-def test_single_deliveries_share_a_stretch_up_to_its_bound():
+def test_single_deliveries_share_a_batch_up_to_its_bound():
     unsettled = Unsettled()
-    for number in range(STRETCH_ENTRIES_MAX + 2):
-        unsettled.append(number, Stretch(range(number, number + 1), bodies(1, number), PLAIN))
-    stretches = unsettled.remove_all()
-    assert [len(stretch) for stretch in stretches] == [STRETCH_ENTRIES_MAX, 2]
-    assert stretches[0].sequences == range(STRETCH_ENTRIES_MAX)
+    for number in range(BATCH_ENTRIES_MAX + 2):
+        unsettled.append(number, Batch(range(number, number + 1), bodies(1, number), PLAIN))
+    batches = unsettled.remove_all()
+    assert [len(batch) for batch in batches] == [BATCH_ENTRIES_MAX, 2]
+    assert batches[0].sequences == range(BATCH_ENTRIES_MAX)
     assert unsettled.count == 0
 
 
-def test_deliveries_do_not_share_a_stretch_over_a_gap():
+def test_deliveries_do_not_share_a_batch_over_a_gap():
     unsettled = holding(3)
     unsettled.remove(2, 2)
-    unsettled.append(3, Stretch(range(3, 4), bodies(1, 3), Attributes(priority=0)))
+    unsettled.append(3, Batch(range(3, 4), bodies(1, 3), Attributes(priority=0)))
     assert [taken(unsettled, n, n) for n in range(4)] == [[b"0"], [b"1"], [], [b"3"]]
 
 
@@ -78,12 +78,12 @@ def test_ranges_against_a_plain_set(counts, ranges):
     first = 0
     for count, durable in counts:
         entries = bodies(count, first)
-        unsettled.append(first, Stretch(range(first, first + count), entries, Attributes(durable=durable)))
+        unsettled.append(first, Batch(range(first, first + count), entries, Attributes(durable=durable)))
         outstanding |= dict(enumerate(entries, first))
         first += count
     for low, high in ranges:
         expected = [outstanding.pop(number) for number in sorted(outstanding) if low <= number <= high]
         assert taken(unsettled, low, high) == expected
         assert unsettled.count == len(outstanding)
-    rest = [entry for stretch in unsettled.remove_all() for entry in stretch.entries]
+    rest = [entry for batch in unsettled.remove_all() for entry in batch.entries]
     assert rest == list(outstanding.values())

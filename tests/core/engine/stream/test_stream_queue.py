@@ -371,7 +371,7 @@ def test_deliveries_that_are_not_settled_do_not_keep_their_bodies():
     for number in range(300):
         stream.settle_down(b"m%d" % number)
     assert reader.unsettled.count == 300
-    assert not any(stretch.entries for stretch in reader.unsettled.remove_all())
+    assert not any(batch.entries for batch in reader.unsettled.remove_all())
 
 
 def test_a_single_active_consumer_hands_over_when_it_leaves():

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import Now
-from core.flow_facts import FlowConnection, FlowLink, LinkStanding, Settled, StageStanding
+from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, Settled, StageCreditState
 from core.interface import FlowReason, StallSubject
 from core.observe.flow_events.feed import INTERVAL_S
 from core.observe.flow_events.recorder import SLICE, ConnectionEvents, FlowEvents
-from core.observe.flow_events.ring import Ring
-from core.observe.flow_events.schema import TEXT_MAX, Kind, Record, decode, encode_record
+from core.observe.flow_events.ring import RecordRing
+from core.observe.flow_events.schema import TEXT_MAX, EventKind, FlowEventRecord, decode, encode_record
 from core.observe.stalls import Stalls
 
 WHO = FlowConnection(identity="c1", peer="h:1", protocol="amqp-1.0", container_id="shop", user="guest")
@@ -37,7 +37,7 @@ class Broker:
     """A clock, and the recorders of a broker."""
 
     now: Now = field(default_factory=lambda: Now(100.0, 5000.0))
-    ring: Ring | None = field(default_factory=lambda: Ring(10_000))
+    ring: RecordRing | None = field(default_factory=lambda: RecordRing(10_000))
 
     def __post_init__(self) -> None:
         self.events = FlowEvents(
@@ -56,7 +56,7 @@ class Broker:
         assert events is not None
         return events
 
-    def told(self, *kinds: Kind) -> list[Record]:
+    def told(self, *kinds: EventKind) -> list[FlowEventRecord]:
         assert self.ring is not None
         records = [self.ring.take() for _ in range(len(self.ring))]
         for record in records:
@@ -71,8 +71,8 @@ class Link:
     delivery_count: int = 2**32 - 20
     link_credit: int = 0
 
-    def standing(self) -> LinkStanding:
-        return LinkStanding(self.delivery_count, self.link_credit)
+    def state(self) -> LinkFlowState:
+        return LinkFlowState(self.delivery_count, self.link_credit)
 
     def use(self, n: int) -> int:
         n = min(n, self.link_credit)
@@ -89,7 +89,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_sums_are_exact_and_intervals_are_kept(steps: list[tuple[str, int, float]]):
     broker, link = Broker(), Link()
-    account = broker.connection().link_attached(LINK, link.standing)
+    account = broker.connection().link_attached(LINK, link.state)
     transferred = settled = granted = 0
     for what, n, pause in steps:
         match what:
@@ -108,7 +108,7 @@ def test_sums_are_exact_and_intervals_are_kept(steps: list[tuple[str, int, float
         if n % 3 == 0:
             broker.tell_due()
     account.detached()
-    rows = broker.told(Kind.ACTIVITY)
+    rows = broker.told(EventKind.ACTIVITY)
     assert sum(row.fields.get("transfers", 0) for row in rows) == transferred
     assert sum(row.fields.get("accepted", 0) for row in rows) == settled
     assert sum(row.fields.get("granted", 0) for row in rows) == granted
@@ -119,12 +119,12 @@ def test_sums_are_exact_and_intervals_are_kept(steps: list[tuple[str, int, float
 
 def test_an_idle_link_tells_nothing():
     broker = Broker()
-    account = broker.connection().link_attached(LINK, Link().standing)
+    account = broker.connection().link_attached(LINK, Link().state)
     broker.advance(1.0)
     account.changed()
     broker.advance(1.0)
     broker.tell_due()
-    assert broker.told(Kind.ACTIVITY) == []
+    assert broker.told(EventKind.ACTIVITY) == []
     assert broker.events.busy == {}
 
 
@@ -136,42 +136,44 @@ def test_a_short_closing_of_a_window_is_not_recorded():
     events.window_opened("c1/0", "client")
     broker.advance(1.0)
     broker.tell_due()
-    assert broker.told(Kind.WINDOW_CLOSED, Kind.WINDOW_OPENED) == []
+    assert broker.told(EventKind.WINDOW_CLOSED, EventKind.WINDOW_OPENED) == []
     events.window_closed("c1/0", "client")
     events.window_closed("c1/0", "client")
     began = broker.now.wall
     broker.advance(1.0)
     events.window_opened("c1/0", "client")
     events.window_opened("c1/0", "client")
-    assert [(record.kind, record.at) for record in broker.told(Kind.WINDOW_CLOSED, Kind.WINDOW_OPENED)] == [
-        (Kind.WINDOW_CLOSED, began),
-        (Kind.WINDOW_OPENED, began + 1.0),
+    assert [(record.kind, record.at) for record in broker.told(EventKind.WINDOW_CLOSED, EventKind.WINDOW_OPENED)] == [
+        (EventKind.WINDOW_CLOSED, began),
+        (EventKind.WINDOW_OPENED, began + 1.0),
     ]
     events.window_closed("c1/0", "client")
     broker.advance(1.0)
     events.session_ended("c1/0")
-    assert [record.kind for record in broker.told(Kind.WINDOW_CLOSED, Kind.WINDOW_OPENED)] == [Kind.WINDOW_CLOSED]
+    assert [record.kind for record in broker.told(EventKind.WINDOW_CLOSED, EventKind.WINDOW_OPENED)] == [
+        EventKind.WINDOW_CLOSED
+    ]
     assert broker.events.busy == {}
 
 
 def test_stages_are_added_up():
     broker = Broker()
-    standing = StageStanding(0, blocked=False, held_up_by="")
-    stage = broker.connection().stage("reader", "c1", lambda: standing)
-    standing = StageStanding(1, blocked=True, held_up_by="queue q")
+    state = StageCreditState(0, blocked=False, held_up_by="")
+    stage = broker.connection().stage("reader", "c1", lambda: state)
+    state = StageCreditState(1, blocked=True, held_up_by="queue q")
     stage.changed()
-    standing = StageStanding(3, blocked=True, held_up_by="queue q")
-    stage.changed()
-    broker.advance(INTERVAL)
-    broker.tell_due()
-    standing = StageStanding(3, blocked=False, held_up_by="")
-    stage.changed()
-    broker.advance(INTERVAL)
-    standing = StageStanding(4, blocked=True, held_up_by="x" * 1000)
+    state = StageCreditState(3, blocked=True, held_up_by="queue q")
     stage.changed()
     broker.advance(INTERVAL)
     broker.tell_due()
-    first, second, *more = [record.fields for record in broker.told(Kind.STAGE)]
+    state = StageCreditState(3, blocked=False, held_up_by="")
+    stage.changed()
+    broker.advance(INTERVAL)
+    state = StageCreditState(4, blocked=True, held_up_by="x" * 1000)
+    stage.changed()
+    broker.advance(INTERVAL)
+    broker.tell_due()
+    first, second, *more = [record.fields for record in broker.told(EventKind.STAGE)]
     assert first == {
         "connection": "c1",
         "stage": "reader",
@@ -193,13 +195,13 @@ def test_stalls_are_of_recorded_links_and_readers_only():
         broker.stalls.blocked(who, FlowReason.DISK, "alarm disk", broker.now)
     broker.advance(0.1)
     assert list(broker.stalls.tell()) == []
-    told = [(record.fields.get("link"), record.fields["reason"]) for record in broker.told(Kind.BLOCKED)]
+    told = [(record.fields.get("link"), record.fields["reason"]) for record in broker.told(EventKind.BLOCKED)]
     assert told == [("c1/0/0", "disk"), (None, "disk")]
     broker.stalls.unblocked(subject("c1/0/0"), broker.now)
     account.detached()
     broker.stalls.unblocked(subject("c1/0/9"), broker.now)
     broker.stalls.unblocked(subject("c1"), broker.now)
-    assert len(broker.told(Kind.UNBLOCKED)) == 2
+    assert len(broker.told(EventKind.UNBLOCKED)) == 2
     assert broker.events.stalls_of("c1") == []
 
 
@@ -210,12 +212,12 @@ def test_alarms_and_paging_are_told_when_they_change():
     for paging in (False, True, True, False):
         broker.events.paging_changed(paging)
     assert [(record.kind, record.fields.get("alarm"), record.fields["on"]) for record in broker.told()] == [
-        (Kind.ALARM, "disk", True),
-        (Kind.ALARM, "memory", True),
-        (Kind.ALARM, "disk", False),
-        (Kind.ALARM, "memory", False),
-        (Kind.PAGING, None, True),
-        (Kind.PAGING, None, False),
+        (EventKind.ALARM, "disk", True),
+        (EventKind.ALARM, "memory", True),
+        (EventKind.ALARM, "disk", False),
+        (EventKind.ALARM, "memory", False),
+        (EventKind.PAGING, None, True),
+        (EventKind.PAGING, None, False),
     ]
 
 
@@ -235,7 +237,7 @@ def test_with_flow_events_off_there_is_no_recorder_and_only_a_note_of_stalls():
 def test_a_follower_gets_the_same_and_costs_the_others_nothing():
     broker, link = Broker(), Link(link_credit=10)
     events = broker.connection()
-    account = events.link_attached(LINK, link.standing)
+    account = events.link_attached(LINK, link.state)
     notified: list[float] = []
     feed = events.follow(lambda: notified.append(broker.now.monotonic))
     account.transferred(link.use(4))
@@ -262,10 +264,10 @@ def test_with_many_busy_connections_others_get_their_turn():
         who = FlowConnection(identity=f"c{number}", peer="h:1", protocol="amqp-1.0", container_id="", user="")
         events = broker.events.connection(who)
         assert events is not None
-        events.link_attached(LINK, Link(link_credit=1).standing)
+        events.link_attached(LINK, Link(link_credit=1).state)
     broker.advance(INTERVAL)
     assert len(list(broker.events.tell_due())) == 3
-    assert len(broker.told(Kind.ACTIVITY)) == 3 * SLICE
+    assert len(broker.told(EventKind.ACTIVITY)) == 3 * SLICE
 
 
 def test_texts_of_peers_are_cut():

@@ -3,20 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.observe.flow_events.ring import Ring
-from core.observe.flow_events.schema import Kind, Record
+from core.observe.flow_events.ring import RecordRing
+from core.observe.flow_events.schema import EventKind, FlowEventRecord
 
 
-def record(n: int) -> Record:
-    return Record(Kind.PAGING, float(n), {"on": True})
+def record(n: int) -> FlowEventRecord:
+    return FlowEventRecord(EventKind.PAGING, float(n), {"on": True})
 
 
 @given(st.integers(1, 5), st.lists(st.integers(0, 8), max_size=30))
 def test_every_record_is_told_or_counted(records_max: int, steps: list[int]):
     """Each step puts a number of records and takes one."""
-    ring = Ring(records_max)
+    ring = RecordRing(records_max)
     put = 0
-    came: list[Record] = []
+    came: list[FlowEventRecord] = []
     for n in steps:
         for _ in range(n):
             ring.put(record(put))
@@ -29,7 +29,7 @@ def test_every_record_is_told_or_counted(records_max: int, steps: list[int]):
     next_number = 0
     for one in came:
         assert one.at == next_number
-        if one.kind is Kind.DROPPED:
+        if one.kind is EventKind.DROPPED:
             count = one.fields["records"]
             assert isinstance(count, int)
             assert one.fields["until"] == next_number + count - 1
@@ -37,22 +37,22 @@ def test_every_record_is_told_or_counted(records_max: int, steps: list[int]):
         else:
             next_number += 1
     assert next_number == put
-    assert ring.dropped_ever == sum(int(one.fields["records"]) for one in came if one.kind is Kind.DROPPED)
+    assert ring.dropped_ever == sum(int(one.fields["records"]) for one in came if one.kind is EventKind.DROPPED)
 
 
 def test_the_newest_are_kept():
-    ring = Ring(2)
+    ring = RecordRing(2)
     for n in range(5):
         ring.put(record(n))
     assert [ring.take() for _ in range(len(ring))] == [
-        Record(Kind.DROPPED, 0.0, {"records": 3, "until": 2.0}),
+        FlowEventRecord(EventKind.DROPPED, 0.0, {"records": 3, "until": 2.0}),
         record(3),
         record(4),
     ]
 
 
 def test_a_cleared_ring_is_empty():
-    ring = Ring(1)
+    ring = RecordRing(1)
     ring.put(record(0))
     ring.put(record(1))
     ring.clear()

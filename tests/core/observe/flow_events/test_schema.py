@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.observe.flow_events.packing import Packer
-from core.observe.flow_events.ring import Ring
+from core.observe.flow_events.ring import RecordRing
 from core.observe.flow_events.schema import (
     DECODED_BYTES_MAX,
     DECODED_FIELDS_MAX,
+    EVENT_SCHEMAS,
     HEADER,
     PACKET_BYTES_MAX,
     PACKET_RECORDS_MAX,
-    SHAPES,
     TEXT_MAX,
     VERSION,
     VERSION_KEY,
+    EventKind,
     Field,
-    Kind,
-    Record,
+    FlowEventRecord,
     SchemaError,
     decode,
     encode_header,
@@ -38,12 +38,14 @@ VALUES = {
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
-    kind = draw(st.sampled_from(list(Kind)))
+def records(draw: st.DrawFn) -> FlowEventRecord:
+    kind = draw(st.sampled_from(list(EventKind)))
     fields = {
-        field.name: draw(VALUES[field.type]) for field in SHAPES[kind].fields if field.always or draw(st.booleans())
+        field.name: draw(VALUES[field.type])
+        for field in EVENT_SCHEMAS[kind].fields
+        if field.always or draw(st.booleans())
     }
-    return Record(kind, draw(FLOATS), fields)
+    return FlowEventRecord(kind, draw(FLOATS), fields)
 
 
 def packet(*items: object, **header: object) -> bytes:
@@ -52,7 +54,7 @@ def packet(*items: object, **header: object) -> bytes:
 
 
 @given(st.lists(records(), max_size=20))
-def test_what_is_encoded_is_decoded(told: list[Record]):
+def test_what_is_encoded_is_decoded(told: list[FlowEventRecord]):
     header = encode_header(node="headgate@here", sequence=7, records=len(told), interval=0.01)
     read = decode(header + b"".join(map(encode_record, told)))
     assert (read.node, read.sequence, read.interval) == ("headgate@here", 7, 0.01)
@@ -66,7 +68,7 @@ def test_nothing_but_schema_errors_comes_of_any_bytes(data: bytes):
 
 
 @given(st.lists(records(), min_size=1, max_size=3), st.data())
-def test_nothing_but_schema_errors_comes_of_damage(told: list[Record], data: st.DataObject):
+def test_nothing_but_schema_errors_comes_of_damage(told: list[FlowEventRecord], data: st.DataObject):
     whole = bytearray(packet() + b"".join(map(encode_record, told)))
     whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
     try:
@@ -78,7 +80,7 @@ def test_nothing_but_schema_errors_comes_of_damage(told: list[Record], data: st.
 
 def test_kinds_and_fields_of_later_are_kept():
     (record,) = decode(packet({"kind": "tide", "at": 1.5, "moon": "full"})).records
-    assert record == Record("tide", 1.5, {"moon": "full"})
+    assert record == FlowEventRecord("tide", 1.5, {"moon": "full"})
     (record,) = decode(packet({"kind": "paging", "at": 2, "on": True, "why": "x"}, tone="high")).records
     assert record.fields == {"on": True, "why": "x"}
 
@@ -111,13 +113,13 @@ def test_what_is_no_packet_is_refused(data: bytes, says: str):
 
 
 def test_the_largest_packet_that_is_made_can_be_read():
-    ring = Ring(10 * PACKET_RECORDS_MAX)
+    ring = RecordRing(10 * PACKET_RECORDS_MAX)
     wide = {
         field.name: "\N{GRINNING FACE}" * TEXT_MAX if field.type is str else field.type(1)
-        for field in SHAPES[Kind.UNBLOCKED].fields
+        for field in EVENT_SCHEMAS[EventKind.UNBLOCKED].fields
     }
     for _ in range(100):
-        ring.put(Record(Kind.UNBLOCKED, 1.0, wide))
+        ring.put(FlowEventRecord(EventKind.UNBLOCKED, 1.0, wide))
     first = Packer(ring, node="n", interval_s=0.01).take()
     assert first is not None
     assert PACKET_BYTES_MAX < len(first) < DECODED_BYTES_MAX
@@ -125,8 +127,8 @@ def test_the_largest_packet_that_is_made_can_be_read():
 
 
 def test_many_records_are_many_packets_with_numbers():
-    ring = Ring(10_000)
-    told = [Record(Kind.PAGING, float(n), {"on": bool(n % 2)}) for n in range(2_500)]
+    ring = RecordRing(10_000)
+    told = [FlowEventRecord(EventKind.PAGING, float(n), {"on": bool(n % 2)}) for n in range(2_500)]
     for record in told:
         ring.put(record)
     packer = Packer(ring, node="n", interval_s=0.01)
@@ -137,7 +139,7 @@ def test_many_records_are_many_packets_with_numbers():
 
 def test_fields_are_of_the_types_that_can_be_told():
     allowed = {str, int, float, bool}
-    fields: list[Field] = [*HEADER, *(field for shape in SHAPES.values() for field in shape.fields)]
+    fields: list[Field] = [*HEADER, *(field for schema in EVENT_SCHEMAS.values() for field in schema.fields)]
     assert {field.type for field in fields} <= allowed
-    assert set(SHAPES) == set(Kind)
+    assert set(EVENT_SCHEMAS) == set(EventKind)
     assert len(get_args(Field.__annotations__["type"])) == 1

@@ -1,10 +1,10 @@
-"""Stretches that are split and joined keep positions and entries together."""
+"""Batches that are split and joined keep positions and entries together."""
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from core.engine.ready.stretch import ANNOTATIONS_MAX, Stretch, join_positions
+from core.engine.ready.batch import ANNOTATIONS_MAX, Batch, join_positions
 from core.message import Attributes
 
 PLAIN = Attributes()
@@ -35,22 +35,22 @@ def test_joined_positions_are_all_there(left, right):
 
 
 def test_annotations_that_are_added_for_ever_push_out_the_oldest():
-    stretch = Stretch(range(1), [b"a"], PLAIN)
+    batch = Batch(range(1), [b"a"], PLAIN)
     for number in range(ANNOTATIONS_MAX + 2):
-        stretch.annotate({f"x-{number}": number})
-    assert stretch.annotations is not None
-    assert list(stretch.annotations.values()) == list(range(2, ANNOTATIONS_MAX + 2))
+        batch.annotate({f"x-{number}": number})
+    assert batch.annotations is not None
+    assert list(batch.annotations.values()) == list(range(2, ANNOTATIONS_MAX + 2))
 
 
 def test_a_join_appends():
-    stretch = Stretch(range(1), [b"a"], PLAIN)
-    stretch.join(Stretch(range(1, 2), [b"b"], PLAIN))
-    assert (stretch.sequences, stretch.entries) == (range(2), [b"a", b"b"])
+    batch = Batch(range(1), [b"a"], PLAIN)
+    batch.join(Batch(range(1, 2), [b"b"], PLAIN))
+    assert (batch.sequences, batch.entries) == (range(2), [b"a", b"b"])
 
 
 def test_a_part_keeps_the_history():
-    stretch = Stretch(range(4), [b"a", b"b", b"c", b"d"], PLAIN, 2, False, None, frozenset({"x"}))
-    part = stretch.part(1, 4, 2)
+    batch = Batch(range(4), [b"a", b"b", b"c", b"d"], PLAIN, 2, False, None, frozenset({"x"}))
+    part = batch.part(1, 4, 2)
     assert (part.sequences, part.entries) == (range(1, 5, 2), [b"b", b"d"])
     assert (part.delivery_count, part.first_acquirer, part.barred) == (2, False, {"x"})
 
@@ -69,6 +69,6 @@ def test_a_part_keeps_the_history():
     ],
 )
 def test_only_messages_with_the_same_history_in_order_are_alike(difference, alike):
-    first = Stretch(range(1, 2), [b"a"], PLAIN)
+    first = Batch(range(1, 2), [b"a"], PLAIN)
     fields = {"sequences": range(2, 3), "entries": [b"b"], "attributes": PLAIN} | difference
-    assert first.like(Stretch(**fields)) is alike
+    assert first.like(Batch(**fields)) is alike

@@ -1,13 +1,13 @@
-"""A stretch: messages of one queue that have equal attributes and equal history, with their positions.
+"""A batch: messages of one queue that have equal attributes and equal history, with their positions.
 
-Inside a queue messages move as stretches: from the backing to a consumer, into the consumer's unsettled deliveries, and
+Inside a queue messages move as batches: from the backing to a consumer, into the consumer's unsettled deliveries, and
 back to the queue. Positions are the queue's sequence numbers, which are ascending and never used twice.
 
-A stretch is divided among consumers that are served in turn by slicing with a step, so that a range of positions with
-step 1 becomes ranges with step 2, 3 and so on. Slicing a ``range`` takes constant time. Only a stretch that was joined
+A batch is divided among consumers that are served in turn by slicing with a step, so that a range of positions with
+step 1 becomes ranges with step 2, 3 and so on. Slicing a ``range`` takes constant time. Only a batch that was joined
 from unrelated positions has a list of positions.
 
-A stretch owns its list of entries. Front ends get a copy of the list (not of the entries), which they may change.
+A batch owns its list of entries. Front ends get a copy of the list (not of the entries), which they may change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ ANNOTATIONS_MAX = 256
 
 
 @dataclass(eq=False, slots=True)
-class Stretch:
+class Batch:
     """Messages in ascending positions with the same attributes and the same history."""
 
     sequences: Sequence[int]
@@ -49,9 +49,9 @@ class Stretch:
     def __len__(self) -> int:
         return len(self.sequences)
 
-    def part(self, start: int, stop: int, step: int = 1) -> "Stretch":
+    def part(self, start: int, stop: int, step: int = 1) -> "Batch":
         """Return the messages selected by a slice with these bounds."""
-        return Stretch(
+        return Batch(
             self.sequences[start:stop:step],
             self.entries[start:stop:step],
             self.attributes,
@@ -66,8 +66,8 @@ class Stretch:
             self.paged,
         )
 
-    def like(self, other: "Stretch") -> bool:
-        """Return whether both may be joined into one stretch, in this order."""
+    def like(self, other: "Batch") -> bool:
+        """Return whether both may be joined into one batch, in this order."""
         return (
             self.sequences[-1] < other.sequences[0]
             and (self.attributes is other.attributes or self.attributes == other.attributes)
@@ -92,8 +92,8 @@ class Stretch:
         merged = {**(self.annotations or {}), **annotations}
         self.annotations = dict(list(merged.items())[-ANNOTATIONS_MAX:])
 
-    def join(self, other: "Stretch") -> None:
-        """Append a stretch that is ``like`` this one."""
+    def join(self, other: "Batch") -> None:
+        """Append a batch that is ``like`` this one."""
         self.sequences = join_positions(self.sequences, other.sequences)
         self.entries += other.entries
 

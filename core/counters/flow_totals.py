@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from core.server.standing import StandingTimes
+from core.counters.blocked_time import BlockedTimes
 
 SETTLE_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Bounds, in seconds, for the time from the arrival of a message to its answer. Below 1 ms no sync was needed, 1 to 20
@@ -71,9 +71,9 @@ class FlowTotals:
     """Messages that came without link credit; each has ended its link."""
     flow_frames: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Count of flow frames, by direction and kind."""
-    closed_windows: StandingTimes[tuple[str, str]] = field(default_factory=StandingTimes)
+    closed_windows: BlockedTimes[tuple[str, str]] = field(default_factory=BlockedTimes)
     """Time that session windows were closed, by direction and reason."""
-    paused_readers: StandingTimes[str] = field(default_factory=StandingTimes)
+    paused_readers: BlockedTimes[str] = field(default_factory=BlockedTimes)
     """Time that connections' sockets were not read, by reason."""
     settle_seconds: dict[bool, Durations] = field(
         default_factory=lambda: {durable: Durations(SETTLE_SECONDS) for durable in (False, True)}

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.server.standing import StandingTime, StandingTimes
+from core.counters.blocked_time import BlockedTime, BlockedTimes
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), max_size=40))
 def test_the_time_is_the_sum_over_all_stalls(steps: list[tuple[int, int]]):
-    time, now, begun, expected = StandingTime(), 0.0, [], 0.0
+    time, now, begun, expected = BlockedTime(), 0.0, [], 0.0
     for seconds, ending in steps:
         now += seconds
         time.begin(now)
@@ -22,7 +22,7 @@ def test_the_time_is_the_sum_over_all_stalls(steps: list[tuple[int, int]]):
 
 
 def test_the_time_never_goes_down_though_the_reader_is_ahead_of_the_turn():
-    time = StandingTime()
+    time = BlockedTime()
     time.begin(10.0)
     assert time.seconds(15.0) == 5.0
     time.end(14.0)
@@ -30,7 +30,7 @@ def test_the_time_never_goes_down_though_the_reader_is_ahead_of_the_turn():
 
 
 def test_keys_have_times_of_their_own():
-    times: StandingTimes[str] = StandingTimes()
+    times: BlockedTimes[str] = BlockedTimes()
     assert times.seconds(1.0) == {}
     times.begin("disk", 1.0)
     times.begin("memory", 2.0)

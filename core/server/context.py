@@ -9,10 +9,10 @@ import trio
 
 from core.clock import Now
 from core.config.server import ServerSettings
+from core.counters.blocked_time import BlockedTime
 from core.server.connections import Connections
 from core.server.frontends import FrontEndFactory
 from core.server.pump import Pump
-from core.server.standing import StandingTime
 from core.server.timers import Timers
 
 READ_BYTES = 262_144
@@ -21,7 +21,7 @@ read (docs/benchmarks)."""
 
 
 @dataclass(slots=True)
-class Counters:
+class ConnectionCounters:
     """Counts that only grow. Snapshots read them."""
 
     accepted: int = 0
@@ -34,12 +34,12 @@ class Counters:
     """Exceptions that escaped a front end: bugs of ours."""
     bytes_in: int = 0
     bytes_out: int = 0
-    full_sockets: StandingTime = field(default_factory=StandingTime)
+    full_sockets: BlockedTime = field(default_factory=BlockedTime)
     """Connections whose socket takes no more, because the peer does not read."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Surroundings:
+class ServerContext:
     """The parts of the server that a peer works with."""
 
     settings: ServerSettings
@@ -49,7 +49,7 @@ class Surroundings:
     pump: Pump
     timers: Timers
     connections: Connections
-    counters: Counters
+    counters: ConnectionCounters
     nursery: trio.Nursery
     """Where the tasks of peers run."""
     log: structlog.typing.FilteringBoundLogger

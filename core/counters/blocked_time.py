@@ -1,8 +1,9 @@
-"""The time that things such as links stand still, added up exactly and without a clock of its own.
+"""The time that things such as session windows or sockets are blocked, added up exactly and without a clock of its own.
 
-The code that sees something stop or go on reports it, with the time of its turn; a reader asks for the sum. A
-:class:`StandingTime` does not know which thing stands still: the sum over any number of like things is the integral of
-how many there are. So nothing is kept for each of them, and the sum does not go down when one is gone.
+The code that sees a thing become blocked or unblocked reports it, with the time of its turn; a reader asks for the sum.
+A :class:`BlockedTime` does not know which thing is blocked: the sum over any number of like things is the integral of
+how many are blocked. So nothing is kept for each of them, and the sum does not go down when one is gone. The sampler
+counts in the same way for how long alarms are on.
 """
 
 from collections import defaultdict
@@ -12,24 +13,24 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
-class StandingTime:
-    """Seconds that like things have stood still, those that still do included. Times are monotonic, in seconds."""
+class BlockedTime:
+    """Seconds that like things have been blocked, those that still are included. Times are monotonic, in seconds."""
 
     __slots__ = ("_counted_until", "_seconds", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        """Things that stand still now."""
+        """Things that are blocked now."""
         self._seconds = 0.0
         self._counted_until = 0.0
 
     def begin(self, now: float) -> None:
-        """Count one more thing that stands still."""
+        """Count one more thing that is blocked."""
         self._count(now)
         self.count += 1
 
     def end(self, now: float) -> None:
-        """Count one thing less: it goes on, or is gone."""
+        """Count one thing less: it is not blocked any more, or is gone."""
         assert self.count > 0
         self._count(now)
         self.count -= 1
@@ -45,20 +46,20 @@ class StandingTime:
             self._counted_until = now
 
 
-class StandingTimes(Generic[Key]):
-    """A standing time for each key. Keys must be from a closed list: their number is not limited here."""
+class BlockedTimes(Generic[Key]):
+    """A blocked time for each key. Keys must be from a closed list: their number is not limited here."""
 
     __slots__ = ("_times",)
 
     def __init__(self) -> None:
-        self._times: defaultdict[Key, StandingTime] = defaultdict(StandingTime)
+        self._times: defaultdict[Key, BlockedTime] = defaultdict(BlockedTime)
 
     def begin(self, key: Key, now: float) -> None:
-        """Count one more thing of this key that stands still."""
+        """Count one more thing of this key that is blocked."""
         self._times[key].begin(now)
 
     def end(self, key: Key, now: float) -> None:
-        """Count one thing of this key less: it goes on, or is gone."""
+        """Count one thing of this key less: it is not blocked any more, or is gone."""
         self._times[key].end(now)
 
     def seconds(self, now: float) -> dict[Key, float]:

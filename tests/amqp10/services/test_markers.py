@@ -4,40 +4,40 @@ import pytest
 import trio
 
 from amqp10.client import Message
-from amqp10.services import Answer, Uncertain
+from amqp10.services import CallResult, CommandUncertain
 from amqp10.services.envelope import as_resent
-from amqp10.services.fences import Fence
+from amqp10.services.markers import QueueMarker
 from amqp10.wire.sections import Properties
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.stream_broker import settle
 
 
-def test_only_the_newest_fence_counts():
-    fence = Fence()
-    assert not fence.passed
-    fence.put_up(b"1")
-    assert not fence.came(b"another process's", marked=False)
-    assert not fence.passed
-    assert not fence.came(b"1", marked=False)
-    assert fence.passed
-    fence.put_up(b"2")
-    assert not fence.came(b"1", marked=False)
-    assert not fence.passed
+def test_only_the_newest_marker_counts():
+    marker = QueueMarker()
+    assert not marker.passed
+    marker.sent(b"1")
+    assert not marker.received(b"another process's", redelivered=False)
+    assert not marker.passed
+    assert not marker.received(b"1", redelivered=False)
+    assert marker.passed
+    marker.sent(b"2")
+    assert not marker.received(b"1", redelivered=False)
+    assert not marker.passed
 
 
-def test_a_fence_that_may_have_been_delivered_before_is_sent_again():
-    fence = Fence()
-    fence.put_up(b"1")
-    assert fence.came(b"1", marked=True)
-    assert not fence.passed
+def test_a_marker_that_may_have_been_delivered_before_is_sent_again():
+    marker = QueueMarker()
+    marker.sent(b"1")
+    assert marker.received(b"1", redelivered=True)
+    assert not marker.passed
 
 
-async def die_with_two_requests_in_hand(kit: Together, host: str | None) -> tuple[list[Answer], Executed]:
+async def die_with_two_requests_in_hand(kit: Together, host: str | None) -> tuple[list[CallResult], Executed]:
     """A process of REPO.host1 that has a "note" and a "safe" in hand dies; another one of the same name begins."""
     first, second = Slow(), Executed("host1")
     dying = await kit.open("REPO", "host1", first)
     web = await kit.open("WEB", "host1")
-    answers: list[Answer] = []
+    answers: list[CallResult] = []
     for command in ("note", "safe"):
         web.call_back("REPO", command, command, host=host, callback=answers.append)
     await settle()
@@ -54,23 +54,23 @@ async def test_what_the_process_before_has_had_in_hand_is_uncertain(autojump_clo
     async with together(sole_host=sole_host) as kit:
         answers, second = await die_with_two_requests_in_hand(kit, host)
         assert second.bodies == ["safe", "later"]
-        assert [type(answer.error) for answer in answers] == [Uncertain, type(None)]
+        assert [type(answer.error) for answer in answers] == [CommandUncertain, type(None)]
 
 
 @pytest.mark.slow
 async def test_a_process_that_waited_does_not_trust_its_window(autojump_clock):
-    """Its fence was sent while another process consumed the queue."""
+    """Its marker was sent while another process consumed the queue."""
     async with together() as kit:
         first, second = Slow(), Executed("host1")
         dying = await kit.open("REPO", "host1", first)
         await kit.open("REPO", "host1", second)
         web = await kit.open("WEB", "host1")
-        answers: list[Answer] = []
+        answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", host="host1", callback=answers.append)
         await settle()
         assert first.bodies == [b"x"]
         await kit.close(dying)
-        assert (second.bodies, [type(answer.error) for answer in answers]) == ([], [Uncertain])
+        assert (second.bodies, [type(answer.error) for answer in answers]) == ([], [CommandUncertain])
 
 
 @pytest.mark.slow
@@ -79,11 +79,11 @@ async def test_a_process_that_waited_trusts_its_window_when_it_has_had_its_turn(
         leaving = await kit.open("REPO", "host1", Executed("first"))
         waiting = await kit.open("REPO", "host1", Executed("second"))
         web = await kit.open("WEB", "host1")
-        assert (leaving.serving.host_fence.passed, waiting.serving.host_fence.passed) == (True, False)
+        assert (leaving.serving.host_marker.passed, waiting.serving.host_marker.passed) == (True, False)
         await kit.close(leaving)
         assert await web.call("REPO", "note", b"x", host="host1") == ["second", b"x"]
         await settle()
-        assert waiting.serving.host_fence.passed
+        assert waiting.serving.host_marker.passed
 
 
 @pytest.mark.slow

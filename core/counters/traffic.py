@@ -6,8 +6,8 @@ metrics read them.
 
 from dataclasses import dataclass, field, fields
 
-from core.server.flow_totals import FlowTotals
-from core.server.logins import Logins
+from core.access.logins import Logins
+from core.counters.flow_totals import FlowTotals
 
 
 @dataclass(slots=True)

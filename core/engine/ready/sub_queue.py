@@ -1,32 +1,32 @@
-"""A shelf: the ready messages of one priority level of a queue.
+"""A sub-queue: the ready messages of one priority level of a queue.
 
 Returned messages (``returned.py``) come before messages that were not delivered yet (the backing). A queue has one
-shelf for each of its priority levels.
+sub-queue for each of its priority levels.
 
-A paged-out stretch is read back when it is taken from the shelf. So other modules see paged-out stretches only when
+A paged-out batch is read back when it is taken from the sub-queue. So other modules see paged-out batches only when
 messages that consumers hold are settled.
 """
 
 from collections.abc import Iterable
 
 from core.engine.ready.backing import Backing, KeepsDiscards, Pages
-from core.engine.ready.returned import Returned
-from core.engine.ready.stretch import Stretch
+from core.engine.ready.batch import Batch
+from core.engine.ready.returned import ReturnedMessages
 
-ANYBODY = object()
+ANY_CONSUMER = object()
 """Stands for a consumer for which no message is barred."""
 
 
-class Shelf:
+class SubQueue:
     """A backing and the returned messages in front of it. Callers may read both parts, but take messages through the
-    shelf only."""
+    sub-queue only."""
 
     __slots__ = ("backing", "discards", "level", "pages", "returned")
 
     def __init__(self, level: int, backing: Backing) -> None:
         self.level = level
         self.backing = backing
-        self.returned = Returned()
+        self.returned = ReturnedMessages()
         self.pages = backing if isinstance(backing, Pages) else None
         """The backing, if it can page out; else None."""
         self.discards = backing if isinstance(backing, KeepsDiscards) else None
@@ -52,40 +52,40 @@ class Shelf:
         """When the first message expires (wall-clock seconds); None if never, and if there is none."""
         return self.returned.head_expires_at if self.returned.count else self.backing.head_expires_at
 
-    def fetch(self, n: int) -> Stretch | None:
+    def fetch(self, n: int) -> Batch | None:
         """Take up to ``n`` of the first messages that are alike. Only while no returned message is barred for a
         consumer."""
-        stretch = self.returned.fetch(n) if self.returned.count else self.backing.fetch(n)
-        if stretch is not None:
-            stretch.level = self.level
-            if stretch.paged:
-                self.backing.restore(stretch)
-        return stretch
+        batch = self.returned.fetch(n) if self.returned.count else self.backing.fetch(n)
+        if batch is not None:
+            batch.level = self.level
+            if batch.paged:
+                self.backing.restore(batch)
+        return batch
 
-    def fetch_for(self, consumer: object) -> Stretch | None:
+    def fetch_for(self, consumer: object) -> Batch | None:
         """Take the first message that is not barred for this consumer."""
-        stretch = self.returned.fetch_for(consumer, 1) or self.backing.fetch(1)
-        if stretch is not None:
-            stretch.level = self.level
-            if stretch.paged:
-                self.backing.restore(stretch)
-        return stretch
+        batch = self.returned.fetch_for(consumer, 1) or self.backing.fetch(1)
+        if batch is not None:
+            batch.level = self.level
+            if batch.paged:
+                self.backing.restore(batch)
+        return batch
 
-    def fetch_head(self, n: int) -> Stretch | None:
+    def fetch_head(self, n: int) -> Batch | None:
         """Take up to ``n`` of the first messages that are alike, for no particular consumer."""
-        return self.fetch_for(ANYBODY) if self.returned.has_barred else self.fetch(n)
+        return self.fetch_for(ANY_CONSUMER) if self.returned.has_barred else self.fetch(n)
 
-    def put_back(self, stretch: Stretch) -> None:
+    def put_back(self, batch: Batch) -> None:
         """Return messages to their positions."""
-        self.returned.add(stretch)
-        self.backing.give_back(stretch)
+        self.returned.add(batch)
+        self.backing.give_back(batch)
 
-    def restore(self, stretch: Stretch) -> None:
-        """Read the entries of a stretch back if it is paged out."""
-        if stretch.paged:
-            self.backing.restore(stretch)
+    def restore(self, batch: Batch) -> None:
+        """Read the entries of a batch back if it is paged out."""
+        if batch.paged:
+            self.backing.restore(batch)
 
 
-def oldest(shelves: Iterable[Shelf]) -> int | None:
+def oldest(sub_queues: Iterable[SubQueue]) -> int | None:
     """The lowest position of all ready messages; None if there are none."""
-    return min((head for shelf in shelves if (head := shelf.head_sequence) is not None), default=None)
+    return min((head for sub_queue in sub_queues if (head := sub_queue.head_sequence) is not None), default=None)

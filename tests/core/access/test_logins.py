@@ -10,11 +10,11 @@ from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, enco
 from amqp10.wire.performatives import Open, encode_performative
 from core.access.exchange import SaslMechanism
 from core.access.login import Access
-from core.access.mechanisms import Anonymous, Plain
+from core.access.logins import Logins
+from core.access.mechanisms import AnonymousMechanism, PlainMechanism
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
 from core.amqp091.methods import ConnectionClose, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from core.amqp091.table import FieldTable
-from core.server.logins import Logins
 from tests.kit.logins import Held, from_here, make_access, user
 from tests.kit.scraped import Scraped
 from tests.kit.wire import InProcessBroker, WirePeer
@@ -25,12 +25,14 @@ RIGHT, WRONG = b"\0alice\0wonderland", b"\0alice\0nonsense"
 
 
 def plain() -> SaslMechanism:
-    return Plain(ACCESS, from_here())
+    return PlainMechanism(ACCESS, from_here())
 
 
 def test_attempts_successes_and_failures():
     logins = Logins()
-    mechanisms = {mechanism.name: mechanism for mechanism in logins.counting([plain(), Anonymous(ACCESS, from_here())])}
+    mechanisms = {
+        mechanism.name: mechanism for mechanism in logins.counting([plain(), AnonymousMechanism(ACCESS, from_here())])
+    }
     assert mechanisms["PLAIN"].start().respond(RIGHT) == ("success", b"alice")
     for _ in range(2):
         assert mechanisms["PLAIN"].start().respond(WRONG) == ("failure", b"")
@@ -77,7 +79,9 @@ class Waiting10:
     protocol = "amqp10"
 
     def __init__(self, broker: InProcessBroker, access: Access, response: bytes) -> None:
-        self.peer = WirePeer(broker, [Mechanism(Plain(access, from_here(wake=lambda: broker.touch(self.peer))))])
+        self.peer = WirePeer(
+            broker, [Mechanism(PlainMechanism(access, from_here(wake=lambda: broker.touch(self.peer))))]
+        )
         init = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=response))
         opening = encode_frame(0, encode_performative(Open(container_id="c")))
         self.peer.send_bytes(PROTOCOL_HEADER_SASL + init + PROTOCOL_HEADER_AMQP + opening)
@@ -94,7 +98,7 @@ class Waiting091:
     protocol = "amqp091"
 
     def __init__(self, broker: InProcessBroker, access: Access, response: bytes) -> None:
-        self.peer = Wire091Peer(broker, mechanisms=[Plain(access, from_here(wake=lambda: self.peer.touch()))])
+        self.peer = Wire091Peer(broker, mechanisms=[PlainMechanism(access, from_here(wake=lambda: self.peer.touch()))])
         properties: FieldTable = {"capabilities": {"authentication_failure_close": True}}
         methods = (
             ConnectionStartOk(client_properties=properties, mechanism="PLAIN", response=response, locale="en_US"),
@@ -175,7 +179,7 @@ def test_logins_that_are_put_off_are_in_the_metrics():
     broker = InProcessBroker()
     logins = broker.traffic["amqp10"].logins
     access = make_access(user("alice", "wonderland"), submit=lambda check: False)
-    (mechanism,) = logins.counting([Plain(access, from_here())])
+    (mechanism,) = logins.counting([PlainMechanism(access, from_here())])
     assert mechanism.start().respond(RIGHT)[0] == "later"
     found = Scraped(broker)()
     assert found["headgate_logins_put_off_total"] == {("PLAIN",): 1}

@@ -16,14 +16,14 @@ from math import inf
 
 from core.clock import Now
 from core.engine.queue.consumers import Attachment, Consumers
-from core.engine.queue.expiry import Marks
+from core.engine.queue.expiry import DeliveryTimes
+from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.engine.ready.stretch import Stretch
 from core.errors import EngineError
 from core.interface import Cancelled, TakenBack
 
 
-class Holders:
+class Attachments:
     """All attachments of one queue. Iterating goes over all groups."""
 
     __slots__ = ("_consumers", "_others", "timed")
@@ -42,81 +42,81 @@ class Holders:
     @property
     def unacknowledged(self) -> int:
         """How many messages the attachments hold."""
-        return sum(holder.unsettled.count for holder in self)
+        return sum(attachment.unsettled.count for attachment in self)
 
     # --- coming and going
 
-    def attach(self, holder: Attachment) -> None:
+    def attach(self, attachment: Attachment) -> None:
         """Add a consumer or getter."""
-        if holder.options.getter:
-            self._others[holder] = None
+        if attachment.options.getter:
+            self._others[attachment] = None
         else:
-            self._consumers.attach(holder)
+            self._consumers.attach(attachment)
 
-    def leave(self, holder: Attachment) -> None:
+    def leave(self, attachment: Attachment) -> None:
         """The attachment gets no more messages. If it still holds messages, ``leave`` may be called for it once
         more."""
-        if holder.options.getter or holder.detached:
-            holder.detached = True
+        if attachment.options.getter or attachment.detached:
+            attachment.detached = True
         else:
-            self._consumers.detach(holder)
-        if holder.unsettled.count:
-            self._others[holder] = None
+            self._consumers.detach(attachment)
+        if attachment.unsettled.count:
+            self._others[attachment] = None
         else:
-            self._forget(holder)
+            self._forget(attachment)
 
-    def vacated(self, holder: Attachment) -> bool:
+    def vacated(self, attachment: Attachment) -> bool:
         """The attachment has nothing unsettled any more. Returns True if another consumer becomes the active one in its
         place."""
-        if holder.detached:
-            self._forget(holder)
+        if attachment.detached:
+            self._forget(attachment)
             return False
-        return self._consumers.vacated(holder)
+        return self._consumers.vacated(attachment)
 
     def dissolve(self, error: EngineError, let_go: LetGo) -> None:
         """The queue is deleted: cancel all attachments with ``error``."""
-        for holder in list(self):
-            if not holder.detached:
-                holder.mailbox.put(Cancelled(holder, error))
-            holder.detached = True
-            let_go(holder.unsettled.remove_all())
-            self._forget(holder)
+        for attachment in list(self):
+            if not attachment.detached:
+                attachment.mailbox.put(Cancelled(attachment, error))
+            attachment.detached = True
+            let_go(attachment.unsettled.remove_all())
+            self._forget(attachment)
 
-    def _forget(self, holder: Attachment) -> None:
-        holder.gone = True
-        self._others.pop(holder, None)
+    def _forget(self, attachment: Attachment) -> None:
+        attachment.gone = True
+        self._others.pop(attachment, None)
 
     # --- deliveries that are held too long
 
-    def limit(self, holder: Attachment, *timeouts_ms: int | None) -> None:
+    def limit(self, attachment: Attachment, *timeouts_ms: int | None) -> None:
         """Set the time-out of an attachment's deliveries to the lowest of these; None means no time-out."""
         given = [timeout for timeout in timeouts_ms if timeout is not None]
-        holder.marks = Marks(min(given)) if given else None
-        self.timed = self.timed or holder.marks is not None
+        attachment.marks = DeliveryTimes(min(given)) if given else None
+        self.timed = self.timed or attachment.marks is not None
 
     def mark(self, now: Now) -> float:
         """Set marks for the deliveries made up to now. Returns when the next delivery becomes overdue (monotonic
         seconds)."""
         deadline = inf
         self.timed = False
-        for holder in self:
-            marks = holder.marks
+        for attachment in self:
+            marks = attachment.marks
             if marks is not None:
                 self.timed = True
-                if holder.unsettled.count:
-                    marks.delivered(holder.next_number, now)
+                if attachment.unsettled.count:
+                    marks.delivered(attachment.next_number, now)
                 else:
                     marks.clear()
                 deadline = min(deadline, marks.deadline)
         return deadline
 
-    def overdue(self, now: Now) -> Iterator[tuple[Attachment, list[Stretch]]]:
+    def overdue(self, now: Now) -> Iterator[tuple[Attachment, list[Batch]]]:
         """Take overdue deliveries back from each attachment and tell it so. Yields the attachment with these
         messages."""
-        for holder in list(self):
-            below = holder.marks.overdue(now) if holder.marks is not None else 0
-            for first, last in holder.unsettled.numbers(below):
-                holder.mailbox.put(TakenBack(holder, first, last))
-                yield holder, holder.unsettled.remove(first, last)
-            if below and not holder.unsettled.count:
-                self.vacated(holder)
+        for attachment in list(self):
+            below = attachment.marks.overdue(now) if attachment.marks is not None else 0
+            for first, last in attachment.unsettled.numbers(below):
+                attachment.mailbox.put(TakenBack(attachment, first, last))
+                yield attachment, attachment.unsettled.remove(first, last)
+            if below and not attachment.unsettled.count:
+                self.vacated(attachment)
