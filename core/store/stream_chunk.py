@@ -33,9 +33,16 @@ each time."""
 BODY_BYTES_MAX = 256 * 1024
 """The most bytes of bodies in one chunk, unless a single message is larger: a quarter of what one reader gets in a
 turn."""
-ENTRY_OVERHEAD_BYTES = 57
-"""The memory of a ``bytes`` object and its place in a list, beside its contents."""
-CHUNK_OVERHEAD_BYTES = 400
+ENTRY_OVERHEAD_BYTES = 49
+"""The memory of a ``bytes`` object beside its contents (33), its place in a list (8), and the mean of what the
+allocator adds to reach a multiple of 16 (8)."""
+CHUNK_OVERHEAD_BYTES = 680
+"""The memory of a chunk without messages in the cache: the object (112), its list (64), five numbers (160), two tuples
+(128), and its places in an ordered dictionary and a set (up to 216, by how full their tables are)."""
+FILTERS_OVERHEAD_BYTES = 200
+"""The memory of the filter values' two tuples and array, beside their contents."""
+FILTER_VALUE_OVERHEAD_BYTES = 65
+"""The memory of one filter value beside its characters: a text (49), its place (8), and the mean of what is added."""
 
 KNOWN_MAX = 256
 """The most attributes, and routes, that a reader remembers. If there are more different ones, they contain a value that
@@ -123,8 +130,13 @@ class Chunk:
 
     @property
     def memory_bytes(self) -> int:
-        """The approximate memory that the chunk takes."""
-        return self.size + self.count * ENTRY_OVERHEAD_BYTES + CHUNK_OVERHEAD_BYTES
+        """The approximate memory that the chunk takes in the cache."""
+        size = self.size + self.count * ENTRY_OVERHEAD_BYTES + CHUNK_OVERHEAD_BYTES
+        if self.filters is not None:
+            values = self.filters.values
+            size += FILTERS_OVERHEAD_BYTES + 2 * self.count
+            size += len(values) * FILTER_VALUE_OVERHEAD_BYTES + sum(map(len, values))
+        return size
 
     def matching(self, start: int, values: frozenset[str], *, unfiltered: bool) -> list[int]:
         """Return the indexes, from ``start`` on, of messages with one of the values, and with ``unfiltered`` also of
