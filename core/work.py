@@ -5,6 +5,8 @@ Code whose work a client can multiply adds it to this count, and the pumps and f
 counted, not measured, so the same input always ends its turn at the same place.
 """
 
+from collections.abc import Iterator
+
 AMPLE = 2**62
 
 
@@ -18,3 +20,12 @@ class Work:
         self.allowance = AMPLE
         """The most that one peer may do in its turn, whatever is configured; small while many peers want a turn at
         once."""
+
+    def take_steps(self, steps: Iterator[object], *, until: int, cost: int) -> bool:
+        """Take steps, which count as ``cost`` each beside what they add themselves, until ``spent`` reaches ``until``.
+        Returns whether none is left."""
+        while self.spent < until:
+            self.spent += cost
+            if next(steps, self) is self:
+                return True
+        return False

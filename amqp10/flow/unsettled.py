@@ -139,24 +139,22 @@ class PendingDisposition(NamedTuple, Generic[State]):
 class DispositionBatch(Generic[State]):
     """Dispositions of one direction in the order they were made; adjoining ones with the same state are merged."""
 
-    __slots__ = ("_pending",)
+    __slots__ = ("pending",)
 
     def __init__(self) -> None:
-        self._pending: list[PendingDisposition[State]] = []
+        self.pending: list[PendingDisposition[State]] = []
+        """Callers may read it, to save a call when it is empty."""
 
     def add(self, first: int, last: int, state: State, *, settled: bool) -> None:
         """Add a disposition for a range; it extends the previous one if that adjoins and has the same state."""
-        if self._pending:
-            tail = self._pending[-1]
+        if self.pending:
+            tail = self.pending[-1]
             if tail.last + 1 == first and tail.settled == settled and tail.state == state:
-                self._pending[-1] = PendingDisposition(tail.first, last, settled, state)
+                self.pending[-1] = PendingDisposition(tail.first, last, settled, state)
                 return
-        self._pending.append(PendingDisposition(first, last, settled, state))
+        self.pending.append(PendingDisposition(first, last, settled, state))
 
     def take(self) -> list[PendingDisposition[State]]:
         """All of them, oldest first; the batch is empty afterwards."""
-        pending, self._pending = self._pending, []
+        pending, self.pending = self.pending, []
         return pending
-
-    def __bool__(self) -> bool:
-        return bool(self._pending)

@@ -85,9 +85,6 @@ EVENT_WORK, ACTION_WORK = 15, 15
 """The least work of a frame or run, and that of an action, in units of :mod:`core.work`."""
 ACTIONS_AT_ONCE = 16
 
-HOST_PREFIX = "vhost:"
-"""A hostname in the open that begins so selects a virtual host; other hostnames only name the machine."""
-
 
 class Amqp10FrontEnd:
     """The :class:`core.server.frontends.FrontEnd` for AMQP 1.0."""
@@ -142,6 +139,8 @@ class Amqp10FrontEnd:
         self._lost = False
         self._releasing: Iterator[None] | None = None
         """The remaining steps of the release when the connection ends."""
+        self._ending: Iterator[None] | None = None
+        """The remaining steps of the release of a session that ended. Later events wait for them."""
         self._now = Now(0.0, 0.0)
 
     # --- the server's side -------------------------------------------------------------------------------------------
@@ -275,21 +274,19 @@ class Amqp10FrontEnd:
         """Check which consuming links wait for their client; yields after each session, with its number of links."""
         for session in self.connection.sessions:
             self._sessions.look(session, now)
-            links = session.links
-            for link in links:
+            for link in session.links:
                 user = link.reference
                 if isinstance(user, ConsumerLink):
-                    reason = user.waits_for_client(
-                        backlog_bytes=self.connection.backlog_bytes, ready=self._topology.ready_messages
-                    )
+                    backlog = self.connection.backlog_bytes
+                    reason = user.waits_for_client(backlog_bytes=backlog, ready=self._topology.ready_messages)
                     self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
-            yield len(links)
+            yield len(session.links)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
     def _answer_events(self, now: Now) -> None:
         work = self._work
-        while (event := self.connection.next_event()) is not None:
+        while (self._ending is None or self._go_on_ending()) and (event := self.connection.next_event()) is not None:
             self._answer(event, now)
             work.spent += EVENT_WORK
             if work.spent >= self._until:
@@ -321,9 +318,7 @@ class Amqp10FrontEnd:
                 self._release(event.link)
             case SessionEnded():
                 self._sessions.forget(event.session, now)
-                for link in event.session.links:
-                    self._release(link)
-                event.session.forget()
+                self._ending = self._releases_of(event.session)
             case ConnectionClosed():
                 decode_errors.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
@@ -331,13 +326,7 @@ class Amqp10FrontEnd:
                 pass  # the broker does not use a publisher's available count or its settling
 
     def _opened(self, remote: Open, now: Now) -> None:
-        hostname = remote.hostname or ""
-        wanted = hostname.removeprefix(HOST_PREFIX)
-        if hostname.startswith(HOST_PREFIX) and wanted != self.settings.virtual_host:
-            fault = ConnectionFault(
-                ErrorCondition.NOT_FOUND,
-                f"there is no virtual host {wanted!r}; this broker has {self.settings.virtual_host!r}",
-            )
+        if fault := self.settings.host_fault(remote.hostname):
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()
@@ -578,23 +567,34 @@ class Amqp10FrontEnd:
             self._releasing = self._releases()
         self._go_on_releasing()
 
+    def _releases_of(self, session: Session) -> Iterator[None]:
+        """Release the links of a session, one at each step."""
+        for link in session.links:
+            self._release(link)
+            yield
+        session.forget()
+
+    def _go_on_ending(self) -> bool:
+        """Release more links of the session that ended. Returns False if the turn is over before the last one."""
+        if self._work.take_steps(self._ending or iter(()), until=self._until, cost=EVENT_WORK):
+            self._ending = None
+        else:
+            self.connection.end_turn()
+        return self._ending is None
+
     def _releases(self) -> Iterator[None]:
         """Release all that this connection has in the engine, one link at each step."""
+        yield from self._ending or ()
         for session in self.connection.all_sessions:
-            for link in session.links:
-                self._release(link)
-                yield
+            yield from self._releases_of(session)
         self.connection.forget_sessions()
         self._flow.closed()
         while self._engine.unsubscribe(self._mailbox, self.info.identity):
             yield
 
     def _go_on_releasing(self) -> None:
-        work = self._work
-        while self._releasing is not None:
-            if work.spent >= self._until:
-                self._wake()
-                return
-            work.spent += EVENT_WORK
-            if next(self._releasing, self) is self:
-                self._releasing = None
+        steps = self._releasing
+        if steps is None or self._work.take_steps(steps, until=self._until, cost=EVENT_WORK):
+            self._releasing = None
+        else:
+            self._wake()

@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.protocol.session import SessionLimits
+
+HOST_PREFIX = "vhost:"
+"""A hostname in the open that begins so selects a virtual host; other hostnames only name the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +50,11 @@ class Amqp10FrontEndSettings:
     """No more than two reasons a second on one link."""
     properties: Mapping[str, object] = field(default_factory=dict)
     """Connection properties of our open: product, version, platform."""
+
+    def host_fault(self, hostname: str | None) -> ConnectionFault | None:
+        """What ends a connection whose open has this hostname; None if it asks for no other virtual host."""
+        wanted = (hostname or "").removeprefix(HOST_PREFIX)
+        if wanted == (hostname or "") or wanted == self.virtual_host:
+            return None
+        text = f"there is no virtual host {wanted!r}; this broker has {self.virtual_host!r}"
+        return ConnectionFault(ErrorCondition.NOT_FOUND, text)

@@ -348,6 +348,8 @@ class Connection:
         try:
             if not self.handshake.complete:
                 return self._advance_handshake()
+            if self._buffer.position == len(self._buffer.data):
+                return False
             if self.state is ConnectionState.OPENED and self._take_run():
                 return True
             limit = self.settings.max_frame_size if self.remote else self.settings.pre_open_frame_size_max

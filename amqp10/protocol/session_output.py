@@ -90,8 +90,10 @@ class SessionOutput:
 
     def flush(self, channel: OutputChannel) -> None:
         """Write everything that is due, as far as the window and the output allow."""
-        self._write_dispositions(self.as_receiver, channel, role=RECEIVER)
-        self._write_dispositions(self.as_sender, channel, role=SENDER)
+        if self.as_receiver.pending:
+            self._write_dispositions(self.as_receiver, channel, role=RECEIVER)
+        if self.as_sender.pending:
+            self._write_dispositions(self.as_sender, channel, role=SENDER)
         self._write_link_flows()
         self._transmit(channel)
         if channel.window.top_up() or self._flow_due:
@@ -102,8 +104,6 @@ class SessionOutput:
     def _write_dispositions(
         batch: DispositionBatch[DeliveryState | None], channel: OutputChannel, *, role: bool
     ) -> None:
-        if not batch:
-            return
         for pending in batch.take():
             first, last = pending.first & serial.MASK, pending.last & serial.MASK
             settled, state = pending.settled, pending.state

@@ -47,7 +47,7 @@ class _Raised:
 class AlarmRegistry:
     """All alarms and notices of the broker."""
 
-    __slots__ = ("_drained", "_figures", "_mailboxes", "_raised", "_unstamped", "witness")
+    __slots__ = ("_drained", "_figures", "_mailboxes", "_raised", "unstamped", "witness")
 
     def __init__(self) -> None:
         self.witness: Witness | None = None
@@ -55,7 +55,7 @@ class AlarmRegistry:
         """The alarms and notices that are on."""
         self._figures: dict[str, Snapshot] = {}
         self._mailboxes: dict[Mailbox, None] = {}
-        self._unstamped = False
+        self.unstamped = False
         self._drained = False
 
     @property
@@ -115,8 +115,8 @@ class AlarmRegistry:
 
     def stamp(self, now: Now) -> None:
         """Set ``now`` as the beginning of alarms and notices raised since the last stamp."""
-        if self._unstamped:
-            self._unstamped = False
+        if self.unstamped:
+            self.unstamped = False
             for raised in self._raised.values():
                 raised.since = raised.since or now
 
@@ -144,7 +144,7 @@ class AlarmRegistry:
             raised.sources.setdefault(source, cause or source)
             return False
         self._raised[name] = _Raised({source: cause or source})
-        self._unstamped = True
+        self.unstamped = True
         self._show_witness(self._show(name))
         return True
 

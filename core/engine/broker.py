@@ -264,13 +264,16 @@ class Broker:
 
     def turn(self, now: Now) -> bool:
         self._now = now
-        self.alarms.stamp(now)
+        if self.alarms.unstamped:
+            self.alarms.stamp(now)
         if self._residency.deadline <= now.monotonic:
             self._touch_owners(self._residency.gather(now.monotonic))
         if self._enforcement.waiting:
             self._apply_policies()
-        work_left = self._pump.turn(now) | self._enforcement.waiting | self._go_on_removing()
-        for queue in self._pump.take_expired():
+        work_left = self._pump.turn(now) or self._enforcement.waiting
+        if self._topology.going and self._removal_at <= now.monotonic:
+            work_left |= self._go_on_removing()
+        for queue in self._pump.take_expired() if self._pump.expired else ():
             self._remove_unasked(queue)
         return work_left
 
@@ -528,14 +531,12 @@ class Broker:
 
     def _go_on_removing(self) -> bool:
         """Remove some bindings whose queue or exchange is gone. Returns True when there are more to remove now."""
-        if not self._topology.going or self._now.monotonic < self._removal_at:
-            return False
         try:
             self.work.spent += BINDING_REMOVAL_WORK * self._topology.go_on_removing()
         except PreconditionFailed:
             self._removal_at = self._now.monotonic + REMOVAL_RETRY_S
             return False
-        return self._topology.going
+        return bool(self._topology.going)
 
     def _remove_unasked(self, queue: AnyQueue) -> None:
         """Delete a queue that expired or is auto-deleted. It stays if the disk refuses the record of its deletion."""

@@ -34,11 +34,8 @@ class Enforcement:
         """Names of policies that have changed since the last time that all changes were applied to all queues."""
         self._fresh: list[Policy] = []
         """The changed policies that still exist, by rank, the winning one first."""
-
-    @property
-    def waiting(self) -> bool:
+        self.waiting = False
         """Whether a change has not been applied to some queue or exchange yet."""
-        return bool(self._queues or self._exchanges)
 
     def begin(self, policy: str, queues: Iterable[str], exchanges: Iterable[str]) -> None:
         """Note that the policy of this name was set or cleared, and has to be applied to all these queues and
@@ -50,13 +47,15 @@ class Enforcement:
         waiting = self._queues
         self._queues = {name: None for name in queues if name not in waiting} | waiting
         self._exchanges = dict.fromkeys(exchanges)
+        self.waiting = bool(self._queues or self._exchanges)
 
     def next(self) -> Node:
         """Return the next queue or exchange to which changes are to be applied, exchanges first. It may have been
         deleted."""
-        if self._exchanges:
-            return Node(False, self._exchanges.popitem()[0])
-        return Node(True, self._queues.popitem()[0])
+        is_queue = not self._exchanges
+        name, _ = (self._queues if is_queue else self._exchanges).popitem()
+        self.waiting = bool(self._queues or self._exchanges)
+        return Node(is_queue, name)
 
     def enter(self, queue: QueueDeclaration) -> Policy | None:
         """Register a new queue. Returns its policy."""

@@ -22,11 +22,11 @@ from core.clock import Now
 from core.interface import Engine
 from core.work import AMPLE, Work
 
-TURN_SECONDS_MAX = 0.005
+TURN_SECONDS_MAX = 0.003
 """No further round after this time. The most expensive input (many attaches) takes 50 us a frame, and eight rounds of
 it would hold up every peer for a fifth of a second."""
 
-LOOP_ROUND_SECONDS = 0.005
+LOOP_ROUND_SECONDS = 0.003
 """For this long, the peers that wake up in one round of the event loop are not limited: one full turn at the least."""
 
 ALLOWANCE_MIN, ALLOWANCE_OF_ALL = 50, 10_000

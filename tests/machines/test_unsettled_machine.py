@@ -91,7 +91,7 @@ class DispositionBatchMachine(RuleBasedStateMachine):
 
     @rule()
     def take(self) -> None:
-        assert bool(self.batch) is bool(self.made)
+        assert bool(self.batch.pending) is bool(self.made)
         pending = self.batch.take()
         said = [(id_, one.settled, one.state) for one in pending for id_ in range(one.first, one.last + 1)]
         assert said == self.made
@@ -99,7 +99,7 @@ class DispositionBatchMachine(RuleBasedStateMachine):
             (before[0] + 1, *before[1:]) != behind for before, behind in zip(self.made, self.made[1:], strict=False)
         )
         assert len(pending) == (changes + 1 if self.made else 0), "neighbours that were not made one"
-        assert not self.batch
+        assert not self.batch.pending
         self.made = []
 
 

@@ -6,7 +6,7 @@ from itertools import count
 import trio
 
 from core.clock import Now
-from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, Pump
+from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, LOOP_ROUND_SECONDS, Pump
 from core.work import AMPLE, Work
 from tests.kit.echo import EchoBroker
 
@@ -157,7 +157,7 @@ async def test_peers_that_wake_late_in_a_long_round_of_the_loop_share_one_turn(n
     pump.begin_loop_round()
     for number in range(5):
         pump.touch(chatty(pump, f"{number}", 0, diary))
-        pump.turn_of_peer(Now(NOW.monotonic + number * 0.002, NOW.wall))
+        pump.turn_of_peer(Now(NOW.monotonic + number * 0.4 * LOOP_ROUND_SECONDS, NOW.wall))
     assert diary == ["0", "1", "2"]
     assert work.allowance == ALLOWANCE_MIN
     await trio.testing.wait_all_tasks_blocked()

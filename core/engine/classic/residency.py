@@ -161,11 +161,13 @@ class Resident(Protocol):
 class Residency:
     """The durations of all queues, and the duration target calculated from them."""
 
-    __slots__ = ("_disk_alarm", "_due", "_durations", "_paging_ratio", "_ratio", "duration_target")
+    __slots__ = ("_disk_alarm", "_due", "_durations", "_paging_ratio", "_ratio", "deadline", "duration_target")
 
     def __init__(self, paging_ratio: float) -> None:
         """``paging_ratio``: the share of the watermark at which paging begins; above 1 paging never begins."""
         self.duration_target = inf
+        self.deadline = inf
+        """When the next report is due (monotonic seconds); infinity without backings."""
         self._paging_ratio = paging_ratio
         self._ratio = 0.0
         self._disk_alarm = False
@@ -178,15 +180,11 @@ class Residency:
         """Add a backing. Its first report is due after one interval."""
         self._durations[resident] = inf
         self._due.append((now + REPORT_INTERVAL_S, resident))
+        self.deadline = self._due[0][0]
 
     def remove(self, resident: Resident) -> None:
         """Remove a backing."""
         del self._durations[resident]
-
-    @property
-    def deadline(self) -> float:
-        """When the next report is due (monotonic seconds); infinity without backings."""
-        return self._due[0][0] if self._due else inf
 
     def gather(self, now: float) -> list[Resident]:
         """Take the reports that are due, and set the target of each. Returns the backings that have to page out."""
@@ -200,6 +198,7 @@ class Residency:
                 self._durations[resident] = resident.report(now)
                 if resident.set_duration_target(self.duration_target):
                     pressed.append(resident)
+        self.deadline = self._due[0][0] if self._due else inf
         return pressed
 
     def sample(self, ratio: float, *, disk_alarm: bool) -> list[Resident]:

@@ -39,8 +39,8 @@ class QueueTurns:
     """The touched queues, in the order in which they were touched, and the deadlines of queues."""
 
     __slots__ = (
-        "_confirms", "_due", "_due_at", "_expired", "_late", "_numbers", "_touched", "_waits", "_work",
-        "_work_per_turn", "remains",
+        "_confirms", "_due", "_due_at", "_late", "_numbers", "_touched", "_waits", "_work",
+        "_work_per_turn", "expired", "remains",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +64,8 @@ class QueueTurns:
         """The earliest entry of each queue in the heap."""
         self._numbers = count()
         """Breaks ties in the heap."""
-        self._expired: list[AnyQueue] = []
+        self.expired: list[AnyQueue] = []
+        """The queues that were found to be expired since :meth:`take_expired`."""
         self.remains = Remains()
         """What is left in memory of messages that went all at once."""
 
@@ -87,12 +88,12 @@ class QueueTurns:
 
     def take_expired(self) -> list[AnyQueue]:
         """Return the queues that were found to be expired since the last call."""
-        expired, self._expired = self._expired, []
+        expired, self.expired = self.expired, []
         return expired
 
     def turn(self, now: Now) -> bool:
         """One turn for each touched queue. Returns True when work is left for another turn."""
-        while self.deadline <= now.monotonic:
+        while self._due and self._due[0][0] <= now.monotonic and self.deadline <= now.monotonic:
             _, _, queue = heappop(self._due)
             del self._due_at[queue]
             self.touch(queue)
@@ -107,9 +108,10 @@ class QueueTurns:
         if self._touched:
             touched, self._touched = self._touched, OrderedDict()
             self._serve(touched, now)
-        self._work.spent += self.remains.free_some()
+        if self.remains.left:
+            self._work.spent += self.remains.free_some()
         self._confirms.end_turn()
-        return bool(self._touched or self.remains)
+        return bool(self._touched or self.remains.left)
 
     def _serve(self, touched: OrderedDict[AnyQueue, None], now: Now) -> None:
         """Serve queues until the turn's work limit is reached; the others stay touched.
@@ -140,7 +142,7 @@ class QueueTurns:
 
     def _look_ahead(self, queue: AnyQueue) -> None:
         if queue.expired:
-            self._expired.append(queue)
+            self.expired.append(queue)
             return
         deadline = queue.deadline
         if deadline < self._due_at.get(queue, inf):

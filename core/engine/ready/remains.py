@@ -21,27 +21,24 @@ FREE_WORK = 200
 class Remains:
     """The objects that are still to be freed."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self._left: list[Objects] = []
-
-    def __bool__(self) -> bool:
-        """Whether objects are left."""
-        return bool(self._left)
+        self.left: list[Objects] = []
+        """Callers may read it, to save a call when it is empty."""
 
     def let_go(self, objects: Objects) -> None:
         """Take over these objects, if they are too many to be freed at once. Their owner must not use them any more."""
         if len(objects) > FREED_AT_ONCE:
-            self._left.append(objects)
+            self.left.append(objects)
 
     def free_some(self) -> int:
         """Free the next objects, FREED_AT_ONCE at most. Returns the cost in units of :mod:`core.work`."""
-        if not self._left:
+        if not self.left:
             return 0
-        objects = self._left[-1]
+        objects = self.left[-1]
         for _ in range(min(FREED_AT_ONCE, len(objects))):
             objects.pop()
         if not objects:
-            self._left.pop()
+            self.left.pop()
         return FREE_WORK

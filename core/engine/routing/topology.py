@@ -166,7 +166,7 @@ class Topology:
         self._leaving: dict[str, dict[Edge, None]] = {}
         """The bindings from each exchange."""
         self._arriving: dict[Node, dict[Edge, None]] = {}
-        self._going: dict[Node, bool] = {}
+        self.going: dict[Node, bool] = {}
         """Deleted queues and exchanges with bindings left over. The value says whether the queue or exchange was
         recorded."""
         self._stuck: PreconditionFailed | None = None
@@ -228,7 +228,7 @@ class Topology:
 
     def admit_dynamic_queue(self, name: str, owner: object) -> QueueDefinition:
         """Declare the queue of a dynamic node. Raises Inequivalent if the name exists, LimitReached."""
-        if name in self.queues or Node(True, name) in self._going:
+        if name in self.queues or Node(True, name) in self.going:
             raise Inequivalent(f"queue '{name}' exists already; a dynamic node needs a name of its own")
         declaration = QueueDeclaration(name=name, durable=False, exclusive=True, auto_delete=True, arguments={})
         self._check_room_for_queue()
@@ -320,7 +320,7 @@ class Topology:
     def is_source(self, name: str) -> bool:
         """Return whether the exchange is the source of a binding that is not left over."""
         edges = self._leaving.get(name, ())
-        return any(self.leads_somewhere(self._bindings[edge]) for edge in edges) if self._going else bool(edges)
+        return any(self.leads_somewhere(self._bindings[edge]) for edge in edges) if self.going else bool(edges)
 
     def refresh_alternate(self, name: str) -> None:
         """Update the alternate exchange of an exchange after a policy has changed. Does nothing if the exchange does
@@ -393,8 +393,8 @@ class Topology:
     def bindings_count(self) -> int:
         """How many bindings there are without those left over. A left-over binding without both its ends is subtracted
         twice."""
-        arriving = sum(len(self._arriving.get(node, ())) for node in self._going)
-        leaving = sum(len(self._leaving.get(node.name, ())) for node in self._going if not node.is_queue)
+        arriving = sum(len(self._arriving.get(node, ())) for node in self.going)
+        leaving = sum(len(self._leaving.get(node.name, ())) for node in self.going if not node.is_queue)
         return len(self._bindings) - arriving - leaving
 
     def _check_ends(self, binding: Binding, owner: object) -> None:
@@ -413,15 +413,10 @@ class Topology:
 
     # --- removing -------------------------------------------------------------------------------------------
 
-    @property
-    def going(self) -> bool:
-        """Whether there are bindings left over."""
-        return bool(self._going)
-
     def go_on_removing(self) -> int:
         """Remove some of the bindings left over, and return how many. Raises PreconditionFailed: try again later."""
         removal = _Removal()
-        self._take_along(removal, self._some_edges(next(iter(self._going))))
+        self._take_along(removal, self._some_edges(next(iter(self.going))))
         try:
             removed = self._remove(removal)
         except PreconditionFailed as error:
@@ -459,7 +454,7 @@ class Topology:
     def _remove(self, removal: _Removal) -> int:
         self._record_removal(removal)
         nodes = [*(Node(True, name) for name in removal.queues), *(Node(False, name) for name in removal.exchanges)]
-        self._going |= {node: self._is_kept_end(node) for node in nodes}
+        self.going |= {node: self._is_kept_end(node) for node in nodes}
         for edge in removal.edges:
             del self._bindings[edge]
             if (
@@ -477,7 +472,7 @@ class Topology:
                 del owned[name]
                 if not owned:
                     del self._owned[definition.owner]
-        self._going = {node: kept for node, kept in self._going.items() if self._some_edges_left(node)}
+        self.going = {node: kept for node, kept in self.going.items() if self._some_edges_left(node)}
         self.version += 1
         return len(removal.edges)
 
@@ -487,7 +482,7 @@ class Topology:
     def _check_gone(self, node: Node) -> None:
         """Raises StillGoing if the name has bindings left over, PreconditionFailed if those cannot be removed."""
         what = f"{'queue' if node.is_queue else 'exchange'} '{node.name}'"
-        if node in self._going:
+        if node in self.going:
             if self._stuck is not None:
                 raise PreconditionFailed(f"{what} cannot be declared before its old bindings are gone: {self._stuck}")
             raise StillGoing(f"{what} is being deleted, and its bindings with it; declare it again in a moment")
@@ -521,8 +516,8 @@ class Topology:
         return all(map(self._is_kept_end, ends))
 
     def _is_kept_end(self, node: Node) -> bool:
-        if node in self._going:
-            return self._going[node]
+        if node in self.going:
+            return self.going[node]
         if node.is_queue:
             return _is_kept_queue(self.queues[node.name].declaration)
         return self.exchanges[node.name].declaration.durable

@@ -134,7 +134,7 @@ def test_forgetting_an_owner_takes_all_of_it_and_nothing_else():
 
 def test_an_empty_batch_is_false_and_gives_nothing():
     batch: DispositionBatch[str] = DispositionBatch()
-    assert not batch
+    assert not batch.pending
     assert batch.take() == []
 
 
@@ -143,9 +143,9 @@ def test_dispositions_that_adjoin_are_one():
     for i in range(100):
         batch.add(2**32 - 50 + i, 2**32 - 50 + i, "accepted", settled=True)
     batch.add(2**32 + 50, 2**32 + 60, "accepted", settled=True)
-    assert batch
+    assert batch.pending
     assert batch.take() == [PendingDisposition(2**32 - 50, 2**32 + 60, True, "accepted")]
-    assert not batch
+    assert not batch.pending
 
 
 @pytest.mark.parametrize(

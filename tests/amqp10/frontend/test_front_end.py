@@ -314,3 +314,56 @@ def test_a_publisher_that_attaches_during_an_alarm():
     assert not peer.session().window.closed
     peer.transfer()
     assert broker.ready() == 1
+
+
+# --- a session that ends with many links
+
+
+def with_many_links(count: int) -> tuple[InProcessBroker, WirePeer]:
+    """A client with this many consumers in one session, of which a turn releases six."""
+    broker = InProcessBroker(Amqp10FrontEndSettings(work_per_turn_max=100))
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    for handle in range(count):
+        peer.attach_receiver(address, handle=handle)
+    peer.frames.clear()
+    broker.rounds_max = 1
+    return broker, peer
+
+
+def test_links_of_a_session_that_ends_are_released_in_several_turns_and_what_follows_waits():
+    broker, peer = with_many_links(20)
+    begin = Begin(next_outgoing_id=0, incoming_window=100, outgoing_window=100)
+    peer.send_all([(End(), b""), (begin, b"")])
+    assert 0 < consumers(broker) < 20
+    assert [type(frame) for _, frame, _ in peer.frames] == [End], "the next session begins when the links are gone"
+    seen = [consumers(broker)]
+    for _ in range(5):
+        broker.run()
+        seen.append(consumers(broker))
+    assert seen == sorted(seen, reverse=True)
+    assert seen[-1] == 0
+    assert [type(frame) for _, frame, _ in peer.frames] == [End, Begin]
+
+
+def test_a_connection_that_is_lost_while_a_session_ends_releases_the_rest():
+    broker, peer = with_many_links(20)
+    peer.send(End())
+    assert 0 < consumers(broker) < 20
+    turns = 0
+    while peer.front_end.connection_lost(broker.now):
+        turns += 1
+        assert turns < 10
+    assert consumers(broker) == 0
+    assert turns > 0
+
+
+def test_a_broker_that_stops_while_a_session_ends_releases_the_rest():
+    broker, peer = with_many_links(20)
+    peer.send(End())
+    peer.front_end.shut_down("the broker stops", broker.now)
+    for _ in range(10):
+        broker.touch(peer)
+        broker.run()
+    assert consumers(broker) == 0

@@ -373,7 +373,7 @@ def test_settling_gives_outcomes_to_what_is_unsettled():
     assert [tuple(pending) for pending in session.dispositions.take()] == [(11, 13, True, ACCEPTED)]
     assert session.incoming.count == 1
     link.settle(11, 20, ACCEPTED)
-    assert not session.dispositions
+    assert not session.dispositions.pending
 
 
 def test_with_second_they_stay_until_the_sender_has_settled():

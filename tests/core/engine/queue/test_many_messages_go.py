@@ -143,13 +143,13 @@ def test_so_many_objects_are_freed_at_once():
     Freed.count = 0
     remains = Remains()
     remains.let_go([Freed() for _ in range(FREED_AT_ONCE)])
-    assert (Freed.count, bool(remains)) == (FREED_AT_ONCE, False)
+    assert (Freed.count, remains.left) == (FREED_AT_ONCE, [])
     remains.let_go([Freed() for _ in range(2 * FREED_AT_ONCE + 1)])
     for step in range(3):
-        assert remains
+        assert remains.left
         assert remains.free_some() > 0
         assert Freed.count == min((step + 2) * FREED_AT_ONCE, 3 * FREED_AT_ONCE + 1)
-    assert not remains
+    assert not remains.left
     assert remains.free_some() == 0
 
 
