@@ -127,8 +127,6 @@ class Pump:
         self._work.allowance = max(ALLOWANCE_MIN, ALLOWANCE_OF_ALL // (len(late) + len(touched)))
         until = now.monotonic + TURN_SECONDS_MAX
         waiting = len(late)
-        if late:
-            self._flush_one(late.popleft(), now)
         while touched:
             self._flushing = peer = touched.pop()
             peer.flush(now)
@@ -136,8 +134,8 @@ class Pump:
                 late.extend(touched)
                 break
         self._flushing = None
-        for _ in range(waiting - 1):
-            if self._clock().monotonic > until:
+        for number in range(waiting):
+            if number and self._clock().monotonic > until:
                 return
             self._flush_one(late.popleft(), now)
 

@@ -166,3 +166,14 @@ async def test_peers_that_wake_late_in_a_long_round_of_the_loop_share_one_turn(n
     pump.touch(chatty(pump, "next", 0, diary))
     pump.turn_of_peer(Now(NOW.monotonic + 1.0, NOW.wall))
     assert diary[-1] == "next"
+
+
+async def test_the_peer_that_woke_up_does_not_wait_for_one_that_has_much_to_do():
+    pump = make_pump(EchoBroker(), rounds_max=1)
+    diary: list[str] = []
+    pump.touch(chatty(pump, "busy", 9, diary))
+    pump.turn(NOW)
+    diary.clear()
+    pump.touch(chatty(pump, "bystander", 0, diary))
+    pump.turn(NOW)
+    assert diary == ["bystander", "busy"]
