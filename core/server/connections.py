@@ -6,18 +6,19 @@ limited in all and per remote address, so that half-open connections cannot lock
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 import trio
 
 from core.server.drain import Drain
+from core.server.frontends import PeerInfo
 from core.server.refusals import Refusals
 
-if TYPE_CHECKING:
-    from core.server.peer import Peer
+PeerT = TypeVar("PeerT")
+"""What serves a connection: a :class:`core.server.peer.Peer`, which uses this module."""
 
 
-class Connections:
+class Connections(Generic[PeerT]):
     """All connections of one server: those that are served, and in ``refusals`` those that are not."""
 
     def __init__(
@@ -35,7 +36,7 @@ class Connections:
         self.drain = Drain()
         self._pending_max = pending_max
         self._pending_per_host_max = pending_per_host_max
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, PeerT] = {}
         self._pending: Counter[str] = Counter()
         self._pending_total = 0
         self._none_left = trio.Event()
@@ -43,7 +44,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._peers)
 
-    def __iter__(self) -> Iterator["Peer"]:
+    def __iter__(self) -> Iterator[PeerT]:
         """Iterate over a copy: peers may come and go meanwhile."""
         return iter(list(self._peers.values()))
 
@@ -58,7 +59,7 @@ class Connections:
         self._pending_max = pending_max
         self._pending_per_host_max = pending_per_host_max
 
-    def find(self, identity: str) -> "Peer | None":
+    def find(self, identity: str) -> PeerT | None:
         """Return the connection with this name, or None."""
         return self._peers.get(identity)
 
@@ -78,28 +79,28 @@ class Connections:
             )
         return None
 
-    def came(self, peer: "Peer") -> None:
+    def came(self, peer: PeerT, info: PeerInfo) -> None:
         """Add a connection that was accepted; it is pending."""
-        self._peers[peer.info.identity] = peer
-        self._pending[peer.info.remote_host] += 1
+        self._peers[info.identity] = peer
+        self._pending[info.remote_host] += 1
         self._pending_total += 1
         self._changed(len(self._peers))
 
-    def no_longer_pending(self, peer: "Peer") -> None:
+    def no_longer_pending(self, info: PeerInfo) -> None:
         """Count one pending connection less: it is established, or it closed before. Called exactly once for each
         peer."""
-        host = peer.info.remote_host
+        host = info.remote_host
         self._pending_total -= 1
         self._pending[host] -= 1
         if not self._pending[host]:
             del self._pending[host]
 
-    def gone(self, peer: "Peer") -> None:
+    def gone(self, info: PeerInfo, *, established: bool) -> None:
         """Remove a connection whose socket is closed."""
-        del self._peers[peer.info.identity]
+        del self._peers[info.identity]
         self._changed(len(self._peers))
-        if not peer.established:
-            self.no_longer_pending(peer)
+        if not established:
+            self.no_longer_pending(info)
         if not self._peers:
             self._none_left.set()
 

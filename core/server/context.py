@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 import trio
@@ -48,7 +49,8 @@ class ServerContext:
     """``Now.monotonic`` is Trio's current time."""
     pump: Pump
     timers: Timers
-    connections: Connections
+    connections: Connections[Any]
+    """Of :class:`core.server.peer.Peer`, which uses this module."""
     counters: ConnectionCounters
     nursery: trio.Nursery
     """Where the tasks of peers run."""

@@ -123,7 +123,7 @@ class Peer:
         self._forgiven = False
         """Whether it got more time once, because the loop was late when the handshake's time was over."""
         self._handshake_until = now.monotonic + shared.settings.handshake_time_out
-        shared.connections.came(self)
+        shared.connections.came(self, info)
         shared.timers.schedule(self, self._handshake_until)
 
     # --- tasks -----------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Peer:
     def _look(self, front_end: FrontEnd, now: Now) -> None:
         """Act on what the front end shows after its work: established, finished, reading, deadline."""
         if not self.established and front_end.established:
-            self._shared.connections.no_longer_pending(self)
+            self._shared.connections.no_longer_pending(self.info)
             self.established = True
             rows = front_end.snapshot("connections", now)
             opened = {key: row[key] for row in rows for key in NAMES_LOGGED if key in row}
@@ -418,7 +418,7 @@ class Peer:
         self._socket.close()
         if self._resume is not None:
             self._resume.set()
-        self._shared.connections.gone(self)
+        self._shared.connections.gone(self.info, established=self.established)
         if was_serving:
             self._lose(now, Phase.CLOSED)
         self._shared.log.info("connection-closed", reason=reason, **self._names())

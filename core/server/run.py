@@ -98,7 +98,7 @@ class Server:
             work=work,
         )
         self._loop_rounds = LoopRounds(self._pump)
-        self._connections = Connections(
+        self._connections: Connections[Peer] = Connections(
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,
             pending_per_host_max=settings.unauthenticated_per_host_max,
