@@ -19,9 +19,9 @@ from amqp10.client_core.outcomes import FateRange, Outcomes
 from amqp10.client_core.sending import SenderCore
 from amqp10.errors import ErrorCondition
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.protocol.events import DeliveriesReceived, SenderFlowReceived
+from amqp10.protocol.events import SenderFlowReceived
 from amqp10.protocol.lifecycle import LinkState
-from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
+from amqp10.protocol.receiver_link import MIXED, SETTLED, DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.wire.messaging import ACCEPTED, Accepted, Error, Outcome, Source, Target
 from amqp10.wire.performatives import Attach

@@ -27,8 +27,8 @@ from amqp10.client_core.reasons import waiting_reason
 from amqp10.client_core.view import MessageView
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.flow.unsettled import UnsettledMap
-from amqp10.protocol.events import DeliveriesReceived, SenderFlowReceived
-from amqp10.protocol.receiver_link import MIXED, SETTLED, ReceiverLink
+from amqp10.protocol.events import SenderFlowReceived
+from amqp10.protocol.receiver_link import MIXED, SETTLED, DeliveriesReceived, ReceiverLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Error, Modified, Outcome, Rejected, Source, Target
 from amqp10.wire.performatives import Attach

@@ -23,8 +23,7 @@ from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.message import Message
 from amqp10.client_core.outcomes import Fate, FateRange, Outcomes, Unsent
 from amqp10.client_core.sending import SenderCore
-from amqp10.protocol.events import DeliveriesSent
-from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
 from amqp10.wire.performatives import Attach

@@ -13,8 +13,7 @@ from collections.abc import Callable
 import trio
 
 from amqp10.client_core.opening import open_if_let_in
-from amqp10.protocol.connection import Connection
-from amqp10.protocol.events import Event
+from amqp10.protocol.connection import Connection, Event
 
 READ_BYTES = 65_536
 """The usual size of a socket's buffer."""

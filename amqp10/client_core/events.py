@@ -8,14 +8,12 @@ the connection concerns the connection's owner, who looks for it first.
 from typing import Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault, SessionFault
+from amqp10.protocol.connection import Event
 from amqp10.protocol.events import (
     ConnectionClosed,
     ConnectionOpened,
     CreditReceived,
-    DeliveriesReceived,
-    DeliveriesSent,
     DeliveriesSettled,
-    Event,
     IncomingSettled,
     LinkDetached,
     ReceiverAttached,
@@ -24,6 +22,8 @@ from amqp10.protocol.events import (
     SessionBegun,
     SessionEnded,
 )
+from amqp10.protocol.receiver_link import DeliveriesReceived
+from amqp10.protocol.sender_link import DeliveriesSent
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
 from amqp10.wire.performatives import RECEIVER, Attach

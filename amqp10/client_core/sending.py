@@ -12,8 +12,8 @@ from amqp10.client_core.events import LinkEvent, LinkUser
 from amqp10.client_core.outcomes import SENT, OpenOutcomes, Outcomes, Uncertain, Unsent, as_fate
 from amqp10.client_core.reasons import waiting_reason
 from amqp10.errors import LinkFault
-from amqp10.protocol.events import CreditReceived, DeliveriesSent, DeliveriesSettled
-from amqp10.protocol.sender_link import SETTLED, SenderLink
+from amqp10.protocol.events import CreditReceived, DeliveriesSettled
+from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Source, Target
 

@@ -30,15 +30,12 @@ from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
 from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
 from amqp10.management.node import ManagementNode
-from amqp10.protocol.connection import Connection
+from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
     ConnectionClosed,
     ConnectionOpened,
     CreditReceived,
-    DeliveriesReceived,
-    DeliveriesSent,
     DeliveriesSettled,
-    Event,
     IncomingSettled,
     LinkDetached,
     ReceiverAttached,
@@ -47,8 +44,8 @@ from amqp10.protocol.events import (
     SessionBegun,
     SessionEnded,
 )
-from amqp10.protocol.receiver_link import ReceiverLink
-from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.performatives import Attach, Open
 from core.clock import Now

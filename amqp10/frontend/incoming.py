@@ -16,9 +16,8 @@ from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
 from amqp10.frontend.settings import Amqp10FrontEndSettings
-from amqp10.protocol.events import DeliveriesReceived
 from amqp10.protocol.link import error_from
-from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.wire.sections import (
     SectionBounds,

@@ -22,9 +22,9 @@ from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
 from amqp10.management.node import ManagementNode, RequestError
-from amqp10.protocol.events import CreditReceived, DeliveriesReceived, DeliveriesSent
-from amqp10.protocol.receiver_link import ReceiverLink
-from amqp10.protocol.sender_link import SETTLED, SenderLink
+from amqp10.protocol.events import CreditReceived
+from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.wire.performatives import Attach

@@ -13,8 +13,8 @@ from amqp10.flow.link_credit import QueueGrant
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.reasons import OPERATOR, first_reason
-from amqp10.protocol.events import CreditReceived, DeliveriesSent, DeliveriesSettled
-from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.events import CreditReceived, DeliveriesSettled
+from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
 from core.counters.traffic import Traffic

@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from amqp10.errors import AmqpError, ConnectionFault, DecodeError, ErrorCondition, LinkFault, SessionFault
-from amqp10.protocol.events import ConnectionClosed, ConnectionOpened, Event
+from amqp10.protocol.events import ConnectionClosed, ConnectionOpened
 from amqp10.protocol.handshake import Handshake
 from amqp10.protocol.lifecycle import CONNECTION, ConnectionState, IllegalTransition, Input, step
 from amqp10.protocol.link import error_from
 from amqp10.protocol.link_names import LinkNames
-from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionLimits
+from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionEvent, SessionLimits
 from amqp10.wire.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
 from amqp10.wire.disposition_run import DispositionRun, DispositionRunParser
 from amqp10.wire.framing import AMQP_FRAME, EMPTY_FRAME, MIN_MAX_FRAME_SIZE, ReceiveBuffer, encode_frame
@@ -40,6 +40,9 @@ from amqp10.wire.transfer_run import TransferRun, TransferRunParser
 
 _TRANSFER, _DISPOSITION = 0x14, 0x15
 """Descriptors that the fast path looks for [2.7.5, 2.7.6], at the third byte of the frame body."""
+
+
+Event = ConnectionOpened | ConnectionClosed | SessionEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,7 @@ class Connection:
         self.error: Error | None = None
         """Why the connection was closed, by either side."""
         self.frame_size_max = MIN_MAX_FRAME_SIZE
-        self.link_names = LinkNames()
+        self.link_names: LinkNames[Session] = LinkNames()
         self.backlog_bytes = 0
         """Bytes that the socket has not taken; the owner of the socket keeps it up to date."""
         self.frames_received = 0

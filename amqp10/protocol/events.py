@@ -1,21 +1,22 @@
-"""The events that a connection reports to its owner through ``Connection.next_event``.
+"""The events that a connection reports to its owner through ``Connection.next_event``, but for those of messages.
 
-Messages come only as runs (:class:`DeliveriesReceived`); every other event is rare. When an event is reported, the
-protocol state includes it already. The front end acts on an event by calling methods of the object that the event
-names.
+Messages come only as runs (:class:`~amqp10.protocol.receiver_link.DeliveriesReceived`), and every other event is rare.
+What is reported to a sender of messages is :class:`~amqp10.protocol.sender_link.DeliveriesSent`. When an event is
+reported, the protocol state includes it already. The front end acts on an event by calling methods of the object that
+the event names.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
+from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.wire.messaging import DeliveryState, Error
 from amqp10.wire.performatives import Attach, Begin, Flow, Open
 
-if TYPE_CHECKING:
-    from amqp10.protocol.receiver_link import ReceiverLink
-    from amqp10.protocol.sender_link import SenderLink
-    from amqp10.protocol.session import Session
+SessionT = TypeVar("SessionT")
+"""A :class:`~amqp10.protocol.session.Session`, which uses this module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +35,18 @@ class ConnectionClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionBegun:
+class SessionBegun(Generic[SessionT]):
     """The peer began a session, or answered our begin [2.5.1]."""
 
-    session: "Session"
+    session: SessionT
     begin: Begin
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEnded:
+class SessionEnded(Generic[SessionT]):
     """The session and its links are over, ended by either side [2.5.5]."""
 
-    session: "Session"
+    session: SessionT
     error: Error | None
 
 
@@ -53,7 +54,7 @@ class SessionEnded:
 class SenderAttached:
     """The peer attached a receiver: we are the sender. Answer with ``link.accept`` or ``link.refuse`` [2.6.3]."""
 
-    link: "SenderLink"
+    link: SenderLink
     attach: Attach
 
 
@@ -61,7 +62,7 @@ class SenderAttached:
 class ReceiverAttached:
     """The peer attached a sender: we are the receiver. Answer with ``link.accept`` or ``link.refuse`` [2.6.3]."""
 
-    link: "ReceiverLink"
+    link: ReceiverLink
     attach: Attach
 
 
@@ -69,35 +70,17 @@ class ReceiverAttached:
 class LinkDetached:
     """The link is over on both sides or on the peer's. Its unsettled deliveries must be given back [2.6.4]."""
 
-    link: "SenderLink | ReceiverLink"
+    link: SenderLink | ReceiverLink
     error: Error | None
     closed: bool
     """False for a mere detach, after which the peer may attach again."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveriesReceived:
-    """A run: whole messages of one link with consecutive delivery-ids, alike in settled flag and header bytes."""
-
-    link: "ReceiverLink"
-    first: int
-    """Extended delivery-id of the first entry; the others count up."""
-    entries: list[bytes]
-    """Encoded messages without their header section. When ``checked`` is False they are whole, header included."""
-    header: bytes
-    """The header section as it came, b"" when there was none; meaningless unless ``checked``."""
-    settled: bool
-    checked: bool
-    """True when the fast path has proven each entry to be one opaque body section and nothing else."""
-    delivery_tag: Callable[[int], bytes]
-    """Gives the tag of the entry with this index. Tags are seldom needed, so they are not kept for every message."""
-
-
-@dataclass(frozen=True, slots=True)
 class CreditReceived:
     """The peer's flow set the link credit of our sending link; the new state is in ``link.credit`` [2.6.7]."""
 
-    link: "SenderLink"
+    link: SenderLink
     flow: Flow
 
 
@@ -105,7 +88,7 @@ class CreditReceived:
 class SenderFlowReceived:
     """A flow of the sending peer on our receiving link: its available count, and the link credit that it drained."""
 
-    link: "ReceiverLink"
+    link: ReceiverLink
     flow: Flow
     drained: int
     """By how much the peer advanced the delivery-count to use up the link credit."""
@@ -119,7 +102,7 @@ class DeliveriesSettled:
     means the source's default outcome [3.4].
     """
 
-    link: "SenderLink"
+    link: SenderLink
     first: int
     last: int
     state: DeliveryState | None
@@ -129,30 +112,17 @@ class DeliveriesSettled:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveriesSent:
-    """Whole deliveries of a link were written to the output (their numbers, both inclusive)."""
-
-    link: "SenderLink"
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
 class IncomingSettled:
     """The sending peer disposed of deliveries that it sent (extended ids, both inclusive) [2.6.12]."""
 
-    link: "ReceiverLink"
+    link: ReceiverLink
     first: int
     last: int
     state: DeliveryState | None
 
 
-Event = (
-    ConnectionOpened
-    | ConnectionClosed
-    | SessionBegun
-    | SessionEnded
-    | SenderAttached
+LinkEvent = (
+    SenderAttached
     | ReceiverAttached
     | LinkDetached
     | DeliveriesReceived

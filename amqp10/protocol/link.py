@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import NewType, Protocol
 
 from amqp10.errors import AmqpError, ErrorCondition, SessionFault, cut
-from amqp10.protocol.events import Event
 from amqp10.protocol.lifecycle import LINK, IllegalTransition, Input, LinkState, step
 from amqp10.wire.messaging import Coordinator, Error, Source, Target
 from amqp10.wire.performatives import Attach, Detach, Transfer
@@ -49,9 +48,6 @@ class LinkChannel(Protocol):
         properties: Mapping[str, object] | None = None,
     ) -> None:
         """Send a flow of a link, with the session's own fields filled in [2.7.4]."""
-
-    def report(self, event: Event) -> None:
-        """Queue an event for the user of the connection."""
 
 
 def error_from(fault: AmqpError) -> Error:

@@ -8,13 +8,13 @@ does on the sender's side.
 Every breach here is a LinkFault: this link is detached, and the session and its other links go on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
-from amqp10.protocol.events import DeliveriesReceived
 from amqp10.protocol.link import LinkChannel, LinkEnd
 from amqp10.wire.messaging import Coordinator, DeliveryState, Received, Source, Target
 from amqp10.wire.performatives import Transfer
@@ -35,6 +35,24 @@ FRAME_OVERHEAD_BYTES = 64
 unseen: an object of 33 bytes, rounded up to 48, and its place in a list that has room to grow."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveriesReceived:
+    """A run: whole messages of one link with consecutive delivery-ids, alike in settled flag and header bytes."""
+
+    link: "ReceiverLink"
+    first: int
+    """Extended delivery-id of the first entry; the others count up."""
+    entries: list[bytes]
+    """Encoded messages without their header section. When ``checked`` is False they are whole, header included."""
+    header: bytes
+    """The header section as it came, b"" when there was none; meaningless unless ``checked``."""
+    settled: bool
+    checked: bool
+    """True when the fast path has proven each entry to be one opaque body section and nothing else."""
+    delivery_tag: Callable[[int], bytes]
+    """Gives the tag of the entry with this index. Tags are seldom needed, so they are not kept for every message."""
+
+
 class ReceivingChannel(LinkChannel, Protocol):
     """The part of a session that receiving links use besides what all links use."""
 
@@ -49,6 +67,9 @@ class ReceivingChannel(LinkChannel, Protocol):
 
     def refill_later(self, link: "ReceiverLink") -> None:
         """Look at this link's link credit again before the next output."""
+
+    def report(self, event: DeliveriesReceived) -> None:
+        """Queue an event for the user of the connection."""
 
 
 class PartialDelivery:

@@ -9,13 +9,13 @@ waiting deliveries. Invariant: ``waiting <= credit.link_credit`` whenever frames
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import QueueGrant, SenderCredit
 from amqp10.flow.session_window import SessionWindow
 from amqp10.flow.unsettled import UnsettledMap
-from amqp10.protocol.events import DeliveriesSent
 from amqp10.protocol.link import SENDER, LinkChannel, LinkEnd
 from amqp10.wire import serial
 from amqp10.wire.framing import FRAME_HEADER_BYTES
@@ -26,6 +26,15 @@ from amqp10.wire.types import Described
 
 SETTLED = 1
 """snd-settle-mode: every delivery is sent settled [2.8.2]."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveriesSent:
+    """Whole deliveries of a link were written to the output (their numbers, both inclusive)."""
+
+    link: "SenderLink"
+    first: int
+    last: int
 
 
 class SendingChannel(LinkChannel, Protocol):
@@ -47,6 +56,9 @@ class SendingChannel(LinkChannel, Protocol):
 
     def wants_to_send(self, link: "SenderLink") -> None:
         """Give the link its turn when the session window and the output allow it."""
+
+    def report(self, event: DeliveriesSent) -> None:
+        """Queue an event for the user of the connection."""
 
 
 class WaitingRun:

@@ -19,9 +19,9 @@ from amqp10.flow.unsettled import UnsettledMap
 from amqp10.protocol.events import (
     CreditReceived,
     DeliveriesSettled,
-    Event,
     IncomingSettled,
     LinkDetached,
+    LinkEvent,
     ReceiverAttached,
     SenderAttached,
     SenderFlowReceived,
@@ -36,16 +36,7 @@ from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session_output import SessionOutput
 from amqp10.wire import serial
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Received, Rejected, Released
-from amqp10.wire.performatives import (
-    Attach,
-    Begin,
-    Detach,
-    Disposition,
-    End,
-    Flow,
-    Performative,
-    Transfer,
-)
+from amqp10.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Performative, Transfer
 from amqp10.wire.transfer_run import TransferRun
 
 IncomingChannel = NewType("IncomingChannel", int)
@@ -79,12 +70,12 @@ class SessionConnection(Protocol):
     """The part of a connection that its sessions use."""
 
     frame_size_max: int
-    link_names: LinkNames
+    link_names: "LinkNames[Session]"
     flow_frames: Counter[tuple[str, str]]
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None: ...
     def write_frames(self, frames: bytes) -> None: ...
-    def report(self, event: Event) -> None: ...
+    def report(self, event: "SessionEvent") -> None: ...
     def hold_partial(self, change_bytes: int) -> None: ...
     def output_room(self) -> int: ...
     def flush_later(self, session: "Session") -> None: ...
@@ -460,7 +451,7 @@ class Session:
         self._count_flow("out" if sending else "in", flow)
         self._write(flow)
 
-    def report(self, event: Event) -> None:
+    def report(self, event: "SessionEvent") -> None:
         self.connection.report(event)
 
     def take_delivery_ids(self, n: int) -> int:
@@ -598,3 +589,6 @@ class Session:
             if happened in (Input.OPENING_RECEIVED, Input.CLOSING_RECEIVED):
                 raise ConnectionFault(ErrorCondition.ILLEGAL_STATE, f"session: {illegal}") from illegal
             raise
+
+
+SessionEvent = LinkEvent | SessionBegun[Session] | SessionEnded[Session]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.session_window import SessionWindow
 from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
-from amqp10.protocol.events import Event
+from amqp10.protocol.connection import Event
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.wire.framing import ReceiveBuffer

@@ -20,15 +20,12 @@ from hypothesis import given, settings
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit, SenderCredit
-from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.connection import Connection, ConnectionSettings, Event
 from amqp10.protocol.events import (
     ConnectionClosed,
     ConnectionOpened,
     CreditReceived,
-    DeliveriesReceived,
-    DeliveriesSent,
     DeliveriesSettled,
-    Event,
     IncomingSettled,
     LinkDetached,
     ReceiverAttached,
@@ -39,9 +36,9 @@ from amqp10.protocol.events import (
 )
 from amqp10.protocol.handshake import ClientHandshake, Handshake, ServerHandshake
 from amqp10.protocol.lifecycle import ConnectionState, SessionState
-from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sasl import Anonymous, Success
-from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import IncomingChannel, Link, Session, SessionLimits
 from amqp10.wire import serial
 from amqp10.wire.messaging import DeliveryState, Error, Outcome, Source, Target

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from amqp10.protocol.events import Event
+from amqp10.protocol.connection import Event
 from amqp10.protocol.link_names import LinkNames
 from amqp10.protocol.session import Session
 from amqp10.wire.performatives import Performative

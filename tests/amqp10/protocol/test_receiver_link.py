@@ -5,9 +5,16 @@ import pytest
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.protocol import receiver_link
-from amqp10.protocol.events import DeliveriesReceived
 from amqp10.protocol.link import RECEIVER, SENDER, LinkEnd, OutputHandle
-from amqp10.protocol.receiver_link import FRAME_OVERHEAD_BYTES, MIXED, SECOND, SETTLED, UNSETTLED, ReceiverLink
+from amqp10.protocol.receiver_link import (
+    FRAME_OVERHEAD_BYTES,
+    MIXED,
+    SECOND,
+    SETTLED,
+    UNSETTLED,
+    DeliveriesReceived,
+    ReceiverLink,
+)
 from amqp10.wire.messaging import ACCEPTED, Source, Target
 from amqp10.wire.performatives import Attach, Flow, Transfer
 from amqp10.wire.transfer_run import TransferRun, TransferRunParser

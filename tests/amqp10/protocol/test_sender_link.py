@@ -6,10 +6,9 @@ from hypothesis import given
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import QueueGrant, SenderCredit
-from amqp10.protocol.events import DeliveriesSent
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.link import RECEIVER, SENDER, LinkEnd, OutputHandle
-from amqp10.protocol.sender_link import SETTLED, SenderLink
+from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach, Disposition, Flow, Transfer
 from tests.kit.link_channel import LinkChannelInMemory

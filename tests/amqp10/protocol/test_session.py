@@ -4,11 +4,10 @@ import pytest
 
 from amqp10.errors import ConnectionFault, ErrorCondition, LinkFault, SessionFault
 from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.protocol.connection import Event
 from amqp10.protocol.events import (
     CreditReceived,
-    DeliveriesReceived,
     DeliveriesSettled,
-    Event,
     IncomingSettled,
     LinkDetached,
     ReceiverAttached,
@@ -19,7 +18,7 @@ from amqp10.protocol.events import (
 )
 from amqp10.protocol.lifecycle import IllegalTransition, LinkState, SessionState
 from amqp10.protocol.link import RECEIVER, SENDER
-from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionLimits
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Received, Rejected, Source, Target
