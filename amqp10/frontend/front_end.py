@@ -251,11 +251,9 @@ class Amqp10FrontEnd:
         return parts_of(kind, self.info, self.connection, alarms=self._alarms.on, watches=self._sessions, now=now)
 
     def check(self, order: Order) -> None:
-        """See :class:`core.server.orders.TakesOrders`."""
         self._operating.check(order)
 
     def obey(self, order: Order, now: Now) -> None:
-        """See :class:`core.server.orders.TakesOrders`."""
         self._now = now
         if (user := self._operating.obey(order)) is not None:
             self._blocks.look_at(user)

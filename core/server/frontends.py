@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.clock import Now
+from core.server.orders import Order
 
 PREFACE_BYTES = 8
 """Both AMQP 1.0 [2.2] and 0.9.1 [0-9-1 4.2.2] open with a protocol header of eight bytes."""
@@ -95,6 +96,14 @@ class FrontEnd(Protocol):
     def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
         """The same rows in parts of some hundred, each made when it is asked for, so that other tasks run in
         between."""
+
+    def check(self, order: Order) -> None:
+        """Check an operator's order. Raises NotFound if there is no such link or session, Invalid if it makes no sense
+        for it."""
+
+    def obey(self, order: Order, now: Now) -> None:
+        """Carry out an order that ``check`` let pass; output waits for ``data_to_send``. An order that no longer
+        applies is ignored."""
 
 
 @dataclass(frozen=True, slots=True)

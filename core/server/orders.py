@@ -6,9 +6,6 @@ order ends with its link.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
-
-from core.clock import Now
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +47,3 @@ class CloseSession:
 
 
 Order = PauseLink | ResumeLink | BoundLink | CloseLink | CloseSession
-
-
-@runtime_checkable
-class TakesOrders(Protocol):
-    """A front end that takes orders."""
-
-    def check(self, order: Order) -> None:
-        """Check an order. Raises NotFound where there is no such link or session, Invalid where it makes no sense for
-        it."""
-
-    def obey(self, order: Order, now: Now) -> None:
-        """Carry out an order; output waits for ``data_to_send``. An order that no longer applies is ignored."""

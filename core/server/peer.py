@@ -30,7 +30,7 @@ from core.interface import Snapshot
 from core.server.context import ServerContext
 from core.server.frame_tap import FrameTap, Traceable
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose
-from core.server.orders import Order, TakesOrders
+from core.server.orders import Order
 from core.server.preface import hint
 
 ASK_AGAIN_BYTES = 16384
@@ -362,9 +362,9 @@ class Peer:
     def order(self, order: Order) -> None:
         """Have the front end carry out an order in the turn that follows. Raises NotFound, Invalid; see
         core.server.orders."""
-        front_end: object = self._front_end
-        if not isinstance(front_end, TakesOrders):
-            raise NotFound(f"connection '{self.info.identity}' has no links and sessions of AMQP 1.0")
+        front_end = self._front_end
+        if front_end is None:
+            raise NotFound(f"connection '{self.info.identity}' has no links and sessions")
         front_end.check(order)
         self._orders.append(partial(front_end.obey, order))
         self.touch()

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from core.clock import Now
+from core.errors import NotFound
 from core.server.frame_tap import Cut, Cutters
 from core.server.frontends import FrontEndFactory, PeerInfo
+from core.server.orders import Order
 
 HEADER = b"ECHO1.0\n"
 
@@ -164,6 +166,12 @@ class EchoFrontEnd:
 
     def connection_lost(self, now: Now) -> None:
         self._called("connection_lost")
+
+    def check(self, order: Order) -> None:
+        raise NotFound("connection 'c1' has no links and sessions")
+
+    def obey(self, order: Order, now: Now) -> None:
+        self._called("obey")
 
     def cutters(self) -> Cutters:
         """Cutters that make one frame of all bytes that come or go together."""

@@ -47,6 +47,7 @@ from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
 from core.counters.traffic import Traffic
 from core.credit_flow.flow import CreditFlow
+from core.errors import NotFound
 from core.interface import (
     Action,
     AlarmChanged,
@@ -67,6 +68,7 @@ from core.observe.stalls import Stalls
 from core.server.drain import DRAINED
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
+from core.server.orders import Order
 from core.work import Work
 
 BLOCKED_CAPABILITY = "connection.blocked"
@@ -277,6 +279,13 @@ class Amqp091FrontEnd:
                 return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
             case _:
                 return []
+
+    def check(self, order: Order) -> None:
+        """Raises NotFound: orders name links and sessions, which AMQP 0.9.1 does not have."""
+        raise NotFound(f"connection '{self.info.identity}' has no links and sessions of AMQP 1.0")
+
+    def obey(self, order: Order, now: Now) -> None:
+        """No order passes ``check``."""
 
     def cutters(self) -> Cutters:
         """See :class:`core.server.frame_tap.Traceable`."""
