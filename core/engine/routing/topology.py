@@ -11,7 +11,7 @@ it makes or deletes one. The rules are those of 0.9.1 [0-9-1 3.1]; AMQP 1.0 leav
   receive replies.
 
 A durable change is recorded before it is made: if it cannot be recorded, it is not made and the client gets an error.
-One removal is recorded in one piece, with up to 250 bindings. Recorded are queues and exchanges declared durable,
+One removal is recorded in one piece, with up to 100 bindings. Recorded are queues and exchanges declared durable,
 except exclusive queues and the built-in exchanges, and bindings whose source and destination both outlive the broker.
 
 A queue or exchange with more bindings is also removed at once, together with the first of them. The other bindings are
@@ -59,9 +59,9 @@ BUILT_IN_EXCHANGES: Mapping[str, ExchangeType] = {
 }
 
 
-REMOVED_AT_ONCE = 250
-"""The most bindings removed in one removal or one step: 1 ms, and 3 to 4 ms more if they are recorded. A round of the
-event loop can have three such steps."""
+REMOVED_AT_ONCE = 100
+"""The most bindings removed in one removal or one step: 0.5 to 1 ms, and 2 ms more if they are recorded. A round of the
+event loop can have three such steps, and a peer may wait for two rounds."""
 
 RECORD_WORK = 1_000
 """The cost of recording one change, in units of :mod:`core.work`: two files are written and synced, 0.3 to 0.6 ms of
