@@ -150,7 +150,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
                 with watching(given.by, port) as watchers:
                     ratios = measure(plain, watched, load, given.pairs)
                     if not all(process.is_alive() for process in watchers):
-                        raise SystemExit("whoever watched has stopped: no result")
+                        raise SystemExit("a watching process has stopped: no result")
                 low, high = interval(ratios)
                 middle = median(ratios)
                 met &= middle <= GOAL[given.by]

@@ -65,7 +65,7 @@ def body_span(payload: bytes, at: int = 0) -> tuple[int, int]:
         if payload[at + 1 : value_at] == bytes((0x53, DATA)):
             return value_at + (2 if payload[value_at] == 0xA0 else 5), skip(payload, value_at)
         at = skip(payload, at)
-    raise WireError("a message without a data section: somebody else publishes to this queue")
+    raise WireError("a message without a data section: another program publishes to this queue")
 
 
 class Run(NamedTuple):

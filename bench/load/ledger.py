@@ -83,7 +83,7 @@ class Verdict:
     def __str__(self) -> str:
         return (
             f"{self.lost} lost, {self.duplicated} duplicated, {self.reordered} reordered, "
-            f"{self.foreign} that nobody sent"
+            f"{self.foreign} that no publisher sent"
         )
 
 
