@@ -22,7 +22,7 @@ from core.definitions_file.json_values import (
     ("text", "complaint"),
     [
         ("", "the file: it is not JSON: Expecting value in line 1, column 1"),
-        ('{\n "a": 1,\n}', "line 3, column 1"),
+        ('{\n "a": 1,\n "b" 2}', "line 3, column 6"),
         ('{"a": NaN}', "NaN is no number"),
         ('{"a": -Infinity}', "-Infinity is no number"),
         ('{"a": 01}', "it is not JSON"),
