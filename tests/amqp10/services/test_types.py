@@ -31,8 +31,11 @@ def test_mypy_strict_for_users_of_the_api(tmp_path):
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "examples/12_services.py", str(wrong)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     errors = [line.partition(": ")[0] for line in done.stdout.splitlines() if ": error: " in line]
-    found = {place for place in errors if place.startswith((str(wrong), "examples/"))}
-    assert found == {f"{wrong}:{line}" for line in range(FIRST_WRONG, LAST_WRONG + 1)}, done.stdout + done.stderr
+    # By name, because mypy's cache repeats the errors of the run before with the path that the file had then.
+    found = {
+        place.rpartition("/")[2] for place in errors if f"/{wrong.name}:" in place or place.startswith("examples/")
+    }
+    assert found == {f"{wrong.name}:{line}" for line in range(FIRST_WRONG, LAST_WRONG + 1)}, done.stdout + done.stderr
 
 
 def test_the_package_says_that_it_has_types():
