@@ -63,42 +63,43 @@ class Management:
 
     def declare_queue_with(self, queue: str, arguments: bytes) -> None:
         """Declare a durable queue with these arguments, an encoded map."""
-        self._request("PUT", f"/queues/{queue}", wire.map_of(wire.string("arguments"), arguments))
+        self.request("PUT", f"/queues/{queue}", wire.map_of(wire.string("arguments"), arguments))
 
     def purge_queue(self, queue: str) -> None:
         """Remove the ready messages of the queue."""
-        self._request("DELETE", f"/queues/{queue}/messages", wire.NULL)
+        self.request("DELETE", f"/queues/{queue}/messages", wire.NULL)
 
     def delete_queue(self, queue: str) -> None:
         """Delete the queue; a missing queue is no error."""
-        self._request("DELETE", f"/queues/{queue}", wire.NULL)
+        self.request("DELETE", f"/queues/{queue}", wire.NULL)
 
     def counter(self, queue: str, name: str) -> int:
         """Read one of Headgate's own counters of a queue."""
-        match self._request("GET", f"/headgate/queues/{queue}", wire.NULL):
+        match self.request("GET", f"/headgate/queues/{queue}", wire.NULL):
             case {**counters} if isinstance(value := counters.get(name), int):
                 return value
         raise WireError(f"no {name} in what the broker says about queue {queue}")
 
     def connections(self) -> list[dict[str, Value]]:
         """Read Headgate's rows about its connections."""
-        match self._request("GET", "/headgate/connections", wire.NULL):
+        match self.request("GET", "/headgate/connections", wire.NULL):
             case {"items": list(items)}:
                 return [one for one in items if isinstance(one, dict)]
         raise WireError("no items in what the broker says about its connections")
 
     def set_alarm(self, name: str, *, on: bool) -> None:
         """Raise or clear one of Headgate's alarms by hand."""
-        self._request("PUT" if on else "DELETE", f"/headgate/alarms/{name}", wire.NULL)
+        self.request("PUT" if on else "DELETE", f"/headgate/alarms/{name}", wire.NULL)
 
     def message_count(self, queue: str) -> int:
         """How many messages are ready in the queue."""
-        match self._request("GET", f"/queues/{queue}", wire.NULL):
+        match self.request("GET", f"/queues/{queue}", wire.NULL):
             case {"message_count": int(count)}:
                 return count
         raise WireError(f"no message_count in what the broker says about queue {queue}")
 
-    def _request(self, method: str, path: str, body: bytes) -> Value:
+    def request(self, method: str, path: str, body: bytes) -> Value:
+        """Make a request with this encoded body; returns the body of the answer. Raises WireError for a refusal."""
         self._requests += 1
         properties = wire.composite(
             wire.PROPERTIES, wire.ulong(self._requests), wire.NULL, wire.string(path), wire.string(method),

@@ -1,0 +1,267 @@
+"""What there may be many of, how it comes to be, and which operations are measured beside it.
+
+Each scenery is one set of columns: queues, bindings, connections and so on. All of them are measured with the same
+operations, and some with more of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.growth.operations import (
+    STANDARD,
+    Operation,
+    bind_to,
+    fill,
+    messages,
+    publish_through,
+)
+from bench.growth.peer091 import Arguments, Peer091, number, text
+from bench.growth.peer10 import Peer10
+from bench.growth.scene import Scene
+from bench.load import wire
+from bench.load.amqp091.wire import short_string
+
+Grow = Callable[[Scene, int, int], None]
+"""Add the things from a number up to another."""
+
+HOUR_MS = 3_600_000
+HEADERS_PROPERTIES = (0x2000).to_bytes(2, "big")
+"""The flag of the property headers, which is a field table."""
+CONNECTIONS_MAX = 15_000
+"""Each takes a descriptor of the broker and one of the client, and a port of the machine: 28,000 by default."""
+
+
+def _nothing(scene: Scene) -> None:
+    """Nothing is needed first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenery:
+    """Things of one kind.
+
+    begin: what is needed before the first thing. grow: adds things; both are not measured.
+    operations: those of this scenery only; ``standard`` ones are measured beside.
+    bytes_each, seconds_each: roughly what one costs in memory and in time to make; they decide what does not fit.
+    most: how many there can be, and ``why_not_more``.
+    """
+
+    name: str
+    grow: Grow
+    begin: Callable[[Scene], None] = _nothing
+    operations: Sequence[Operation] = ()
+    standard: Sequence[Operation] = STANDARD
+    bytes_each: int
+    seconds_each: float
+    most: int = 10**9
+    why_not_more: str = ""
+    memory: bool = True
+
+    def all_operations(self) -> list[Operation]:
+        """The operations of this scenery, and those of every scenery."""
+        return [*self.operations, *self.standard]
+
+
+# Queues
+
+
+def _names(prefix: str, start: int, stop: int) -> list[str]:
+    return [f"{prefix}-{one}" for one in range(start, stop)]
+
+
+def _queues(prefix: str, *, arguments: Arguments | None = None, filled: bool = False, durable: bool = True) -> Grow:
+    def grow(scene: Scene, start: int, stop: int) -> None:
+        names = _names(prefix, start, stop)
+        scene.things091.declare(names, arguments=arguments, durable=durable)
+        if filled:
+            scene.things091.publish((("", name) for name in names), durable=durable)
+
+    return grow
+
+
+def _one_to_each(scene: Scene, count: int) -> None:
+    """Publish a message to each of the queues, which are as far apart as possible, and begin again with the first."""
+    names = _some_queues(scene, count)
+    for at in range(0, count, len(names)):
+        scene.peer091.publish((("", queue) for queue in names[: count - at]), durable=True)
+
+
+def _some_queues(scene: Scene, count: int) -> list[str]:
+    there = scene.things
+    return [f"durable-{one * there // count if count < there else one}" for one in range(min(count, there))]
+
+
+_ONE_TO_EACH = Operation(
+    name="publish and confirm a durable message to each of the queues (0.9.1)",
+    act=_one_to_each,
+    after=lambda scene, count: scene.peer091.purge(_some_queues(scene, count)),
+    most=10_000,
+)
+
+
+# Bindings
+
+
+def _direct_key(one: int) -> tuple[str, Arguments]:
+    return f"key-{one}", {}
+
+
+def _topic_key(one: int) -> tuple[str, Arguments]:
+    """Patterns with a word that differs, and with every kind of wildcard."""
+    return (f"key-{one}.*", {}) if one % 2 else (f"#.key-{one}", {})
+
+
+def _headers(one: int) -> tuple[str, Arguments]:
+    return "", {"x-match": text("all"), "number": number(one)}
+
+
+def _bindings(kind: str, binding: Callable[[int], tuple[str, Arguments]], *, key: str, properties: bytes | None = None,
+              seconds_each: float) -> Scenery:  # fmt: skip
+    """Bindings of one exchange to one queue."""
+    exchange, queue = f"growth-{kind}", f"bound-{kind}"
+
+    def begin(scene: Scene) -> None:
+        scene.things091.declare([queue])
+        scene.things091.declare_exchange(exchange, kind)
+
+    def grow(scene: Scene, start: int, stop: int) -> None:
+        scene.things091.bind(queue, exchange, map(binding, range(start, stop)))
+
+    return Scenery(
+        name=f"{kind} bindings of the exchange",
+        begin=begin,
+        grow=grow,
+        operations=[
+            publish_through(exchange, queue, key, " through this exchange", properties),
+            *bind_to(exchange, queue, " to this exchange", lambda count: map(binding, range(-count, 0))),
+        ],
+        bytes_each=1000,
+        seconds_each=seconds_each,
+    )
+
+
+def _headers_of(one: int) -> bytes:
+    name, (_, arguments) = short_string("number"), _headers(one)
+    entry = name + arguments["number"]
+    return HEADERS_PROPERTIES + len(entry).to_bytes(4, "big") + entry
+
+
+# Connections and links
+
+
+def _connections(scene: Scene, start: int, stop: int) -> None:
+    """Open idle connections, of both protocols by turns."""
+    for one in range(start, stop):
+        peer: Peer091 | Peer10 = Peer10(scene.url) if one % 2 else Peer091(scene.url)
+        scene.keep(peer, peer.drop)
+
+
+def _links(scene: Scene, start: int, stop: int) -> None:
+    scene.peer10.attach("linked", role=wire.ROLE_SENDER, count=stop - start)
+
+
+# Consumers and unsettled messages
+
+
+def _consumers(queue: str) -> Grow:
+    return lambda scene, start, stop: scene.things091.consumers(queue, _names("consumer", start, stop))
+
+
+def _busy_consumers(scene: Scene, start: int, stop: int) -> None:
+    """Consumers that have an unsettled message each, and room for no other."""
+    _consumers("busy")(scene, start, stop)
+    scene.things091.publish([("", "busy")] * (stop - start))
+    scene.things091.receive(stop - start)
+
+
+def _hold091(scene: Scene, start: int, stop: int) -> None:
+    scene.things091.publish([("", "unsettled")] * (stop - start))
+    scene.things091.receive(stop - start)
+
+
+def _hold10(scene: Scene, start: int, stop: int) -> None:
+    fill("unsettled")(scene, stop - start)
+    scene.peer10.receive(scene.receiver("unsettled"), stop - start)
+
+
+def _round(scene: Scene, queue: str, count: int) -> None:
+    """Publish to consumers that are there, and settle what they get."""
+    scene.things091.publish([("", queue)] * count)
+    scene.things091.acknowledge(scene.things091.receive(count))
+
+
+def _declared(*queues: str) -> Callable[[Scene], None]:
+    return lambda scene: scene.things091.declare(queues)
+
+
+def _consuming(queue: str, *, prefetch_count: int) -> Callable[[Scene], None]:
+    """Declare a queue; the consumers that begin later have this prefetch count, 0 for no limit."""
+
+    def begin(scene: Scene) -> None:
+        scene.things091.declare([queue])
+        scene.things091.consume(queue, "first", prefetch_count=prefetch_count)
+        if prefetch_count == 1:
+            scene.things091.publish([("", queue)])
+            scene.things091.receive(1)
+
+    return begin
+
+
+def _one_queue(name: str, queue: str, *, durable: bool = False, properties: bytes | None = None) -> Scenery:
+    """Messages that wait in one queue."""
+    grow: Grow = lambda scene, start, stop: scene.things091.publish(  # noqa: E731
+        [("", queue)] * (stop - start), durable=durable, properties=properties
+    )
+    return Scenery(
+        name=name,
+        begin=_declared(queue),
+        grow=grow,
+        operations=messages(queue, " through this queue", durable=durable, properties=properties),
+        bytes_each=500,
+        seconds_each=3e-5,
+    )
+
+
+EXPIRING_PROPERTIES = (0x0100).to_bytes(2, "big") + short_string(str(HOUR_MS))
+
+SCENERIES: tuple[Scenery, ...] = (
+    Scenery(name="queues", grow=_queues("queue", durable=False), bytes_each=4000, seconds_each=3e-4),
+    Scenery(name="durable queues", grow=_queues("durable"), operations=[_ONE_TO_EACH],
+            bytes_each=4000, seconds_each=2e-3),
+    Scenery(name="durable queues with a message", grow=_queues("filled", filled=True),
+            bytes_each=5000, seconds_each=4e-3),
+    Scenery(name="queues with a message that expires in an hour",
+            grow=_queues("expiring", arguments={"x-message-ttl": number(HOUR_MS)}, filled=True, durable=False),
+            bytes_each=5000, seconds_each=5e-4),
+    _bindings("direct", _direct_key, key="key-0", seconds_each=1e-4),
+    _bindings("topic", _topic_key, key="key-1.word", seconds_each=2e-4),
+    _bindings("headers", _headers, key="", properties=_headers_of(0), seconds_each=2e-4),
+    Scenery(name="connections", grow=_connections, bytes_each=20_000, seconds_each=5e-3,
+            most=CONNECTIONS_MAX, why_not_more="descriptors and ports of one machine"),
+    Scenery(name="links of the session", begin=_declared("linked"), grow=_links,
+            operations=messages("linked", " through one of these links")[1::2],
+            bytes_each=4000, seconds_each=5e-4),
+    Scenery(name="consumers of the queue", begin=_consuming("shared", prefetch_count=10), grow=_consumers("shared"),
+            operations=[
+                Operation(name="publish, deliver to one of these consumers and settle (0.9.1)",
+                          act=lambda scene, count: _round(scene, "shared", count)),
+            ],
+            bytes_each=3000, seconds_each=3e-4),
+    Scenery(name="consumers of the queue without room", begin=_consuming("busy", prefetch_count=1),
+            grow=_busy_consumers, operations=messages("busy", " past these consumers"),
+            bytes_each=3000, seconds_each=5e-4),
+    Scenery(name="unsettled messages of the consumer (0.9.1)", begin=_consuming("unsettled", prefetch_count=0),
+            grow=_hold091,
+            operations=[
+                Operation(name="publish, deliver to this consumer and settle (0.9.1)",
+                          act=lambda scene, count: _round(scene, "unsettled", count)),
+            ],
+            bytes_each=500, seconds_each=1e-4),
+    Scenery(name="unsettled messages of the link (1.0)", begin=_declared("unsettled"), grow=_hold10,
+            operations=messages("unsettled", " through this link")[3:],
+            bytes_each=500, seconds_each=1e-4),
+    _one_queue("messages in the queue", "deep"),
+    _one_queue("durable messages in the queue", "deep-durable", durable=True),
+    _one_queue("messages in the queue that expire in an hour", "deep-expiring", properties=EXPIRING_PROPERTIES),
+)  # fmt: skip
