@@ -11,7 +11,7 @@ HYPOTHESIS_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 FUZZERS := fuzz-decoder fuzz-connection fuzz-decoder091 fuzz-connection091
 OTHER_LANGUAGES := tests/interop/other_languages.py tests/interop/amqp091/other_languages.py
 
-.PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls pipeline-demo pipeline-bench docs
+.PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve
@@ -68,6 +68,9 @@ bench: setup ## throughput and latency, beside RabbitMQ where it can be installe
 bench-two-senders bench-one-sender-one-receiver bench-calls: setup ## one connection beside a slow target: what becomes of it
 	@$(BIN)/python -m bench.$(subst -,_,$(@:bench-%=%))
 	@$(if $(filter bench-calls,$@),$(BIN)/python -m bench.calls --slow-target)
+
+bench-growth: setup ## whether an operation costs more the more queues, bindings, links or connections there are
+	@$(BIN)/python -m bench.growth
 
 pipeline-demo: setup ## a load with a known bottleneck, through flow events and Spark to a report that names it
 pipeline-bench: setup ## how fast the pipeline's tables are, beside DuckDB where it is installed, and whether they are right

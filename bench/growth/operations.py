@@ -140,8 +140,8 @@ def bind_to(exchange: str, queue: str, where: str, bindings: Callable[[int], Ite
         scene.peer091.unbind(queue, exchange, list(bindings(count)))
 
     return [
-        Operation(name=f"bind{where}", act=bind, after=unbind),
-        Operation(name=f"unbind{where}", before=bind, act=unbind),
+        Operation(name=f"bind a queue to {where}", act=bind, after=unbind),
+        Operation(name=f"unbind a queue from {where}", before=bind, act=unbind),
     ]
 
 
@@ -216,7 +216,7 @@ STANDARD = (
     Operation(name="delete a queue with a durable message", before=_declare_filled, act=_delete),
     Operation(name="purge a queue of a message", before=_fill_purged,
               act=lambda scene, count: scene.peer091.purge(PURGED[:count]), most=len(PURGED)),
-    *bind_to(EXCHANGE, SIDE, " a queue", _keys),
+    *bind_to(EXCHANGE, SIDE, "an exchange", _keys),
     Operation(name="attach a link", act=_attach, after=_detach),
     Operation(name="detach a link", before=_attach, act=_detach, most=500),
     Operation(name="begin a consumer", act=_consume, after=_cancel, most=500),

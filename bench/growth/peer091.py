@@ -55,6 +55,8 @@ class Peer091:
         self._published = 0
         self._unconfirmed: dict[int, None] = {}
         """The delivery tags without a confirm, in their order."""
+        self._delivered: list[int] = []
+        """The delivery tags of what arrived and was not asked for yet."""
 
     def close(self) -> None:
         """Close the channel and the connection, and wait for the answers."""
@@ -175,7 +177,10 @@ class Peer091:
 
     def receive(self, count: int) -> list[int]:
         """Wait for this many deliveries, and return their delivery tags."""
-        return [_delivery_tag(self._expect(wire.BASIC_DELIVER)) for _ in range(count)]
+        while len(self._delivered) < count:
+            self._next_frame()
+        tags, self._delivered = self._delivered[:count], self._delivered[count:]
+        return tags
 
     def cancel(self, tag: str) -> None:
         """End a consumer; its unsettled messages stay on the channel."""
@@ -213,6 +218,8 @@ class Peer091:
             raise WireError(wire.closing_reason(frame))
         if frame.method == wire.BASIC_NACK:
             raise WireError("the broker refused a message")
+        if frame.method == wire.BASIC_DELIVER:
+            self._delivered.append(_delivery_tag(frame))
         return frame
 
 

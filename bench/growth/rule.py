@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 NOISE = 0.2
-"""The share of the true cost by which a measurement may be off. Medians of five batches on a machine with other work
-differed by up to 15 %."""
+"""The share of the true cost by which a measurement may be off. This is a choice: with less, a machine with other work
+makes rows fail that are measured a second time for nothing; with more, small linear parts are not seen."""
 POINTS_MIN = 3
 """Any two measurements are on a line."""
 

@@ -134,7 +134,7 @@ def _bindings(kind: str, binding: Callable[[int], tuple[str, Arguments]], *, key
         grow=grow,
         operations=[
             publish_through(exchange, queue, key, " through this exchange", properties),
-            *bind_to(exchange, queue, " to this exchange", lambda count: map(binding, range(-count, 0))),
+            *bind_to(exchange, queue, "this exchange", lambda count: map(binding, range(-count, 0))),
         ],
         bytes_each=1000,
         seconds_each=seconds_each,
@@ -242,7 +242,7 @@ SCENERIES: tuple[Scenery, ...] = (
     Scenery(name="links of the session", begin=_declared("linked"), grow=_links,
             operations=messages("linked", " through one of these links")[1::2],
             bytes_each=4000, seconds_each=5e-4),
-    Scenery(name="consumers of the queue", begin=_consuming("shared", prefetch_count=10), grow=_consumers("shared"),
+    Scenery(name="consumers of the queue", begin=_consuming("shared", prefetch_count=0), grow=_consumers("shared"),
             operations=[
                 Operation(name="publish, deliver to one of these consumers and settle (0.9.1)",
                           act=lambda scene, count: _round(scene, "shared", count)),
