@@ -97,9 +97,14 @@ class Scenario:
             "count": self.count,
             "link_credit": self.link_credit,
             "queue_type": self.queue_type,
-            "traffic": asdict(self.traffic),
+            "traffic": self._traffic_parameters(),
             **({} if self.protocol == "1.0" else {"protocol": self.protocol}),  # older files lack it
         }
+
+    def _traffic_parameters(self) -> dict[str, object]:
+        """The fields of the traffic, without later fields that have their default: older files lack them."""
+        later = {name: asdict(Traffic())[name] for name in ("content", "keys", "sizes")}
+        return {name: value for name, value in asdict(self.traffic).items() if later.get(name, ...) != value}
 
     def processes(self, queue: str) -> list[list[Application]]:
         """The applications of each load process."""
@@ -135,6 +140,8 @@ def read_scenario(path: Path) -> Iterator[Scenario]:
         _reject_unknown(goal_table, {field.name for field in fields(Goal)})
         if table["pattern"] not in (*get_args(LoadPattern), *get_args(MemoryPattern)):
             raise ScenarioError(f"no such pattern: {table['pattern']!r}")
+        if "sizes" in traffic_table:
+            traffic_table["sizes"] = tuple(traffic_table["sizes"])
         if traffic_table.get("shape") == "unbatched":
             traffic_table.setdefault("in_flight", UNBATCHED_IN_FLIGHT)
         traffic, goal = Traffic(**traffic_table), Goal(**goal_table)

@@ -22,7 +22,7 @@ from bench.broker import ROOT, Broker
 from bench.load.consumer import latency_histogram
 from bench.load.ledger import Range, Verdict, judge
 from bench.load.management import Management
-from bench.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic
+from bench.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic, routing_key
 from bench.scenario import Scenario
 
 Event: TypeAlias = "dict[str, object]"
@@ -214,6 +214,8 @@ def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds
     """Declare `queue`, run the scenario on it, delete it."""
     with Management(broker.url) as management:
         management.declare_queue(queue, queue_type=scenario.queue_type)
+        if (keys := scenario.traffic.keys) > 1:
+            management.declare_exchange(queue, queue, [routing_key(number) for number in range(keys)])
     try:
         filled = _fill(broker, scenario, queue) if scenario.pattern == "receiver" else {}
         groups = scenario.processes(queue)
@@ -226,6 +228,8 @@ def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds
     finally:
         with Management(broker.url) as management:
             management.delete_queue(queue)
+            if scenario.traffic.keys > 1:
+                management.delete_exchange(queue)
 
 
 def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:

@@ -43,6 +43,8 @@ class LoadProcess:
     """The loop over all connections, and the conversation with the parent process."""
 
     def __init__(self, plan: Plan) -> None:
+        if plan.traffic.content != "alike" or plan.traffic.keys > 1 or plan.traffic.sizes:
+            raise ValueError("content, keys and sizes are not sent by this load process")
         self._plan = plan
         self._crowd = len(plan.applications) > FEW_CONNECTIONS
         self._selector: selectors.BaseSelector = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Shape = Literal["bulk", "unbatched"]
 Protocol = Literal["1.0", "0.9.1"]
+Content = Literal["alike", "ids", "properties", "priorities"]
 
 NUMBERED_BYTES = 12
 """The smallest body: 4 bytes publisher id, 8 bytes sequence number."""
@@ -31,6 +32,12 @@ class Traffic:
     seconds, messages: a publisher stops at whichever limit comes first.
     in_flight: the most unsettled messages of a publisher; 0: as many as the broker allows.
     seed: for the random bytes that fill a body.
+    content: of a message beside its body: *alike* nothing; *ids* a unique message-id and a content-type; *properties*
+      these and three application-properties (headers in AMQP 0.9.1) whose values differ; *priorities* these and the
+      header's priority i % 10, for message i.
+    keys: message i goes to routing key i % keys of a direct exchange, of which all keys are bound to the queue; over
+      AMQP 1.0 through the anonymous terminus.
+    sizes: bytes of a body in turn, in place of `size`.
     """
 
     shape: Shape = "bulk"
@@ -42,10 +49,18 @@ class Traffic:
     messages: int = 1_000_000
     in_flight: int = 0
     seed: int = 1
+    content: Content = "alike"
+    keys: int = 1
+    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.size < self.numbers_bytes:
-            raise ValueError(f"a body of {self.size} bytes has no room for its {self.numbers_bytes} bytes of numbers")
+        smallest = min(self.sizes, default=self.size)
+        if smallest < self.numbers_bytes:
+            raise ValueError(f"a body of {smallest} bytes has no room for its {self.numbers_bytes} bytes of numbers")
+        if self.content not in get_args(Content):
+            raise ValueError(f"no such content: {self.content!r}")
+        if self.keys < 1:
+            raise ValueError(f"keys must be at least 1, not {self.keys}")
         if not 0 < self.messages < 2**32:
             raise ValueError("messages must be between 1 and 2^32 - 1: delivery-ids do not wrap here")
 
@@ -66,6 +81,11 @@ class Traffic:
     def padding(self) -> bytes:
         """The bytes that fill a body behind its numbers: random, so that they cannot be compressed on the way."""
         return random.Random(self.seed).randbytes(self.size - self.numbers_bytes)
+
+
+def routing_key(number: int) -> str:
+    """A routing key of the exchange through which traffic with several keys goes; the exchange has the queue's name."""
+    return f"key-{number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +123,6 @@ class Plan:
     @classmethod
     def from_json(cls, line: str) -> Plan:
         fields = json.loads(line)
-        fields["traffic"] = Traffic(**fields["traffic"])
+        fields["traffic"] = Traffic(**fields["traffic"] | {"sizes": tuple(fields["traffic"]["sizes"])})
         fields["applications"] = tuple(Application(**one) for one in fields["applications"])
         return cls(**fields)
