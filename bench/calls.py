@@ -86,7 +86,7 @@ def running(broker: Broker, given: argparse.Namespace) -> Iterator[Services]:
     with contextlib.ExitStack() as stack:
         processes = []
         for plan in plans:
-            processes.append(stack.enter_context(LoadProcess(plan, MODULE)))
+            processes.append(stack.enter_context(LoadProcess(plan, [sys.executable, "-m", MODULE])))
             processes[-1].expect("ready")
         yield Services(broker, processes[-1], processes[0])
 

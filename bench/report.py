@@ -16,7 +16,8 @@ _HEADING = (
 
 def heading(scenario: Scenario) -> str:
     """The scenario's title, and the names of the columns."""
-    return f"\n{scenario.name}: {scenario.title}" + ("" if scenario.is_memory else f"\n{_HEADING}")
+    client = "" if scenario.client == "own" else f"; client {scenario.client}"
+    return f"\n{scenario.name}: {scenario.title}{client}" + ("" if scenario.is_memory else f"\n{_HEADING}")
 
 
 def line(entry: Entry) -> str:

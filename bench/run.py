@@ -3,6 +3,7 @@
 Examples:
   python -m bench.run --list
   python -m bench.run bulk-12 latency-5000
+  python -m bench.run unbatched-12 durable-unbatched-12 --client go-amqp
   python -m bench.run --peer-url amqp://guest:guest@127.0.0.1:5673 --peer-pid 4711
   python -m bench.run bulk-12 --url amqp://guest:guest@127.0.0.1:5672 --runs 7 --output mine.json
 
@@ -28,6 +29,7 @@ from pathlib import Path
 
 from bench import report
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started
+from bench.clients.programs import PROTOCOLS, Client, ClientError, command
 from bench.environment import observe
 from bench.load.plan import PATIENCE_SECONDS
 from bench.load.wire import WireError
@@ -65,6 +67,7 @@ class Options:
     output: Path | None
     list: bool
     goals: bool
+    client: Client | None
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
@@ -84,6 +87,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument(
         "--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for messages that do not come (10)"
     )
+    parser.add_argument("--client", choices=PROTOCOLS, help="send and receive with it; see python -m bench.clients")
     parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
     parser.add_argument("--goals", action="store_true", help="exit with 3 when a goal is missed or cannot be judged")
     found = vars(parser.parse_args(arguments))
@@ -91,12 +95,25 @@ def parse(arguments: Sequence[str] | None) -> Options:
 
 
 def chosen(options: Options) -> list[Scenario]:
-    """The scenarios to run, with the overrides of the command line."""
+    """The scenarios to run, with the overrides of the command line.
+
+    Scenarios that the client of the command line cannot carry out are left out with a line that says why. Raises
+    ScenarioError when such a scenario is named, and ClientError when the client is not there.
+    """
     files = load_scenarios()
     if unknown := [name for name in options.names if name not in files]:
         raise ScenarioError(f"no scenario {unknown[0]!r}; --list shows them")
-    scenarios = [one for name in (options.names or files) for one in files[name]]
-    return [with_overrides(one, options) for one in scenarios]
+    kept = []
+    for scenario in [one for name in (options.names or files) for one in files[name]]:
+        try:
+            kept.append(with_overrides(scenario, options))
+        except ValueError as reason:
+            if options.names:
+                raise ScenarioError(f"{scenario.name}: {reason}") from reason
+            print(f"left out: {scenario.name}: {reason}")
+    for client in {one.client for one in kept}:
+        command(client)
+    return kept
 
 
 def with_overrides(scenario: Scenario, options: Options) -> Scenario:
@@ -106,7 +123,7 @@ def with_overrides(scenario: Scenario, options: Options) -> Scenario:
         traffic = replace(traffic, seed=options.seed)
     if options.seconds is not None and not scenario.is_memory:
         traffic = replace(traffic, seconds=options.seconds)
-    return replace(scenario, traffic=traffic)
+    return replace(scenario, traffic=traffic, client=options.client or scenario.client)
 
 
 def queue_names() -> Iterator[str]:
@@ -199,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\n".join(f"{one.name:28} {one.title}" for one in scenarios))
             return 0
         return run(options, scenarios)
-    except (ScenarioError, BrokerError, WireError, ValueError, OSError) as problem:
+    except (ScenarioError, ClientError, BrokerError, WireError, ValueError, OSError) as problem:
         print(f"cannot measure: {problem}", file=sys.stderr)
         return 2
 

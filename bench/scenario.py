@@ -6,6 +6,7 @@
     link_credit = 200              # of a consumer; a list makes one scenario per value
     queue_type = "classic"         # or quorum, stream
     protocol = "1.0"               # or 0.9.1: link_credit is the prefetch_count then
+    client = "own"                 # or another of `clients.programs.PROTOCOLS`
     [traffic]                      # the fields of `load.plan.Traffic`
     [goal]                         # optional: what the measured broker is held to; see `Goal`
 
@@ -26,6 +27,7 @@ from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
 
+from bench.clients.programs import PROTOCOLS, Client, refusal
 from bench.load.plan import Application, Protocol, Traffic
 
 FOLDER = Path(__file__).parent / "scenarios"
@@ -33,7 +35,7 @@ UNBATCHED_IN_FLIGHT = 200
 """Unsettled messages of an unbatched publisher: the reference measurements had 200 senders that each wait for an
 outcome."""
 
-KEYS = {"title", "pattern", "count", "link_credit", "queue_type", "protocol", "traffic", "goal"}
+KEYS = {"title", "pattern", "count", "link_credit", "queue_type", "protocol", "client", "traffic", "goal"}
 LoadPattern = Literal["sender", "receiver", "one-connection", "two-connections", "many"]
 QueueType = Literal["classic", "quorum", "stream"]
 MemoryPattern = Literal["idle", "queued", "idle-connections", "applications", "split-applications"]
@@ -74,6 +76,7 @@ class Scenario:
     link_credit: int = 200
     queue_type: QueueType = "classic"
     protocol: Protocol = "1.0"
+    client: Client = "own"
     goal: Goal = Goal()
 
     def __post_init__(self) -> None:
@@ -83,6 +86,12 @@ class Scenario:
             raise ValueError(f"no such protocol: {self.protocol!r}")
         if self.protocol != "1.0" and self.is_memory:
             raise ValueError("memory is measured over AMQP 1.0")
+        if self.client not in PROTOCOLS:
+            raise ValueError(f"no such client: {self.client!r}; known are {', '.join(PROTOCOLS)}")
+        if self.client != "own" and self.is_memory:
+            raise ValueError(f"memory is measured with the client own, not {self.client}")
+        if reason := refusal(self.client, self.protocol, self.traffic):
+            raise ValueError(reason)
         if self.pattern == "receiver" and self.traffic.rate:
             raise ValueError("a receiver alone has nothing to do with an offered rate")
 
@@ -99,6 +108,7 @@ class Scenario:
             "queue_type": self.queue_type,
             "traffic": self._traffic_parameters(),
             **({} if self.protocol == "1.0" else {"protocol": self.protocol}),  # older files lack it
+            **({} if self.client == "own" else {"client": self.client}),
         }
 
     def _traffic_parameters(self) -> dict[str, object]:
@@ -132,9 +142,7 @@ def read_scenario(path: Path) -> Iterator[Scenario]:
     """The scenarios of one file."""
     try:
         table = tomllib.loads(path.read_text())
-        _reject_unknown(
-            table, {"title", "pattern", "count", "link_credit", "queue_type", "protocol", "traffic", "goal"}
-        )
+        _reject_unknown(table, KEYS)
         traffic_table, goal_table = table.pop("traffic", {}), table.pop("goal", {})
         _reject_unknown(traffic_table, {field.name for field in fields(Traffic)})
         _reject_unknown(goal_table, {field.name for field in fields(Goal)})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +18,7 @@ from typing import Protocol, Self, TypeAlias
 from hdrh.histogram import HdrHistogram
 
 from bench.broker import ROOT, Broker
+from bench.clients.programs import Client, ToldPlan, command
 from bench.load.consumer import latency_histogram
 from bench.load.ledger import Range, Verdict, judge
 from bench.load.management import Management
@@ -64,13 +64,12 @@ class Told(Protocol):
 
 
 class LoadProcess:
-    """One `python -m bench.load`, or another module with the same protocol, and the conversation with it."""
+    """One process with the protocol of `bench.load`, started by this command, and the conversation with it."""
 
-    def __init__(self, plan: Told, module: str = "bench.load") -> None:
+    def __init__(self, plan: Told, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True,
-        )  # fmt: skip
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
+        )
         self._say(plan.to_json())
 
     def __enter__(self) -> Self:
@@ -125,14 +124,16 @@ def running(
     traffic: Traffic,
     groups: Sequence[Sequence[Application]],
     *,
+    client: Client = "own",
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Iterator[list[LoadProcess]]:
-    """Start a load process for each group of applications, and wait until all are attached."""
+    """Start a load process for each group of applications, and wait until all are attached. Raises ClientError when the
+    client is not there, or cannot carry out such a plan."""
     with contextlib.ExitStack() as stack:
         processes = []
         for group in groups:
             plan = Plan(url=broker.url, traffic=traffic, applications=tuple(group), patience_seconds=patience_seconds)
-            processes.append(stack.enter_context(LoadProcess(plan)))
+            processes.append(stack.enter_context(LoadProcess(ToldPlan(plan, client), command(client))))
         for process in processes:
             process.expect("ready")
         yield processes
@@ -219,7 +220,9 @@ def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds
     try:
         filled = _fill(broker, scenario, queue) if scenario.pattern == "receiver" else {}
         groups = scenario.processes(queue)
-        with running(broker, scenario.traffic, groups, patience_seconds=patience_seconds) as processes:
+        with running(
+            broker, scenario.traffic, groups, client=scenario.client, patience_seconds=patience_seconds
+        ) as processes:
             cpu_before = broker.cpu_seconds()
             outcome = conduct(processes, share_queue=scenario.pattern == "many", filled=filled)
             cpu_seconds = broker.cpu_seconds() - cpu_before
@@ -233,9 +236,11 @@ def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds
 
 
 def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:
-    """Publish the scenario's number of messages, as fast as possible; returns how many each publisher sent."""
-    traffic = replace(scenario.traffic, shape="bulk", in_flight=0, settled=False, rate=0.0, seconds=FILL_SECONDS)
-    with running(broker, traffic, [[scenario.publisher(queue)]]) as processes:
+    """Publish the scenario's number of messages, as fast as its client can; returns how many each publisher sent."""
+    traffic = replace(scenario.traffic, settled=False, rate=0.0, seconds=FILL_SECONDS)
+    if scenario.client == "own":
+        traffic = replace(traffic, shape="bulk", in_flight=0)
+    with running(broker, traffic, [[scenario.publisher(queue)]], client=scenario.client) as processes:
         return conduct(processes).sent
 
 

@@ -7,6 +7,7 @@ expected messages. Stage credit and alarms are read while the client is still co
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ def fill(broker: Broker, queue: str, messages: int, protocol: Protocol) -> None:
 def run_job(broker: Broker, job: Job) -> Outcome:
     """Let a client process do the job."""
     names = [*job.publish_to, *([job.consume_from] if job.consume_from else [])]
-    with Management(broker.url) as management, LoadProcess(job, "bench.together") as process:
+    with Management(broker.url) as management, LoadProcess(job, [sys.executable, "-m", "bench.together"]) as process:
         process.expect("ready")
         begin = time.monotonic()
         process.go(time.monotonic_ns())

@@ -1,0 +1,146 @@
+"""The clients of the load processes: which there are, which plans each can carry out, and how its process is started.
+
+*own* is `bench.load`, which shows the broker's limits because it uses less CPU than any broker. The others are other
+projects' libraries, used as their documents advise; they show what an application gets. Each decides itself how many
+frames it passes to one system call and how it tops up link credit, so a plan with the shape *bulk* is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from bench.load.endpoint import queue_address
+from bench.load.plan import Plan, Protocol, Traffic, routing_key
+
+ROOT = Path(__file__).parents[2]
+GO_SOURCES = Path(__file__).parent / "go"
+GO_PROGRAM = ROOT / "build/bench-clients/load"
+
+Client = Literal["own", "go-amqp", "amqp091-go", "proton", "pika"]
+
+PROTOCOLS: dict[Client, tuple[Protocol, ...]] = {
+    "own": ("1.0", "0.9.1"),
+    "go-amqp": ("1.0",),
+    "amqp091-go": ("0.9.1",),
+    "proton": ("1.0",),
+    "pika": ("0.9.1",),
+}
+GO_CLIENTS = ("go-amqp", "amqp091-go")
+MODULES: dict[Client, str] = {
+    "own": "bench.load",
+    "proton": "bench.clients.load_with_proton",
+    "pika": "bench.clients.load_with_pika",
+}
+PACKAGES: dict[Client, str] = {"proton": "python-qpid-proton", "pika": "pika"}
+
+
+class ClientError(Exception):
+    """A client that is not there, or cannot carry out a plan; the text says why and how to get it."""
+
+
+def refusal(client: Client, protocol: Protocol, traffic: Traffic) -> str:
+    """Why a client cannot carry out plans with this traffic; empty when it can."""
+    if protocol not in PROTOCOLS[client]:
+        return f"the client {client} speaks AMQP {PROTOCOLS[client][0]}, not {protocol}"
+    if client != "own" and traffic.shape == "bulk":
+        return (
+            f"the client {client} decides itself how many frames it passes to one system call: its scenarios have the "
+            "shape unbatched, not bulk"
+        )
+    return ""
+
+
+def missing(client: Client) -> str:
+    """How to get a client that is not there; empty when it is there."""
+    if client in GO_CLIENTS:
+        if not GO_PROGRAM.exists():
+            return f"the client {client} is not built; python -m bench.clients build does it, with Go 1.25 or newer"
+        newest = max(path.stat().st_mtime for path in GO_SOURCES.iterdir())
+        if newest > GO_PROGRAM.stat().st_mtime:
+            return f"the program of the client {client} is older than its sources; python -m bench.clients build"
+    elif client != "own" and importlib.util.find_spec(client) is None:
+        return f"the client {client} is not installed; pip install {PACKAGES[client]}, or make setup"
+    return ""
+
+
+def command(client: Client) -> list[str]:
+    """The command of its load process. Raises ClientError when the client is not there."""
+    if reason := missing(client):
+        raise ClientError(reason)
+    return [str(GO_PROGRAM)] if client in GO_CLIENTS else [sys.executable, "-m", MODULES[client]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldPlan:
+    """A plan as a load process is told it. A process in Go also gets the parts that Python derives from the plan.
+
+    Raises ClientError for a plan that the client cannot carry out.
+    """
+
+    plan: Plan
+    client: Client
+
+    def __post_init__(self) -> None:
+        if self.client == "own":
+            return
+        if len(self.plan.applications) != 1:
+            raise ClientError(f"a process of the client {self.client} has one application")
+        [application] = self.plan.applications
+        if application.batch:
+            raise ClientError(f"the client {self.client} does not wait for the outcomes of batches")
+        if reason := refusal(self.client, application.protocol, self.plan.traffic):
+            raise ClientError(reason)
+
+    def to_json(self) -> str:
+        """One line."""
+        if self.client not in GO_CLIENTS:
+            return self.plan.to_json()
+        derived = {
+            "client": self.client,
+            "paddings": [base64.b64encode(one).decode() for one in paddings(self.plan.traffic)],
+            "destinations": [asdict(one) for one in destinations(self.plan)],
+        }
+        return json.dumps(asdict(self.plan) | derived)
+
+
+def paddings(traffic: Traffic) -> list[bytes]:
+    """The bytes that fill the bodies behind their numbers: message i has item i modulo their number."""
+    sizes = traffic.sizes or (traffic.size,)
+    return [replace(traffic, size=size, sizes=()).padding() for size in sizes]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A destination of messages: its address in AMQP 1.0, exchange and routing key in AMQP 0.9.1."""
+
+    address: str
+    exchange: str
+    routing_key: str
+
+
+def destinations(plan: Plan) -> list[Destination]:
+    """The destinations of the plan's one publisher: message i goes to item i modulo their number."""
+    queue = plan.applications[0].publish_to
+    if plan.traffic.keys == 1:
+        return [Destination(queue_address(queue), "", queue)]
+    keys = [routing_key(number) for number in range(plan.traffic.keys)]
+    return [Destination(f"/exchanges/{queue}/{key}", queue, key) for key in keys]
+
+
+def build(go: str = "go") -> None:
+    """Build the program of the clients in Go. Raises ClientError when there is no Go, or the build fails."""
+    if (found := shutil.which(go) or shutil.which(f"/usr/local/go/bin/{go}")) is None:
+        raise ClientError("there is no command go; install Go 1.25 or newer, and put it on the PATH")
+    GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+    words: Sequence[str] = [found, "build", "-o", str(GO_PROGRAM), "."]
+    if (status := subprocess.run(words, cwd=GO_SOURCES).returncode) != 0:
+        raise ClientError(f"go build ended with {status}; its reason is above")
