@@ -17,11 +17,15 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import psutil
 
-from bench.load.handshake import Place
+from bench.load.handshake import Conversation, Place
 from bench.load.management import Management
+from bench.peers.artemis_queues import PRODUCT, ArtemisManagement
+
+AnyManagement: TypeAlias = "Management | ArtemisManagement"
 
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
@@ -51,6 +55,10 @@ class Broker:
         """Resident memory of the tree."""
         return sum(int(process.memory_info().rss) for process in self._tree())
 
+    def management(self) -> AnyManagement:
+        """A connection that declares and deletes queues in the way that this broker has."""
+        return ArtemisManagement(self.url) if self.name.startswith(PRODUCT) else Management(self.url)
+
     def _tree(self) -> list[psutil.Process]:
         try:
             root = psutil.Process(self.pid)
@@ -61,8 +69,9 @@ class Broker:
 
 def connect(url: str, pid: int | None) -> Broker:
     """Return the broker that listens at `url`; its process is found by the port when `pid` is not given."""
-    with Management(url) as management:
-        name = _name(management.broker)
+    conversation = Conversation(url, max_frame_size=131072, container_id="bench-name")
+    name = _name(conversation.properties)
+    conversation.close()
     return Broker(name, url, pid if pid is not None else listening_pid(Place.of(url).port))
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
 from bench.broker import Broker
-from bench.load.management import Management
 from bench.load.plan import Application
 from bench.scenario import Scenario
 from bench.trial import conduct, running, summarise
@@ -61,7 +60,7 @@ def _queued(broker: Broker, scenario: Scenario, queue: str, before: int) -> Memo
     with _queues(broker, [queue]), running(broker, traffic, [[scenario.publisher(queue)]]) as processes:
         outcome = conduct(processes)
         after = _resident(broker)
-        with Management(broker.url) as management:
+        with broker.management() as management:
             waiting = management.message_count(queue)
     sent = sum(outcome.sent.values())
     void = "" if sent == waiting == scenario.count else f"{sent} sent, {waiting} in the queue, not {scenario.count}"
@@ -98,13 +97,13 @@ def _split(applications: list[Application]) -> list[list[Application]]:
 
 @contextlib.contextmanager
 def _queues(broker: Broker, queues: list[str]) -> Iterator[None]:
-    with Management(broker.url) as management:
+    with broker.management() as management:
         for queue in queues:
             management.declare_queue(queue)
     try:
         yield
     finally:
-        with Management(broker.url) as management:
+        with broker.management() as management:
             for queue in queues:
                 management.delete_queue(queue)
 

@@ -21,7 +21,6 @@ from bench.broker import ROOT, Broker
 from bench.clients.programs import Client, ToldPlan, command
 from bench.load.consumer import latency_histogram
 from bench.load.ledger import Range, Verdict, judge
-from bench.load.management import Management
 from bench.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic, routing_key
 from bench.scenario import Scenario
 
@@ -67,9 +66,7 @@ class LoadProcess:
     """One process with the protocol of `bench.load`, started by this command, and the conversation with it."""
 
     def __init__(self, plan: Told, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
-        )
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True)
         self._say(plan.to_json())
 
     def __enter__(self) -> Self:
@@ -213,7 +210,7 @@ def _number(event: Event, key: str) -> float:
 
 def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Run:
     """Declare `queue`, run the scenario on it, delete it."""
-    with Management(broker.url) as management:
+    with broker.management() as management:
         management.declare_queue(queue, queue_type=scenario.queue_type)
         if (keys := scenario.traffic.keys) > 1:
             management.declare_exchange(queue, queue, [routing_key(number) for number in range(keys)])
@@ -229,7 +226,7 @@ def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds
             resident = broker.resident_bytes()
         return summarise(outcome, consumed=scenario.pattern != "sender", cpu_seconds=cpu_seconds, resident=resident)
     finally:
-        with Management(broker.url) as management:
+        with broker.management() as management:
             management.delete_queue(queue)
             if scenario.traffic.keys > 1:
                 management.delete_exchange(queue)

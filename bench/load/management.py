@@ -1,8 +1,5 @@
 """Declares, inspects and deletes queues through the `/management` link pair (HTTP over AMQP), on any broker that has
-it.
-
-One blocking connection; requests are settled, in one frame, and answered in order.
-"""
+it."""
 
 from __future__ import annotations
 
@@ -10,44 +7,18 @@ from types import TracebackType
 from typing import Self
 
 from bench.load import wire
-from bench.load.handshake import Conversation
-from bench.load.wire import Described, Frame, Value, WireError
+from bench.load.requests import Requests, sections
+from bench.load.wire import Frame, Value, WireError
 
 _ADDRESS = "/management"
-_SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
-_LINK_CREDIT = 100
 
 
 class Management:
     """An open link pair; use it as a context manager."""
 
     def __init__(self, url: str) -> None:
-        self._conversation = Conversation(url, max_frame_size=131072, container_id="bench-management")
+        self._links = Requests(url, _ADDRESS, paired=True)
         self._requests = 0
-        self.broker = self._conversation.properties
-        self._conversation.send(self._half(_SEND_HANDLE), self._half(_RECEIVE_HANDLE))
-        self._transfers_seen = 0
-        self._delivery_count = 0
-        for _ in range(2):
-            attached = self._conversation.await_frame(wire.ATTACH)
-            if attached.field(2) is wire.ROLE_SENDER:
-                self._delivery_count = attached.number(9)
-
-    @staticmethod
-    def _half(handle: int) -> bytes:
-        sending = handle == _SEND_HANDLE
-        paired = wire.map_of(wire.symbol("paired"), wire.boolean(True))
-        return wire.frame(
-            wire.composite(
-                wire.ATTACH, wire.string("management-link-pair"), wire.uint(handle),
-                wire.boolean(wire.ROLE_SENDER if sending else wire.ROLE_RECEIVER),
-                wire.ubyte(wire.SETTLE_MODE_SETTLED), wire.ubyte(0),
-                wire.composite(wire.SOURCE, wire.string(_ADDRESS)),
-                wire.composite(wire.TARGET, wire.string(_ADDRESS)),
-                wire.NULL, wire.NULL, wire.uint(0) if sending else wire.NULL, wire.NULL, wire.NULL, wire.NULL,
-                paired,
-            )
-        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +26,7 @@ class Management:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._conversation.close()
+        self._links.close()
 
     def declare_queue(self, queue: str, *, queue_type: str = "classic") -> None:
         """Declare a durable queue of the given type, without other arguments."""
@@ -117,55 +88,11 @@ class Management:
         self._requests += 1
         properties = wire.composite(
             wire.PROPERTIES, wire.ulong(self._requests), wire.NULL, wire.string(path), wire.string(method),
-            wire.string("$me"),
+            wire.string(self._links.reply_to),
         )  # fmt: skip
-        tag = str(self._requests).encode()
-        transfer = wire.composite(
-            wire.TRANSFER, wire.uint(_SEND_HANDLE), wire.uint(self._requests), wire.binary(tag), wire.uint(0),
-            wire.boolean(True),
-        )  # fmt: skip
-        payload = properties + wire.described(wire.AMQP_VALUE, body)
-        self._conversation.send(self._grant(), wire.frame(transfer + payload))
-        status, answer = self._response()
+        answer = sections(self._links.ask(properties + wire.described(wire.AMQP_VALUE, body)))
+        fields, said = answer.get(wire.PROPERTIES), answer.get(wire.AMQP_VALUE)
+        status = int(str(Frame(0, fields, b"").field(3))) if isinstance(fields, list) else 0
         if not 200 <= status < 300:
-            raise WireError(f"{method} {path} was answered with {status}: {answer!r}")
-        return answer
-
-    def _grant(self) -> bytes:
-        """Encode the link credit for responses, granted anew before each request."""
-        next_incoming_id = self._conversation.session.next_incoming_id + self._transfers_seen
-        return wire.frame(
-            wire.composite(
-                wire.FLOW,
-                wire.uint(next_incoming_id & wire.SERIAL_MASK),
-                wire.uint(2**31 - 1),
-                wire.uint(self._requests - 1),  # next-outgoing-id: the request comes after this flow
-                wire.uint(2**32 - 1),
-                wire.uint(_RECEIVE_HANDLE),
-                wire.uint(self._delivery_count),
-                wire.uint(_LINK_CREDIT),
-            )
-        )
-
-    def _response(self) -> tuple[int, Value]:
-        payload = b""
-        while True:
-            frame = self._conversation.await_frame(wire.TRANSFER)
-            payload += frame.payload
-            self._transfers_seen += 1
-            if frame.field(5) is not True:
-                self._delivery_count = (self._delivery_count + 1) & wire.SERIAL_MASK
-                return _parse_response(payload)
-
-
-def _parse_response(payload: bytes) -> tuple[int, Value]:
-    status, body = 0, None
-    at = 0
-    while at < len(payload):
-        section, at = wire.decode(payload, at)
-        match section:
-            case Described(descriptor=wire.PROPERTIES, value=list(fields)):
-                status = int(str(Frame(0, fields, b"").field(3)))
-            case Described(descriptor=wire.AMQP_VALUE, value=value):
-                body = value
-    return status, body
+            raise WireError(f"{method} {path} was answered with {status}: {said!r}")
+        return said

@@ -1,0 +1,107 @@
+"""Requests and their answers over two links: settled, one message each, answered in order. One blocking connection."""
+
+from __future__ import annotations
+
+from bench.load import wire
+from bench.load.handshake import Conversation
+from bench.load.wire import Described, Frame, WireError
+
+_SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
+_LINK_CREDIT = 100
+
+
+class Requests:
+    """The links of one connection.
+
+    With `paired` both are attached to `address`, as a pair of RabbitMQ's kind, and `reply_to` is "$me". Otherwise
+    answers come to a dynamic node, whose address is `reply_to`. `broker` has the properties of the broker's open.
+    """
+
+    def __init__(self, url: str, address: str, *, paired: bool) -> None:
+        self._conversation = Conversation(url, max_frame_size=131072, container_id="bench-management")
+        self._count = 0
+        self.broker = self._conversation.properties
+        self.reply_to = "$me"
+        halves = [self._half(handle, address, paired=paired) for handle in (_SEND_HANDLE, _RECEIVE_HANDLE)]
+        self._conversation.send(*halves)
+        self._transfers_seen = 0
+        self._delivery_count = 0
+        for _ in range(2):
+            attached = self._conversation.await_frame(wire.ATTACH)
+            if attached.field(2) is wire.ROLE_SENDER:
+                self._delivery_count = attached.number(9)
+                if not paired:
+                    self.reply_to = _source_address(attached)
+
+    @staticmethod
+    def _half(handle: int, address: str, *, paired: bool) -> bytes:
+        sending = handle == _SEND_HANDLE
+        dynamic = wire.composite(wire.SOURCE, wire.NULL, wire.uint(0), wire.NULL, wire.uint(0), wire.boolean(True))
+        name = "management-link-pair" if paired else f"management-{handle}"
+        fields = [
+            wire.string(name), wire.uint(handle),
+            wire.boolean(wire.ROLE_SENDER if sending else wire.ROLE_RECEIVER),
+            wire.ubyte(wire.SETTLE_MODE_SETTLED), wire.ubyte(0),
+            wire.composite(wire.SOURCE, wire.string(address)) if sending or paired else dynamic,
+            wire.composite(wire.TARGET, wire.string(address)) if sending or paired else wire.composite(wire.TARGET),
+            wire.NULL, wire.NULL, wire.uint(0) if sending else wire.NULL,
+        ]  # fmt: skip
+        if paired:
+            pair = wire.map_of(wire.symbol("paired"), wire.boolean(True))
+            fields += [wire.NULL, wire.NULL, wire.NULL, pair]
+        return wire.frame(wire.composite(wire.ATTACH, *fields))
+
+    def ask(self, payload: bytes) -> bytes:
+        """Send a message of these sections, and return the sections of the answer."""
+        self._count += 1
+        transfer = wire.composite(
+            wire.TRANSFER, wire.uint(_SEND_HANDLE), wire.uint(self._count), wire.binary(str(self._count).encode()),
+            wire.uint(0), wire.boolean(True),
+        )  # fmt: skip
+        self._conversation.send(self._grant(), wire.frame(transfer + payload))
+        answer = b""
+        while True:
+            frame = self._conversation.await_frame(wire.TRANSFER)
+            answer += frame.payload
+            self._transfers_seen += 1
+            if frame.field(5) is not True:
+                self._delivery_count = (self._delivery_count + 1) & wire.SERIAL_MASK
+                return answer
+
+    def _grant(self) -> bytes:
+        """Encode the link credit for answers, granted anew before each request."""
+        next_incoming_id = self._conversation.session.next_incoming_id + self._transfers_seen
+        return wire.frame(
+            wire.composite(
+                wire.FLOW,
+                wire.uint(next_incoming_id & wire.SERIAL_MASK),
+                wire.uint(2**31 - 1),
+                wire.uint(self._count - 1),  # next-outgoing-id: the request comes after this flow
+                wire.uint(2**32 - 1),
+                wire.uint(_RECEIVE_HANDLE),
+                wire.uint(self._delivery_count),
+                wire.uint(_LINK_CREDIT),
+            )
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._conversation.close()
+
+
+def _source_address(attached: Frame) -> str:
+    match attached.field(5):
+        case Described(value=[str(address), *_]):
+            return address
+    raise WireError("the broker gave no address for answers")
+
+
+def sections(payload: bytes) -> dict[int, wire.Value]:
+    """The sections of a message, by descriptor [3.2]."""
+    found: dict[int, wire.Value] = {}
+    at = 0
+    while at < len(payload):
+        section, at = wire.decode(payload, at)
+        if isinstance(section, Described) and isinstance(section.descriptor, int):
+            found[section.descriptor] = section.value
+    return found

@@ -1,0 +1,84 @@
+"""Declares, inspects and deletes queues of ActiveMQ Artemis: it has no `/management` link pair, but an address that
+takes the operations of its management as messages. Artemis's documentation: "Management", "Management Via Core API".
+"""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+from typing import Self
+
+from bench.load import wire
+from bench.load.endpoint import queue_address
+from bench.load.requests import Requests, sections
+from bench.load.wire import WireError
+
+PRODUCT = "apache-activemq-artemis"
+"""The product in Artemis's open frame."""
+_ADDRESS = "activemq.management"
+_APPLICATION_PROPERTIES = 0x74
+
+
+class ArtemisManagement:
+    """What `bench.load.management.Management` is for other brokers, as far as scenarios need it.
+
+    A queue has the address of load processes as its name, /queues/…, because Artemis knows no address with parts.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._links = Requests(url, _ADDRESS, paired=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._links.close()
+
+    def declare_queue(self, queue: str, *, queue_type: str = "classic") -> None:
+        """Declare a durable queue. Raises WireError for another type than classic: Artemis has one type."""
+        if queue_type != "classic":
+            raise WireError(f"Artemis has no {queue_type} queues; choose a scenario with a classic queue")
+        name = queue_address(queue)
+        wanted = {"name": name, "address": name, "routing-type": "ANYCAST", "durable": True}
+        self._operation("createQueue", json.dumps(wanted), True)
+
+    def delete_queue(self, queue: str) -> None:
+        """Delete the queue with its messages and its address."""
+        self._operation("destroyQueue", queue_address(queue), True, True)
+
+    def declare_exchange(self, exchange: str, queue: str, keys: list[str]) -> None:
+        """Raises WireError: Artemis has no exchanges."""
+        raise WireError("Artemis has no direct exchanges; choose a scenario with keys = 1")
+
+    def delete_exchange(self, exchange: str) -> None:
+        """Do nothing: there is none."""
+
+    def message_count(self, queue: str) -> int:
+        """How many messages are in the queue."""
+        resource = f"queue.{queue_address(queue)}"
+        match json.loads(self._ask(resource, {"_AMQ_Attribute": "messageCount"}, "[]")):
+            case [int(count)]:
+                return count
+        raise WireError(f"no message count in what Artemis says about {queue}")
+
+    def _operation(self, name: str, *parameters: str | bool) -> None:
+        self._ask("broker", {"_AMQ_OperationName": name}, json.dumps(parameters))
+
+    def _ask(self, resource: str, wanted: dict[str, str], parameters: str) -> str:
+        texts = {"_AMQ_ResourceName": resource, **wanted}
+        encoded = [wire.string(text) for pair in texts.items() for text in pair]
+        fields = [wire.NULL] * 4 + [wire.string(self._links.reply_to)]
+        answer = sections(
+            self._links.ask(
+                wire.composite(wire.PROPERTIES, *fields)
+                + wire.described(_APPLICATION_PROPERTIES, wire.map_of(*encoded))
+                + wire.described(wire.AMQP_VALUE, wire.string(parameters))
+            )
+        )
+        said = str(answer.get(wire.AMQP_VALUE))
+        match answer.get(_APPLICATION_PROPERTIES):
+            case {"_AMQ_OperationSucceeded": True}:
+                return said
+        raise WireError(f"Artemis refused {wanted} of {resource}: {said}")
