@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -62,13 +62,18 @@ def refusal(client: Client, protocol: Protocol, traffic: Traffic) -> str:
 def missing(client: Client) -> str:
     """How to get a client that is not there; empty when it is there."""
     if client in GO_CLIENTS:
-        if not GO_PROGRAM.exists():
-            return f"the client {client} is not built; python -m bench.clients build does it, with Go 1.25 or newer"
-        newest = max(path.stat().st_mtime for path in GO_SOURCES.iterdir())
-        if newest > GO_PROGRAM.stat().st_mtime:
-            return f"the program of the client {client} is older than its sources; python -m bench.clients build"
-    elif client != "own" and importlib.util.find_spec(client) is None:
-        return f"the client {client} is not installed; pip install {PACKAGES[client]}, or make setup"
+        return go_missing(client, GO_PROGRAM)
+    if client != "own" and importlib.util.find_spec(client) is None:
+        return f"the client {client} is not installed; pip install {PACKAGES.get(client, client)}, or make setup"
+    return ""
+
+
+def go_missing(client: str, program: Path) -> str:
+    """How to get the program of the clients in Go when it is not there, or older than its sources."""
+    if not program.exists():
+        return f"the client {client} is not built; python -m bench.clients build does it, with Go 1.25 or newer"
+    if max(path.stat().st_mtime for path in GO_SOURCES.iterdir()) > program.stat().st_mtime:
+        return f"the program of the client {client} is older than its sources; python -m bench.clients build"
     return ""
 
 
@@ -139,8 +144,9 @@ def destinations(plan: Plan) -> list[Destination]:
 def build(go: str = "go") -> None:
     """Build the program of the clients in Go. Raises ClientError when there is no Go, or the build fails."""
     if (found := shutil.which(go) or shutil.which(f"/usr/local/go/bin/{go}")) is None:
-        raise ClientError("there is no command go; install Go 1.25 or newer, and put it on the PATH")
+        raise ClientError(f"there is no command {go}; install Go 1.25 or newer, and put it on the PATH")
     GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    words: Sequence[str] = [found, "build", "-o", str(GO_PROGRAM), "."]
-    if (status := subprocess.run(words, cwd=GO_SOURCES).returncode) != 0:
+    made = GO_PROGRAM.with_suffix(f".{os.getpid()}")  # another process may be running the one that there is
+    if (status := subprocess.run([found, "build", "-o", str(made), "."], cwd=GO_SOURCES).returncode) != 0:
         raise ClientError(f"go build ended with {status}; its reason is above")
+    made.replace(GO_PROGRAM)

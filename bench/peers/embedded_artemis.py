@@ -27,10 +27,12 @@ def built() -> bool:
     return CLASSPATH.exists() and CLASSPATH.stat().st_mtime >= max(path.stat().st_mtime for path in sources)
 
 
-def build() -> None:
+def build(maven: str = "mvn") -> None:
     """Build the program, and note its class path. Raises BrokerError when Maven is missing or the build fails."""
-    if (maven := shutil.which("mvn")) is None:
-        raise BrokerError("there is no command mvn: install Maven and Java 17 or newer (Debian: apt-get install maven)")
+    if (found := shutil.which(maven)) is None:
+        raise BrokerError(
+            f"there is no command {maven}: install Maven and Java 17 or newer (Debian: apt-get install maven)"
+        )
     words = [
         maven,
         "--batch-mode",

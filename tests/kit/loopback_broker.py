@@ -66,6 +66,7 @@ class LoopbackBroker:
 
     fault: Fault = faithful
     max_frame_size: int = 131072
+    product: str = "Loopback"
     queues: dict[str, list[bytes]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     connections: list[LoopbackConnection] = field(default_factory=list)
@@ -159,7 +160,7 @@ class LoopbackConnection:
                 outcome = wire.composite(wire.SASL_OUTCOME, wire.ubyte(0))
                 self._out.append(wire.frame(outcome, kind=wire.SASL_FRAME))
             case wire.OPEN:
-                properties = wire.map_of(wire.symbol("product"), wire.string("Loopback"))
+                properties = wire.map_of(wire.symbol("product"), wire.string(self._broker.product))
                 blank = [wire.NULL] * 6
                 self._say(
                     wire.OPEN,
@@ -184,17 +185,19 @@ class LoopbackConnection:
     def _attach(self, frame: Frame) -> None:
         handle, publishing = frame.number(1), frame.field(2) is wire.ROLE_SENDER
         name = wire.string(str(frame.field(0)))
-        source = wire.composite(wire.SOURCE)
+        # A terminus that is null would be a refusal.
+        modes_and_nodes = (
+            wire.ubyte(frame.number(3)), wire.ubyte(0), wire.composite(wire.SOURCE), wire.composite(wire.TARGET)
+        )  # fmt: skip
         if publishing:
             self._receiving[handle] = Receiving(handle, _address(frame.field(6)))
-            self._say(wire.ATTACH, name, wire.uint(handle), wire.boolean(wire.ROLE_RECEIVER))
+            self._say(wire.ATTACH, name, wire.uint(handle), wire.boolean(wire.ROLE_RECEIVER), *modes_and_nodes)
             self._grant(self._receiving[handle])
         else:
             self._sending[handle] = Sending(handle, _address(frame.field(5)), settled=frame.number(3) == 1)
-            modes = wire.ubyte(frame.number(3)), wire.ubyte(0)
             self._say(
-                wire.ATTACH, name, wire.uint(handle), wire.boolean(wire.ROLE_SENDER), *modes, source,
-                wire.composite(wire.TARGET), wire.NULL, wire.NULL, wire.uint(0),
+                wire.ATTACH, name, wire.uint(handle), wire.boolean(wire.ROLE_SENDER), *modes_and_nodes,
+                wire.NULL, wire.NULL, wire.uint(0),
             )  # fmt: skip
 
     def _session_fields(self) -> tuple[bytes, ...]:
