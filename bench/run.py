@@ -97,22 +97,24 @@ def parse(arguments: Sequence[str] | None) -> Options:
 def chosen(options: Options) -> list[Scenario]:
     """The scenarios to run, with the overrides of the command line.
 
-    Scenarios that the client of the command line cannot carry out are left out with a line that says why. Raises
-    ScenarioError when such a scenario is named, and ClientError when the client is not there.
+    Scenarios that the client cannot carry out are left out with a line that says why. Raises ScenarioError when such a
+    scenario is named, and ClientError when the client of the command line is not there.
     """
     files = load_scenarios()
     if unknown := [name for name in options.names if name not in files]:
         raise ScenarioError(f"no scenario {unknown[0]!r}; --list shows them")
+    if options.client is not None:
+        command(options.client)
     kept = []
     for scenario in [one for name in (options.names or files) for one in files[name]]:
         try:
-            kept.append(with_overrides(scenario, options))
-        except ValueError as reason:
+            wanted = with_overrides(scenario, options)
+            command(wanted.client)
+            kept.append(wanted)
+        except (ValueError, ClientError) as reason:
             if options.names:
                 raise ScenarioError(f"{scenario.name}: {reason}") from reason
             print(f"left out: {scenario.name}: {reason}")
-    for client in {one.client for one in kept}:
-        command(client)
     return kept
 
 

@@ -33,14 +33,8 @@ def build(maven: str = "mvn") -> None:
         raise BrokerError(
             f"there is no command {maven}: install Maven and Java 17 or newer (Debian: apt-get install maven)"
         )
-    words = [
-        maven,
-        "--batch-mode",
-        "--quiet",
-        "compile",
-        "dependency:build-classpath",
-        f"-Dmdep.outputFile={CLASSPATH}",
-    ]
+    words = [found, "--batch-mode", "--quiet", "compile", "dependency:build-classpath"]
+    words.append(f"-Dmdep.outputFile={CLASSPATH}")
     if (status := subprocess.run(words, cwd=SOURCES, stdout=sys.stderr).returncode) != 0:
         raise BrokerError(f"mvn ended with {status}; its reason is above")
     CLASSPATH.touch()

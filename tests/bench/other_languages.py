@@ -122,6 +122,7 @@ def test_a_queue_that_is_not_there_is_a_reason_not_a_hang(broker, client, protoc
         receive()
 
 
+@pytest.mark.timeout(900)  # the first time, Maven fetches some hundred files
 def test_artemis_is_a_peer(tmp_path):
     if missing := [name for name in ("java", "mvn") if shutil.which(name) is None]:
         pytest.skip(f"not installed: {missing[0]}")

@@ -20,7 +20,7 @@ import (
 const (
 	quietNs  = int64(2 * time.Second)
 	lingerNs = int64(50 * time.Millisecond)
-	stepTime = time.Millisecond
+	stepTime = 5 * time.Millisecond
 )
 
 // client is a connection of one of the libraries. An outcome of a message goes to the publisher it was dialled with.
@@ -36,14 +36,19 @@ var dialers = map[string]func(context.Context, *plan, *publisher) (client, error
 	"go-amqp": dialGoAMQP, "amqp091-go": dialAMQP091,
 }
 
-// monotonicNs is the time of the monotonic clock, which all processes of a machine share.
-func monotonicNs() int64 {
+var started, startedNs = clocks()
+
+// clocks reads Go's clock and the monotonic clock, which all processes of a machine share.
+func clocks() (time.Time, int64) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		panic(err) // there is no machine for Go without this clock
 	}
-	return now.Nano()
+	return time.Now(), now.Nano()
 }
+
+// monotonicNs is the time of the monotonic clock, from Go's own, which needs no system call.
+func monotonicNs() int64 { return startedNs + time.Since(started).Nanoseconds() }
 
 // texts keeps the entries whose values are texts.
 func texts[V any](table map[string]V) map[string]string {
