@@ -40,15 +40,15 @@ class Management:
         """Declare a durable direct exchange, and bind the queue to it with each of these routing keys."""
         empty = wire.map_of()
         kind = wire.map_of(wire.string("type"), wire.string("direct"), wire.string("arguments"), empty)
-        self._request("PUT", f"/exchanges/{exchange}", kind)
+        self.request("PUT", f"/exchanges/{exchange}", kind)
         for key in keys:
             binding = {"source": exchange, "destination_queue": queue, "binding_key": key}
             texts = [wire.string(text) for pair in binding.items() for text in pair]
-            self._request("POST", "/bindings", wire.map_of(*texts, wire.string("arguments"), empty))
+            self.request("POST", "/bindings", wire.map_of(*texts, wire.string("arguments"), empty))
 
     def delete_exchange(self, exchange: str) -> None:
         """Delete the exchange; a missing exchange is no error."""
-        self._request("DELETE", f"/exchanges/{exchange}", wire.NULL)
+        self.request("DELETE", f"/exchanges/{exchange}", wire.NULL)
 
     def purge_queue(self, queue: str) -> None:
         """Remove the ready messages of the queue."""
