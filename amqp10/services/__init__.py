@@ -20,8 +20,7 @@ from amqp10.services.errors import (
 from amqp10.services.naming import ServiceName
 from amqp10.services.options import ServiceOptions
 from amqp10.services.ring import HostRing
-from amqp10.services.service import Service
-from amqp10.services.serving import Commands, ServiceRequest
+from amqp10.services.service import Commands, Service, ServiceRequest
 
 __all__ = [
     "Service",

@@ -12,17 +12,17 @@
 Three kinds of links share the session: a receiver from the queue TYPE.HOST, a receiver from the queue TYPE if the
 service has commands, and a sender for each destination. Link credit is per link, so none of them delays another.
 
+:class:`ServiceRequest` and :class:`Commands` are here, because a request names its service, and a service is opened
+with commands, whose handlers get requests.
+
 Durations are seconds of Trio's clock. The options of the connection provide the randomness.
 """
 
-import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from itertools import count
-from math import inf
+from inspect import iscoroutinefunction
 
-import outcome
 import trio
 
 from amqp10.client.connection import ClientConnection, connect, single_errors
@@ -31,33 +31,105 @@ from amqp10.client.session import ClientSession
 from amqp10.client.settings import Backoff
 from amqp10.client_core.errors import ClientError, LinkClosed
 from amqp10.errors import DecodeError
-from amqp10.services.calls import CallResult, CallStage, CallTable, InFlight
-from amqp10.services.envelope import (
-    Envelope,
-    EnvelopeReader,
-    Template,
-    answer_template,
-    encode_answer,
-    request_template,
-)
-from amqp10.services.errors import Busy, CallTimedOut, CommandUncertain, NotSent, RemoteError, ServiceError
+from amqp10.services.calls import CallResult
+from amqp10.services.envelope import Envelope, EnvelopeReader, request_template
+from amqp10.services.errors import Busy, CallTimedOut, CommandUncertain, RemoteError, ServiceError
 from amqp10.services.markers import MARKER_COMMAND, QueueMarker
 from amqp10.services.naming import ServiceName, address_of, group_address
 from amqp10.services.options import ServiceOptions
 from amqp10.services.outbox import Outbox
-from amqp10.services.serving import BUSY, FAILED, UNCERTAIN, Commands, ServiceRequest, Serving
+from amqp10.services.outgoing import OutgoingMessages
+from amqp10.services.serving import BUSY, FAILED, UNCERTAIN, Command, RequestInHand, Serving
 from amqp10.services.topology import declare
 from amqp10.wire.messaging import Error
 
 BATCH_MAX = 256
 """Deliveries processed before the other tasks get their turn."""
-INSTANCE_BYTES = 6
-"""48 random bits make the message ids of two processes different."""
 LOOK_AGAIN_S = 0.05
 """Seconds between two checks for unfinished requests during a hand-over: a short delay for the caller, and few flows
 for the broker."""
-TEMPLATES_MAX = 1000
-"""Encoded forms of requests that are kept; when there are more, all are dropped and made anew."""
+
+
+class ServiceRequest:
+    """A command that was received, and its caller, which may wait for an answer."""
+
+    __slots__ = ("_in_hand", "body", "service")
+
+    def __init__(self, service: "Service", in_hand: RequestInHand) -> None:
+        self.service = service
+        """The service that executes the request; a handler can call other services with it."""
+        self.body = in_hand.body
+        """The body of the call or cast, decoded."""
+        self._in_hand = in_hand
+
+    @property
+    def envelope(self) -> Envelope:
+        """The message, decoded as far as its dispatch needs."""
+        return self._in_hand.envelope
+
+    @property
+    def of_type(self) -> bool:
+        """It was sent to any host of the type, and not to this one."""
+        return self._in_hand.of_type
+
+    @property
+    def command(self) -> str:
+        """The name of the command."""
+        return self.envelope.command
+
+    @property
+    def wants_answer(self) -> bool:
+        """The caller waits for an answer: it is a call and no cast."""
+        return self.envelope.reply_to is not None
+
+    def answer_later(self) -> None:
+        """Ignore the handler's return value: :meth:`answer` or :meth:`fail` will be called.
+
+        Until then the request is in hand, and counts in the limits.
+        """
+        self._in_hand.later = True
+
+    def answer(self, body: object = None) -> None:
+        """Give the answer. Only the first one counts. Raises EncodeError for a body that has no encoding."""
+        self.service.serving.finish(self._in_hand, body, None)
+
+    def fail(self, condition: str, text: str) -> None:
+        """Give an error: the caller gets RemoteError with this condition and text."""
+        self.service.serving.finish(self._in_hand, None, RemoteError(condition, text))
+
+
+Handler = Callable[[ServiceRequest], object] | Callable[[ServiceRequest], Awaitable[object]]
+
+
+class Commands:
+    """The commands of a service: handlers by name."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Command[ServiceRequest]] = {}
+        self.answer_taker: Callable[[str, CallResult], None] | None = None
+
+    def add(self, name: str, handler: Handler, *, idempotent: bool = False) -> None:
+        """Register a function as the handler of a command. ``idempotent``: executing it twice does no harm."""
+        if name in self.by_name:
+            raise ValueError(f"the command {name!r} has a handler already")
+        self.by_name[name] = Command(handler, iscoroutinefunction(handler), idempotent)
+
+    def take_answers(self, taker: Callable[[str, CallResult], None]) -> None:
+        """Register a function for answers that no call of this process waits for; it gets the message-id of the
+        request.
+
+        These are answers to :meth:`Service.ask`, sent to any host of the type, and answers that come too late.
+        """
+        self.answer_taker = taker
+
+    def command(self, name: str, *, idempotent: bool = False) -> Callable[[Handler], Handler]:
+        """The same as :meth:`add`, as a decorator."""
+
+        def take(handler: Handler) -> Handler:
+            self.add(name, handler, idempotent=idempotent)
+            return handler
+
+        return take
 
 
 class Service:
@@ -72,12 +144,8 @@ class Service:
         self.options = options
         self.connection = connection
         self._commands = commands
-        self._table = CallTable(in_flight_max=options.in_flight_max)
+        self._outgoing = OutgoingMessages(place.address, options)
         self._reader = EnvelopeReader()
-        self._templates: dict[object, Template] = {}
-        self._instance = secrets.token_hex(INSTANCE_BYTES).encode()
-        self._numbers = count(1)
-        self._sooner = trio.Event()
         self._declaring = trio.Lock()
         self._handing_over = False
         self._ended = False
@@ -89,8 +157,7 @@ class Service:
         self._host_receiver: Receiver | None = None
         self._nursery: trio.Nursery
         self._session: ClientSession
-        self._outbox: Outbox
-        self.serving: Serving
+        self.serving: Serving[ServiceRequest]
         """The requests in hand, with their counters."""
 
     @classmethod
@@ -143,8 +210,8 @@ class Service:
         Raises RemoteError, Unroutable, Busy, NotSent, CallTimedOut and CommandUncertain, see
         :mod:`amqp10.services.errors`.
         """
-        entry = self._entry(address_of(target, host), command, body, self.address, time_out_s, idempotent)
-        return await self._end_of(entry)
+        entry = self._outgoing.request(address_of(target, host), command, body, self.address, time_out_s, idempotent)
+        return await self._outgoing.end_of(entry)
 
     def call_back(
         self,
@@ -161,9 +228,9 @@ class Service:
 
         An exception in it ends the service. Raises Busy when too many calls are in flight.
         """
-        entry = self._entry(address_of(target, host), command, body, self.address, time_out_s, idempotent)
+        entry = self._outgoing.request(address_of(target, host), command, body, self.address, time_out_s, idempotent)
         entry.on_end = lambda answer, error: callback(CallResult(answer, error))
-        self._begin(entry)
+        self._outgoing.begin(entry)
 
     async def cast(
         self,
@@ -180,7 +247,9 @@ class Service:
 
         Raises Unroutable, Busy, NotSent, CallTimedOut.
         """
-        await self._end_of(self._entry(address_of(target, host), command, body, None, time_out_s, idempotent))
+        await self._outgoing.end_of(
+            self._outgoing.request(address_of(target, host), command, body, None, time_out_s, idempotent)
+        )
 
     async def ask(
         self,
@@ -198,8 +267,8 @@ class Service:
         that this returns. Raises what a cast raises.
         """
         answer_to = ServiceName(self.place.type).address
-        entry = self._entry(address_of(target, host), command, body, answer_to, time_out_s, idempotent)
-        await self._end_of(entry)
+        entry = self._outgoing.request(address_of(target, host), command, body, answer_to, time_out_s, idempotent)
+        await self._outgoing.end_of(entry)
         return entry.identity.decode()
 
     async def multicast(
@@ -213,24 +282,26 @@ class Service:
     ) -> None:
         """Have a command executed by every host of a type; wait until the broker has it. Raises what a cast raises."""
         address = group_address(ServiceName(target).type)
-        await self._end_of(self._entry(address, command, body, None, time_out_s, idempotent))
+        await self._outgoing.end_of(self._outgoing.request(address, command, body, None, time_out_s, idempotent))
 
     async def broadcast(
         self, command: str, body: object = b"", *, time_out_s: float | None = None, idempotent: bool = False
     ) -> None:
         """Have a command executed by every host of every type, this one too. Raises what a cast raises."""
-        await self._end_of(self._entry(group_address(None), command, body, None, time_out_s, idempotent))
+        await self._outgoing.end_of(
+            self._outgoing.request(group_address(None), command, body, None, time_out_s, idempotent)
+        )
 
     # --- state -----------------------------------------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
         """Calls, casts and answers that are not over."""
-        return len(self._table)
+        return len(self._outgoing.table)
 
     def waiting(self) -> Mapping[str, tuple[int, str | None]]:
         """By address: how many messages wait for link credit, and the broker's reason for it."""
-        return self._outbox.waiting()
+        return self._outgoing.outbox.waiting()
 
     # --- handing over ----------------------------------------------------------------------------------------------
 
@@ -262,9 +333,9 @@ class Service:
         assert host_receiver is not None
         while True:
             await host_receiver.pause(time_out_s)
-            waiting = self._table.waiting_for_answers()
+            waiting = self._outgoing.table.waiting_for_answers()
             untaken = host_receiver.waiting + (0 if self._type_receiver is None else self._type_receiver.waiting)
-            if not (waiting or untaken or self._table or not self.serving.idle):
+            if not (waiting or untaken or self._outgoing.table or not self.serving.idle):
                 return
             if waiting:
                 host_receiver.grant(waiting)
@@ -276,10 +347,17 @@ class Service:
         await declare(self.connection, self.place, self.options)
         self._nursery = nursery
         self._session = await self.connection.begin_session()
-        self._outbox = Outbox(self._session, nursery, self._table, self.options, self._declare_again)
-        self.serving = Serving(self, nursery, self._commands, self.options, self._send_answer)
-        self.serving.on_finished = self._outbox.on_outcomes = self._grant
-        nursery.start_soon(self._keep_time)
+        outgoing = self._outgoing
+        outgoing.outbox = Outbox(self._session, nursery, outgoing.table, self.options, self._declare_again)
+        self.serving = Serving(
+            nursery,
+            self._commands.by_name,
+            self.options,
+            shown=partial(ServiceRequest, self),
+            send_answer=self._send_answer,
+        )
+        self.serving.on_finished = outgoing.outbox.on_outcomes = self._grant
+        nursery.start_soon(outgoing.keep_time)
         nursery.start_soon(self._watch)
         await nursery.start(self._listen_to_host)
         if self._commands.by_name or self._commands.answer_taker is not None:
@@ -287,7 +365,7 @@ class Service:
 
     def _end(self) -> None:
         self._ended = True
-        self._table.end_all(_lost)
+        self._outgoing.end()
 
     async def _declare_again(self) -> None:
         """Declare queues and exchanges again: the broker does not know one, because it was deleted or its data is
@@ -299,14 +377,6 @@ class Service:
         """Raise when the session or the connection is over. The other tasks end without an error then."""
         while True:
             await self._session.status.change()
-
-    async def _keep_time(self) -> None:
-        while True:
-            deadline = self._table.next_deadline()
-            with trio.move_on_at(inf if deadline is None else deadline):
-                await self._sooner.wait()
-            self._sooner = trio.Event()
-            self._table.expire(trio.current_time(), self._outbox.waiting_reason)
 
     # --- incoming messages -----------------------------------------------------------------------------------------
 
@@ -367,7 +437,7 @@ class Service:
             self._begin_marker(marker, place)
 
     def _begin_marker(self, marker: QueueMarker, place: ServiceName) -> None:
-        identity = self._identity()
+        identity = self._outgoing.identity()
         marker.sent(identity)
         self._nursery.start_soon(self._send_marker, identity, place)
 
@@ -404,7 +474,7 @@ class Service:
                 self.serving.take(envelope, delivery, of_type=of_type)
             return
         body, refusal = _answer_in(envelope)
-        if not self._table.answer(envelope.identity, body, refusal):
+        if not self._outgoing.table.answer(envelope.identity, body, refusal):
             if self._commands.answer_taker is None:
                 self.answers_dropped += 1
             else:
@@ -422,92 +492,14 @@ class Service:
 
     # --- outgoing messages -----------------------------------------------------------------------------------------
 
-    async def _end_of(self, entry: InFlight) -> object:
-        """Begin an entry, and wait until it is over. A cancelled task withdraws it before it can be sent."""
-        entry.on_end = partial(_wake, trio.lowlevel.current_task())
-        self._begin(entry)
-
-        def give_up(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-            self._table.withdraw(entry)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        return await trio.lowlevel.wait_task_rescheduled(give_up)
-
-    def _entry(
-        self,
-        address: str,
-        command: str,
-        body: object,
-        answer_to: str | None,
-        time_out_s: float | None,
-        idempotent: bool,
-    ) -> InFlight:
-        """Make the entry of a request. It ends with its answer if that comes to our own address, else when the broker
-        has it."""
-        limit_s = self.options.time_out_s if time_out_s is None else time_out_s
-        if limit_s <= 0:
-            raise ValueError(f"a time-out of {limit_s} s leaves no time; it must be above 0")
-        form = (command, answer_to, idempotent, limit_s)
-        template = self._templates.get(form)
-        if template is None:
-            durable = self.options.durable
-            template = self._learn(
-                form,
-                request_template(command, reply_to=answer_to, idempotent=idempotent, durable=durable, ttl_s=limit_s),
-            )
-        identity = self._identity()
-        return InFlight(
-            identity,
-            address,
-            template.encode(identity, body),
-            deadline=trio.current_time() + limit_s,
-            answered=answer_to == self.address,
-            on_end=_unheard,
-        )
-
-    def _identity(self) -> bytes:
-        """A message-id that no other message has."""
-        return b"%s%012x" % (self._instance, next(self._numbers))
-
-    def _begin(self, entry: InFlight) -> None:
-        """Send a request. Raises Busy."""
-        self._table.check_room()
-        self._enter(entry)
-
-    def _enter(self, entry: InFlight) -> None:
-        self._outbox.put(entry)
-        if self._table.begin(entry):
-            self._sooner.set()
-
-    def _send_answer(self, request: ServiceRequest, body: object, error: RemoteError | None) -> None:
+    def _send_answer(self, request: RequestInHand, body: object, error: RemoteError | None) -> None:
         """Send an answer or an error. The request is settled when the broker has it, or when it cannot be delivered."""
-        envelope = request.envelope
-        assert envelope.reply_to is not None
-        limit_s = envelope.ttl_s or self.options.time_out_s
-        condition, content = (None, body) if error is None else (error.condition, error.text)
-        durable = self.options.durable
-        if envelope.identity and envelope.message_id is None:
-            form = (condition, limit_s)
-            template = self._templates.get(form)
-            if template is None:
-                template = self._learn(form, answer_template(condition=condition, durable=durable, ttl_s=limit_s))
-            encoded = template.encode(envelope.identity, content)
-        else:
-            encoded = encode_answer(envelope.message_id, content, condition=condition, durable=durable, ttl_s=limit_s)
-        entry = InFlight(
-            self._identity(),
-            envelope.reply_to,
-            encoded,
-            deadline=trio.current_time() + limit_s,
-            answered=False,
-            on_end=partial(self._answered, request),
-        )
         try:
-            self._enter(entry)
+            self._outgoing.answer(request.envelope, body, error, partial(self._answered, request))
         except Busy as busy:
             self._answered(request, None, busy)
 
-    def _answered(self, request: ServiceRequest, _: object, failure: ServiceError | None) -> None:
+    def _answered(self, request: RequestInHand, _: object, failure: ServiceError | None) -> None:
         """The broker has the answer, or the answer cannot be delivered: the command was executed either way.
 
         When this service ends first, the request is left without an outcome, and goes to another process.
@@ -518,21 +510,6 @@ class Service:
         if failure is not None:
             self.answers_lost += 1
             self._grant()  # without an error, on_outcomes does it once for a run of answers
-
-    def _learn(self, form: object, template: Template) -> Template:
-        if len(self._templates) >= TEMPLATES_MAX:
-            self._templates.clear()
-        self._templates[form] = template
-        return template
-
-
-def _wake(task: trio.lowlevel.Task, answer: object, error: ServiceError | None) -> None:
-    """Resume a task with the result that it waits for."""
-    trio.lowlevel.reschedule(task, outcome.Value(answer) if error is None else outcome.Error(error))
-
-
-def _unheard(body: object, error: ServiceError | None) -> None:
-    """The ``on_end`` of an entry until the caller sets its own."""
 
 
 def _answer_in(envelope: Envelope) -> tuple[object, ServiceError | None]:
@@ -551,9 +528,3 @@ def _from_remote(condition: str, text: object) -> ServiceError:
     if condition == BUSY:
         return Busy(words)
     return RemoteError(condition, words)
-
-
-def _lost(entry: InFlight) -> ServiceError:
-    if entry.stage is CallStage.WAITING and not entry.uncertain:
-        return NotSent(f"the service was closed before the message to {entry.target} left")
-    return CommandUncertain(f"the service was closed before {entry.target} answered")

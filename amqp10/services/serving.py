@@ -1,8 +1,8 @@
-"""The answering side: the commands of a service, and the requests that are in hand.
+"""The answering side: the requests that are in hand.
 
-A handler is a function or an async function of a :class:`ServiceRequest`; its return value is the answer. An async one
-may call other services meanwhile, without blocking a thread. A request is settled only when the broker has taken its
-answer, so a host that dies leaves its requests to others.
+A handler is a function or an async function; its return value is the answer. An async one may call other services
+meanwhile, without blocking a thread. A request is settled only when the broker has taken its answer, so a host that
+dies leaves its requests to others. This module does not know what a handler gets: the service makes that of a request.
 
 A request that may have been delivered before is executed again only when that does no harm: its command or its call was
 declared idempotent. Otherwise its caller gets CommandUncertain. No request is uncertain where the window of duplicates
@@ -10,16 +10,14 @@ knows all requests that were executed: see :mod:`amqp10.services.markers`.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, cast
+from typing import Generic, TypeVar, cast
 
 import trio
 
 from amqp10.client.receiver import Delivery
 from amqp10.errors import DecodeError
-from amqp10.services.calls import CallResult
 from amqp10.services.duplicates import DuplicateWindow, Seen
 from amqp10.services.envelope import Envelope
 from amqp10.services.errors import RemoteError, ServiceError
@@ -27,8 +25,8 @@ from amqp10.services.markers import QueueMarker
 from amqp10.services.options import ServiceOptions
 from amqp10.wire.messaging import Error
 
-if TYPE_CHECKING:
-    from amqp10.services.service import Service
+RequestT = TypeVar("RequestT")
+"""What a handler gets."""
 
 BUSY = "services:busy"
 FAILED = "services:failed"
@@ -36,13 +34,12 @@ NO_SUCH_COMMAND = "services:no-such-command"
 UNCERTAIN = "services:uncertain"
 
 
-class ServiceRequest:
-    """A command that was received, and its caller, which may wait for an answer."""
+class RequestInHand:
+    """A request that was received and is not over."""
 
-    __slots__ = ("_serving", "body", "deliveries", "envelope", "later", "of_type", "over", "running")
+    __slots__ = ("body", "deliveries", "envelope", "later", "of_type", "over", "running")
 
-    def __init__(self, serving: "Serving", envelope: Envelope, delivery: Delivery, *, of_type: bool) -> None:
-        self._serving = serving
+    def __init__(self, envelope: Envelope, delivery: Delivery, *, of_type: bool) -> None:
         self.envelope = envelope
         self.deliveries = [delivery]
         """The messages that are settled with it: the first one, and any duplicates that came meanwhile."""
@@ -50,104 +47,44 @@ class ServiceRequest:
         """It was sent to any host of the type."""
         self.body: object = None
         self.later = False
+        """The handler's return value is not the answer."""
         self.running = False
         self.over = False
 
-    @property
-    def command(self) -> str:
-        """The name of the command."""
-        return self.envelope.command
-
-    @property
-    def service(self) -> "Service":
-        """The service that executes the request; a handler can call other services with it."""
-        return self._serving.service
-
-    @property
-    def wants_answer(self) -> bool:
-        """The caller waits for an answer: it is a call and no cast."""
-        return self.envelope.reply_to is not None
-
-    def answer_later(self) -> None:
-        """Ignore the handler's return value: :meth:`answer` or :meth:`fail` will be called.
-
-        Until then the request is in hand, and counts in the limits.
-        """
-        self.later = True
-
-    def answer(self, body: object = None) -> None:
-        """Give the answer. Only the first one counts. Raises EncodeError for a body that has no encoding."""
-        self._serving.finish(self, body, None)
-
-    def fail(self, condition: str, text: str) -> None:
-        """Give an error: the caller gets RemoteError with this condition and text."""
-        self._serving.finish(self, None, RemoteError(condition, text))
-
-
-Handler = Callable[[ServiceRequest], object] | Callable[[ServiceRequest], Awaitable[object]]
-
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class Command(Generic[RequestT]):
     """How a command is executed."""
 
-    handler: Handler
+    handler: Callable[[RequestT], object]
+    """Its return value is the answer; if ``is_async``, the value that awaiting it gives."""
     is_async: bool
     idempotent: bool
 
 
-class Commands:
-    """The commands of a service: handlers by name."""
-
-    def __init__(self) -> None:
-        self.by_name: dict[str, Command] = {}
-        self.answer_taker: Callable[[str, CallResult], None] | None = None
-
-    def add(self, name: str, handler: Handler, *, idempotent: bool = False) -> None:
-        """Register a function as the handler of a command. ``idempotent``: executing it twice does no harm."""
-        if name in self.by_name:
-            raise ValueError(f"the command {name!r} has a handler already")
-        self.by_name[name] = Command(handler, iscoroutinefunction(handler), idempotent)
-
-    def take_answers(self, taker: Callable[[str, CallResult], None]) -> None:
-        """Register a function for answers that no call of this process waits for; it gets the message-id of the
-        request.
-
-        These are answers to :meth:`Service.ask`, sent to any host of the type, and answers that come too late.
-        """
-        self.answer_taker = taker
-
-    def command(self, name: str, *, idempotent: bool = False) -> Callable[[Handler], Handler]:
-        """The same as :meth:`add`, as a decorator."""
-
-        def take(handler: Handler) -> Handler:
-            self.add(name, handler, idempotent=idempotent)
-            return handler
-
-        return take
-
-
-class Serving:
+class Serving(Generic[RequestT]):
     """The requests in hand of one service."""
 
     def __init__(
         self,
-        service: "Service",
         nursery: trio.Nursery,
-        commands: Commands,
+        commands: Mapping[str, Command[RequestT]],
         options: ServiceOptions,
-        send_answer: Callable[[ServiceRequest, object, RemoteError | None], None],
+        *,
+        shown: Callable[[RequestInHand], RequestT],
+        send_answer: Callable[[RequestInHand, object, RemoteError | None], None],
     ) -> None:
-        self.service = service
+        """``shown`` makes what a handler gets; ``send_answer`` sends the answer to a call, or its error."""
         self._nursery = nursery
         self._commands = commands
         self._options = options
+        self._shown = shown
         self._send_answer = send_answer
         self.duplicates = DuplicateWindow(ids_max=options.duplicates_max, kept_s=options.duplicates_kept_s)
         self.type_marker = QueueMarker()
         self.host_marker = QueueMarker()
-        self._by_identity: dict[bytes, ServiceRequest] = {}
-        self._waiting: deque[ServiceRequest] = deque()
+        self._by_identity: dict[bytes, RequestInHand] = {}
+        self._waiting: deque[RequestInHand] = deque()
         self._starting = False
         self.in_hand_of_type = 0
         self.in_hand_of_host = 0
@@ -170,7 +107,7 @@ class Serving:
         if self._is_duplicate(envelope, delivery):
             self.suppressed += 1
             return
-        request = ServiceRequest(self, envelope, delivery, of_type=of_type)
+        request = RequestInHand(envelope, delivery, of_type=of_type)
         if envelope.identity:
             self.duplicates.begin(envelope.identity)
             self._by_identity[envelope.identity] = request
@@ -182,11 +119,11 @@ class Serving:
         else:
             self._waiting.append(request)
 
-    def finish(self, request: ServiceRequest, body: object, error: RemoteError | None) -> None:
+    def finish(self, request: RequestInHand, body: object, error: RemoteError | None) -> None:
         """Answer or fail a request; :meth:`settle` follows when the broker has taken the answer."""
         if request.over:
             return
-        if request.wants_answer:
+        if request.envelope.reply_to is not None:
             self._send_answer(request, body, error)
             request.over = True
         else:
@@ -202,10 +139,10 @@ class Serving:
             delivery.accept()
         return seen is not Seen.NEW
 
-    def _refusal(self, request: ServiceRequest) -> RemoteError | None:
+    def _refusal(self, request: RequestInHand) -> RemoteError | None:
         """The error for a request that is not executed here; None when it is executed."""
         envelope, options = request.envelope, self._options
-        command = self._commands.by_name.get(envelope.command)
+        command = self._commands.get(envelope.command)
         if command is None:
             return RemoteError(NO_SUCH_COMMAND, f"there is no command {envelope.command!r} here")
         trusted = self.type_marker if request.of_type else self.host_marker
@@ -219,8 +156,8 @@ class Serving:
             return RemoteError(BUSY, text)
         return None
 
-    def _start(self, request: ServiceRequest) -> None:
-        command = self._commands.by_name[request.command]
+    def _start(self, request: RequestInHand) -> None:
+        command = self._commands[request.envelope.command]
         request.running = True
         self.executed += 1
         if request.of_type:
@@ -233,9 +170,9 @@ class Serving:
             self.finish(request, None, RemoteError(FAILED, f"the body cannot be decoded: {error}"))
             return
         if command.is_async:
-            self._nursery.start_soon(self._run, request, command.handler)
+            self._nursery.start_soon(self._run, request, command)
         else:
-            self._call(request, command.handler)
+            self._call(request, command)
 
     def _start_waiting(self) -> None:
         """Start waiting requests as far as there is room.
@@ -249,23 +186,23 @@ class Serving:
             self._start(self._waiting.popleft())
         self._starting = False
 
-    async def _run(self, request: ServiceRequest, handler: Handler) -> None:
+    async def _run(self, request: RequestInHand, command: Command[RequestT]) -> None:
         try:
-            answer = await cast("Awaitable[object]", handler(request))
+            answer = await cast("Awaitable[object]", command.handler(self._shown(request)))
             if not request.later:
                 self.finish(request, answer, None)
         except Exception as error:
             self.finish(request, None, _as_remote(error))
 
-    def _call(self, request: ServiceRequest, handler: Handler) -> None:
+    def _call(self, request: RequestInHand, command: Command[RequestT]) -> None:
         try:
-            answer = handler(request)
+            answer = command.handler(self._shown(request))
             if not request.later:
                 self.finish(request, answer, None)
         except Exception as error:
             self.finish(request, None, _as_remote(error))
 
-    def settle(self, request: ServiceRequest, error: RemoteError | None = None) -> None:
+    def settle(self, request: RequestInHand, error: RemoteError | None = None) -> None:
         """A request is over: accept its messages, or reject them with an error, and note its id as done."""
         for delivery in request.deliveries:
             if error is None:

@@ -105,6 +105,13 @@ def test_class_names_methods_and_words(small: Measured):
 
 
 @pytest.mark.slow
+def test_no_modules_of_the_product_import_each_other_in_a_circle():
+    product = Measured(ROOT).product
+    assert product.circles(with_types_only=False) == []
+    assert product.circles(with_types_only=True) == []
+
+
+@pytest.mark.slow
 def test_allowed_protocols_are_in_the_tree_with_one_implementation():
     classes = Measured(ROOT).classes
     few = {each.name for each in classes.protocols if len(classes.implementations(classes.members(each))) < 2}
