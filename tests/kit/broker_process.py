@@ -28,22 +28,24 @@ class BrokerAddress:
 
 
 @contextmanager
-def broker_process(*arguments: str, program: Sequence[str] = ("amqp10",)) -> Iterator[BrokerAddress]:
+def broker_process(*arguments: str, program: Sequence[str] = ("amqp10",), tree: Path = ROOT) -> Iterator[BrokerAddress]:
     """``headgate serve`` on a free port of the loopback interface, until the block ends. Its log goes to our stderr.
 
-    ``program`` is a module that runs the same command; it may do something else before. Without ``--data`` among the
+    ``program`` is a module that runs the same command; it may do something else before. ``tree`` is the checkout whose
+    broker is started; another one than this has its own environment in ``.venv``. Without ``--data`` among the
     arguments the broker keeps its data in a temporary folder. Without ``--admin`` or ``--config`` there is no admin
     server, whose code takes a quarter of a second to load.
     """
     with TemporaryDirectory(prefix="headgate-") as folder:
         data = [] if "--data" in arguments else ["--data", folder]
         admin = [] if {"--config", "--admin"} & set(arguments) else ["--admin", "off"]
-        yield from _broker_process(program, [*data, *admin, *arguments])
+        yield from _broker_process(program, [*data, *admin, *arguments], tree)
 
 
-def _broker_process(program: Sequence[str], arguments: Sequence[str]) -> Iterator[BrokerAddress]:
-    command = [sys.executable, "-m", *program, "serve", "--listen", "127.0.0.1:0", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+def _broker_process(program: Sequence[str], arguments: Sequence[str], tree: Path) -> Iterator[BrokerAddress]:
+    python = sys.executable if tree == ROOT else str(tree / ".venv" / "bin" / "python")
+    command = [python, "-m", *program, "serve", "--listen", "127.0.0.1:0", *arguments]
+    process = subprocess.Popen(command, cwd=tree, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -30,6 +30,8 @@ class ProtonPeer:
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)
+    container_id: str | None = None
+    """None: a random one, which proton makes."""
     received: dict[str, list[Received]] = field(default_factory=dict)
     disconnected: str | None = None
     """Why the transport ended, in proton's words."""
@@ -38,6 +40,7 @@ class ProtonPeer:
     def __post_init__(self) -> None:
         self.container = Container(self)
         self.container.timeout = SECONDS_MAX
+        self.container.container_id = self.container_id or self.container.container_id
         self.container.start()
         self.connection = self.container.connect(self.url, reconnect=False, **self.options)
 

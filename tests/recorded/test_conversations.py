@@ -1,0 +1,79 @@
+"""The broker says to each client, byte for byte, what it said when the conversation was recorded.
+
+docs/testing.md says how to record anew, and when.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.recorded.comparison import Comparison, ConversationDiffers
+from tests.recorded.conversation import Conversation, path_of
+from tests.recorded.masks import masked_in
+from tests.recorded.pacer import Pacer
+from tests.recorded.record import CLIENTS, CONFIGURATION
+from tests.recorded.replay import replay
+
+
+@dataclass(frozen=True, slots=True)
+class PacedBroker:
+    """A broker process, and the pacer that is connected to it."""
+
+    address: BrokerAddress
+    pacer: Pacer
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[PacedBroker]:
+    """One broker for all conversations: each has queues of its own."""
+    with broker_process("--config", str(CONFIGURATION)) as address, Pacer(address.host, address.port) as pacer:
+        yield PacedBroker(address, pacer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_broker_says_what_was_recorded(broker: PacedBroker, client: str):
+    conversation = Conversation.load(path_of(client))
+    said = replay(conversation, broker.address.host, broker.address.port, broker.pacer.pace)
+    assert [len(one.steps) for one in said.connections] == [len(one.steps) for one in conversation.connections]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", CLIENTS)
+def test_one_changed_byte_is_found(client: str):
+    """Each seventh byte of each frame is changed in one bit, outside of what is masked."""
+    changed = 0
+    for comparison, frames in answers(client):
+        for number, frame in enumerate(frames):
+            masked = {at for one in masked_in(frame) for at in range(one.place.start, one.place.end)}
+            for at in range(number % 7, len(frame), 7):
+                if at not in masked:
+                    altered = frame[:at] + bytes([frame[at] ^ 1 << number % 8]) + frame[at + 1 :]
+                    with pytest.raises(ConversationDiffers):
+                        comparison.compare([frame], [altered], "a changed byte")
+                    changed += 1
+    assert changed > 300
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_missing_and_an_added_frame_are_found(client: str):
+    for comparison, frames in answers(client):
+        comparison.compare(frames, frames, "the same")
+        for number in range(len(frames)):
+            with pytest.raises(ConversationDiffers):
+                comparison.compare(frames, frames[:number] + frames[number + 1 :], "one is missing")
+            with pytest.raises(ConversationDiffers):
+                comparison.compare(frames, frames[: number + 1] + frames[number:], "one comes twice")
+
+
+def answers(client: str) -> Iterator[tuple[Comparison, list[bytes]]]:
+    """The recorded frames of the broker, step by step."""
+    for connection in Conversation.load(path_of(client)).connections:
+        comparison = Comparison(connection.steps[0].client, {})
+        for step in connection.steps:
+            frames, rest = comparison.frames(step.broker)
+            assert not rest
+            if frames:
+                yield comparison, frames
