@@ -1,9 +1,7 @@
 """Compares what the broker says with what it said when a conversation was recorded, frame by frame."""
 
-import struct
-
 from bench.load import wire
-from tests.recorded.fields import HEADER_OF_091, method_of, performative_code, split_frames
+from tests.recorded.fields import HEADER_OF_091, UNREADABLE, method_of, performative_code, split_frames
 from tests.recorded.masks import masked_in, without_masked
 
 PERFORMATIVES = {
@@ -77,7 +75,7 @@ def described(frame: bytes) -> str:
         return shown
     try:
         decoded = wire.decode_frame(frame, 0, len(frame))
-    except (wire.WireError, ValueError, IndexError, struct.error):
+    except UNREADABLE:
         return shown
     channel = int.from_bytes(frame[6:8], "big")
     fields = decoded.fields if decoded is not None else []

@@ -9,6 +9,7 @@ For example:
     python -m tests.recorded.record proton pika --check       replay what is kept, and record nothing
     python -m tests.recorded.record all --tree ../older       record with the broker of another checkout
     python -m tests.recorded.record proton --show             print what is kept, frame by frame
+    python -m tests.recorded.record all --compare             print where today differs from the first broker
 
 A checkout needs its own environment in .venv. A recording of the commit eae35cd, the first broker, is kept in a folder
 of its own; one of any other commit is the recording of today, and is kept only where it differs from the first.
@@ -24,11 +25,15 @@ from pathlib import Path
 from tests.kit.broker_process import ROOT, broker_process
 from tests.recorded.comparison import Comparison, ConversationDiffers, described
 from tests.recorded.conversation import CONVERSATIONS, FIRST_BROKER, Conversation, path_of
+from tests.recorded.differences import differences
 from tests.recorded.pacer import Pacer
 from tests.recorded.replay import replay
 from tests.recorded.taking_turns import taking_turns
 
-CLIENTS = ("proton",)
+CLIENTS = (
+    "proton", "rabbitmq_client", "go_amqp", "trio_client", "blocking_client",
+    "pika", "aio_pika", "amqplib", "amqp091_go",
+)  # fmt: skip
 """The modules of ``tests.recorded.clients``. Each has a function ``converse``, which runs the script of one client, and
 a function ``version``."""
 CONFIGURATION = Path(__file__).parent / "broker.toml"
@@ -57,14 +62,15 @@ def check(conversation: Conversation, tree: Path) -> None:
 
 
 def keep(client: str, conversation: Conversation) -> str:
-    """Write the file; returns what was done."""
-    of_first = path_of(client, first=True)
-    if conversation.broker == FIRST_BROKER:
-        conversation.save(of_first)
-        return f"written: {of_first.relative_to(ROOT)}"
-    path = CONVERSATIONS / f"{client}.xz"
-    conversation.save(path)
-    return f"written: {path.relative_to(ROOT)}"
+    """Write the file; returns what was done. A recording of today that says what the first says is not kept."""
+    is_first = conversation.broker == FIRST_BROKER
+    of_first, of_today = path_of(client, first=True), CONVERSATIONS / f"{client}.xz"
+    conversation.save(of_first if is_first else of_today)
+    both = [Conversation.load(path) for path in (of_first, of_today) if path.exists()]
+    if len(both) == 2 and not any(differences(*both)):
+        of_today.unlink()
+        return f"today's broker says what the first says: {of_first.relative_to(ROOT)}"
+    return f"written: {(of_first if is_first else of_today).relative_to(ROOT)}"
 
 
 def figures(conversation: Conversation) -> str:
@@ -79,10 +85,11 @@ def show(conversation: Conversation) -> None:
     print(f"{conversation.client} with {conversation.broker}")
     for number, connection in enumerate(conversation.connections):
         comparison = Comparison(connection.steps[0].client, {})
+        rests = {"client": b"", "broker": b""}
         for step_number, step in enumerate(connection.steps):
             for side, data in (("client", step.client), ("broker", step.broker)):
-                frames, rest = comparison.frames(data)
-                for frame in [*frames, *([rest] if rest else [])]:
+                frames, rests[side] = comparison.frames(rests[side] + data)
+                for frame in frames:
                     print(f"{number}.{step_number} {side}: {described(frame)}")
 
 
@@ -95,12 +102,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="only replay what is kept")
     parser.add_argument("--show", action="store_true", help="only print what is kept")
+    parser.add_argument("--compare", action="store_true", help="only print where today differs from the first broker")
     options = parser.parse_args(arguments)
     tree = options.tree.resolve()
     status = 0
     for client in CLIENTS if "all" in options.clients else options.clients:
         if options.show:
             show(Conversation.load(path_of(client)))
+            continue
+        if options.compare:
+            for line in differences(Conversation.load(path_of(client, first=True)), Conversation.load(path_of(client))):
+                print(f"{client} {line}")
             continue
         conversation = Conversation.load(path_of(client)) if options.check else record(client, tree)
         print(f"{client}: {figures(conversation)}")

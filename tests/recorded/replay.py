@@ -48,7 +48,8 @@ def _replay_connection(
         seen += reader.at_hand()
         comparison.compare(expected, seen, f"{where}, step {number}")
         steps.append(Step(piece, b"".join(seen)))
-    if recorded.broker_closes and (more := reader.until_closed()):
+    more = reader.until_closed() if recorded.broker_closes else reader.rest
+    if more:
         raise ConversationDiffers(f"{where}: after the last frame of the recording came {described(more)}")
     return RecordedConnection(steps, recorded.broker_closes)
 
@@ -60,7 +61,8 @@ class _Reader:
         self._connection = connection
         self._comparison = comparison
         self._answer_seconds = answer_seconds
-        self._rest = b""
+        self.rest = b""
+        """The beginning of a frame that has not come as a whole."""
         self._closed = False
 
     def send(self, piece: bytes) -> None:
@@ -88,7 +90,7 @@ class _Reader:
         frames = self.frames(1)
         if not self._closed and not frames:
             raise ConversationDiffers("the broker did not close the connection, as it did in the recording")
-        return b"".join(frames) + self._rest
+        return b"".join(frames) + self.rest
 
     def _received(self, seconds: float) -> list[bytes]:
         self._connection.settimeout(seconds)
@@ -100,5 +102,5 @@ class _Reader:
             data = b""
         if not data:
             self._closed = True
-        frames, self._rest = self._comparison.frames(self._rest + data)
+        frames, self.rest = self._comparison.frames(self.rest + data)
         return frames
