@@ -31,8 +31,8 @@ from tests.recorded.replay import replay
 from tests.recorded.taking_turns import taking_turns
 
 CLIENTS = (
-    "proton", "rabbitmq_client", "go_amqp", "trio_client", "blocking_client",
-    "pika", "aio_pika", "amqplib", "amqp091_go",
+    "proton", "rabbitmq_client", "rhea", "go_amqp", "trio_client", "blocking_client",
+    "pika", "aio_pika", "amqplib", "amqp091_go", "both_protocols",
 )  # fmt: skip
 """The modules of ``tests.recorded.clients``. Each has a function ``converse``, which runs the script of one client, and
 a function ``version``."""
