@@ -10,8 +10,8 @@ Each scenery has a broker of its own, with default settings but for limits that 
 bench/growth/scene.py. Things that would not fit into half of the memory that is available, or would take more than ten
 minutes to make, are left out; the reasons are below the table.
 
-It takes about 3 minutes for each scenery with --columns 1,100,10000, and about 1 minute with --quick. There are
-{sceneries} sceneries.
+A scenery takes about one and a half minutes with --quick and two to four minutes with --columns 1,100,10000, and there
+are {sceneries}. The column 1,000,000 adds up to half an hour to each of those where it fits.
 
 Examples:
   python -m bench.growth --list

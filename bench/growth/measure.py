@@ -29,7 +29,8 @@ LARGER_MAX = 10
 RUNS = 5
 CELL_SECONDS_MAX = 15.0
 """A cell that has taken this long is not repeated again."""
-IDLE_SECONDS = 0.5
+IDLE_SECONDS = 1.0
+"""As long as the longest interval at which a broker does something for itself again and again."""
 SECOND_RESOLUTION_SECONDS = 0.005
 MEMORY_SHARE = 0.5
 """Things that would need more of the available memory are left out."""
@@ -52,13 +53,13 @@ class Batch:
     """Until the broker had done everything."""
 
 
-def run_batch(scene: Scene, operation: Operation, count: int) -> Batch:
+def run_batch(scene: Scene, operation: Operation, count: int, idle: float) -> Batch:
     """Carry out an operation so many times, and wait until the broker has done also what it put off."""
     operation.before(scene, count)
-    before, began = scene.processor_time.settled(), time.monotonic()
+    before, began = scene.processor_time.settled(idle), time.monotonic()
     operation.act(scene, count)
     answered = time.monotonic()
-    cpu = scene.processor_time.settled() - before
+    cpu = scene.processor_time.settled(idle) - before
     took = time.monotonic() - began
     operation.after(scene, count)
     return Batch(cpu / count, (answered - began) / count, took)
@@ -68,14 +69,14 @@ def measure(scene: Scene, operation: Operation, idle: float) -> Cell:
     """Measure one cell. ``idle`` is the CPU time that the broker uses in a second without any operation."""
     began = time.monotonic()
     count = min(LEAST, operation.most)
-    batch = run_batch(scene, operation, count)
+    batch = run_batch(scene, operation, count, idle)
     while batch.cost * count < BATCH_CPU_SECONDS and count < operation.most:
         wanted = 1.25 * BATCH_CPU_SECONDS / max(batch.cost, 1e-9)
         count = min(operation.most, max(2 * count, min(int(wanted), LARGER_MAX * count)))
-        batch = run_batch(scene, operation, count)
+        batch = run_batch(scene, operation, count, idle)
     batches = [batch]
     while len(batches) < RUNS and time.monotonic() - began < CELL_SECONDS_MAX:
-        batches.append(run_batch(scene, operation, count))
+        batches.append(run_batch(scene, operation, count, idle))
     seconds = median(one.seconds for one in batches)
     return Cell(
         things=scene.things,

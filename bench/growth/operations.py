@@ -15,6 +15,7 @@ from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Peer10
 from bench.growth.scene import EXCHANGE, FLEETING, PURGED, SIDE, Scene
 from bench.load import wire
+from bench.load.endpoint import queue_address
 
 Act = Callable[[Scene, int], None]
 
@@ -75,31 +76,38 @@ def take(queue: str) -> Act:
     return act
 
 
+def _publish10(address: str) -> Act:
+    return lambda scene, count: scene.peer10.publish(scene.sender(address), count)
+
+
 def _take10(queue: str) -> Act:
-    return lambda scene, count: scene.peer10.accept(scene.peer10.receive(scene.receiver(queue), count))
+    return lambda scene, count: scene.peer10.accept(scene.peer10.receive(scene.receiver(queue_address(queue)), count))
 
 
 def messages(queue: str, where: str = "", *, durable: bool = False, properties: bytes | None = None) -> list[Operation]:
     """Publish to a queue, and deliver and settle from it, over both protocols; the depth stays."""
     put = fill(queue, durable=durable, properties=properties)
-    publish10: Act = lambda scene, count: scene.peer10.publish(scene.sender(queue), count)  # noqa: E731
     most = MESSAGES_MAX
     return [
         Operation(name=f"publish and confirm{where} (0.9.1)", act=put, after=take(queue), most=most),
-        Operation(name=f"publish and accept{where} (1.0)", act=publish10, after=take(queue), most=most),
+        Operation(
+            name=f"publish and accept{where} (1.0)", act=_publish10(queue_address(queue)), after=take(queue), most=most
+        ),
         Operation(name=f"deliver and settle{where} (0.9.1)", before=put, act=take(queue), most=most),
         Operation(name=f"deliver and settle{where} (1.0)", before=put, act=_take10(queue), most=most),
     ]
 
 
-def publish_through(exchange: str, queue: str, key: str, where: str, properties: bytes | None = None) -> Operation:
-    """Publish through an exchange that routes to one queue."""
-    return Operation(
-        name=f"publish and confirm{where} (0.9.1)",
-        act=lambda scene, count: scene.peer091.publish([(exchange, key)] * count, properties=properties),
-        after=lambda scene, count: scene.peer091.purge([queue]),
-        most=MESSAGES_MAX,
-    )
+def publish_through(exchange: str, queue: str, key: str, properties: bytes | None = None) -> list[Operation]:
+    """Publish through an exchange that routes to one queue. Over AMQP 1.0 the key is part of the link's address."""
+    name = "publish and {} through this exchange ({})"
+    put: Act = lambda scene, count: scene.peer091.publish([(exchange, key)] * count, properties=properties)  # noqa: E731
+    purge: Act = lambda scene, count: scene.peer091.purge([queue])  # noqa: E731
+    put10 = _publish10(f"/exchanges/{exchange}/{key}")
+    operations = [Operation(name=name.format("confirm", "0.9.1"), act=put, after=purge, most=MESSAGES_MAX)]
+    if key:
+        operations.append(Operation(name=name.format("accept", "1.0"), act=put10, after=purge, most=MESSAGES_MAX))
+    return operations
 
 
 def _expire(scene: Scene, count: int) -> None:
@@ -145,8 +153,19 @@ def bind_to(exchange: str, queue: str, where: str, bindings: Callable[[int], Ite
     ]
 
 
+def delete_bound(exchange: str, bindings: Callable[[int], Iterable[tuple[str, dict[str, bytes]]]]) -> Operation:
+    """Delete queues that are bound to an exchange, each with a binding of its own."""
+
+    def declare(scene: Scene, count: int) -> None:
+        _declare(scene, count)
+        for queue, binding in zip(_own(count), bindings(count), strict=True):
+            scene.peer091.bind(queue, exchange, [binding])
+
+    return Operation(name="delete a queue that is bound to this exchange", before=declare, act=_delete)
+
+
 def _attach(scene: Scene, count: int) -> None:
-    scene.links = scene.peer10.attach(SIDE, role=wire.ROLE_SENDER, count=count)
+    scene.links = scene.peer10.attach(queue_address(SIDE), role=wire.ROLE_SENDER, count=count)
 
 
 def _detach(scene: Scene, count: int) -> None:

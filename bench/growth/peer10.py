@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.load import wire
-from bench.load.endpoint import INCOMING_WINDOW, OUTGOING_WINDOW, closing_reason, queue_address
+from bench.load.endpoint import INCOMING_WINDOW, OUTGOING_WINDOW, closing_reason
 from bench.load.handshake import READ_BYTES, Conversation
 from bench.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
 
@@ -46,6 +46,8 @@ class Peer10:
         self._next_outgoing_id = 0
         self._attached: dict[bool, dict[int, Link]] = {wire.ROLE_SENDER: {}, wire.ROLE_RECEIVER: {}}
         """Our links by their role and the broker's handle."""
+        self._delivered: list[int] = []
+        """The delivery-ids of what arrived and was not asked for yet."""
         self._handles: list[int] = []
         self._next_handle = 0
 
@@ -60,12 +62,12 @@ class Peer10:
 
     # --- links
 
-    def attach(self, queue: str, *, role: bool, count: int = 1) -> list[Link]:
-        """Attach links to a queue, and wait until the broker has attached too; senders wait for link credit."""
+    def attach(self, address: str, *, role: bool, count: int = 1) -> list[Link]:
+        """Attach links to an address, and wait until the broker has attached too; senders wait for link credit."""
         links: list[Link] = []
         while len(links) < count:
             part = [Link(self._handle(), role) for _ in range(min(LINKS_AT_ONCE, count - len(links)))]
-            self._send(*(_attach(link, queue) for link in part))
+            self._send(*(_attach(link, address) for link in part))
             waiting = {f"growth-{link.handle}": link for link in part}
             while waiting:
                 frame = self._next_frame()
@@ -122,18 +124,25 @@ class Peer10:
                 settled += serial_difference(frame.number(2, frame.number(1)), frame.number(1)) + 1
 
     def receive(self, link: Link, count: int) -> list[int]:
-        """Grant link credit and wait for this many deliveries; returns their delivery-ids."""
+        """Grant a link exactly the link credit for this many deliveries, and wait for them; returns their
+        delivery-ids."""
         ids: list[int] = []
         while len(ids) < count:
             part = min(DELIVERIES_AT_ONCE, count - len(ids))
-            self._send(self._flow(link, part))
-            while part:
-                frame = self._next_frame()
-                if frame.code == wire.TRANSFER:
-                    self._next_incoming_id = (self._next_incoming_id + 1) & SERIAL_MASK
-                    link.delivery_count = (link.delivery_count + 1) & SERIAL_MASK
-                    ids.append(frame.number(1))
-                    part -= 1
+            self.grant([link], part)
+            ids += self.arrived(part)
+            link.delivery_count = (link.delivery_count + part) & SERIAL_MASK
+        return ids
+
+    def grant(self, links: Sequence[Link], link_credit: int) -> None:
+        """Grant each of the links so much link credit."""
+        self._send(*(self._flow(link, link_credit) for link in links))
+
+    def arrived(self, count: int) -> list[int]:
+        """Wait for this many deliveries, on whichever links; returns their delivery-ids."""
+        while len(self._delivered) < count:
+            self._next_frame()
+        ids, self._delivered = self._delivered[:count], self._delivered[count:]
         return ids
 
     def accept(self, ids: Sequence[int]) -> None:
@@ -162,7 +171,8 @@ class Peer10:
         self._conversation.socket.sendall(b"".join(frames))
 
     def _next_frame(self, *, detaches: bool = False) -> Frame:
-        """Return the next frame. A flow has taken effect; an end is an error, and a detach that was not asked for."""
+        """Return the next frame. A flow and a transfer have taken effect; an end is an error, and a detach that was not
+        asked for."""
         while True:
             frame = self._take_frame()
             if frame is None:
@@ -171,6 +181,9 @@ class Peer10:
                 raise WireError(closing_reason(frame))
             if frame.code == wire.FLOW:
                 self._flow_received(frame)
+            elif frame.code == wire.TRANSFER:
+                self._next_incoming_id = (self._next_incoming_id + 1) & SERIAL_MASK
+                self._delivered.append(frame.number(1))
             return frame
 
     def _take_frame(self) -> Frame | None:
@@ -195,17 +208,17 @@ class Peer10:
             link.link_credit = max(0, serial_difference(until, link.delivery_count))
 
 
-def _attach(link: Link, queue: str) -> bytes:
+def _attach(link: Link, address: str) -> bytes:
     sending = link.role is wire.ROLE_SENDER
-    address = wire.string(queue_address(queue))
+    node = wire.string(address)
     fields = [
         wire.string(f"growth-{link.handle}"),
         wire.uint(link.handle),
         wire.boolean(link.role),
         wire.ubyte(wire.SETTLE_MODE_UNSETTLED),
         wire.ubyte(0),  # rcv-settle-mode first
-        wire.composite(wire.SOURCE) if sending else wire.composite(wire.SOURCE, address),
-        wire.composite(wire.TARGET, address) if sending else wire.composite(wire.TARGET),
+        wire.composite(wire.SOURCE) if sending else wire.composite(wire.SOURCE, node),
+        wire.composite(wire.TARGET, node) if sending else wire.composite(wire.TARGET),
     ]
     if sending:
         fields += [wire.NULL, wire.NULL, wire.uint(0)]  # initial-delivery-count

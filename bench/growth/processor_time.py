@@ -12,6 +12,9 @@ QUIET_SHARE = 0.1
 QUIET_SECONDS = 0.01
 QUIET_TIMES = 2
 QUIET_SECONDS_MAX = 30.0
+BUSY_SHARE = 0.2
+"""A broker that uses this share of a processor without any operation is never quiet."""
+BUSY_SECONDS_MAX = 1.0
 _CPU_CLOCK = 2
 """The kernel makes the clock of a process's CPU time from its id and this kind."""
 
@@ -26,9 +29,12 @@ class ProcessorTime:
         """The CPU time so far."""
         return time.clock_gettime(~self.pid << 3 | _CPU_CLOCK)
 
-    def settled(self) -> float:
-        """Wait until the broker has also done what it put off, 30 s at most; returns the CPU time then."""
-        deadline = time.monotonic() + QUIET_SECONDS_MAX
+    def settled(self, idle: float = 0.0) -> float:
+        """Wait until the broker has also done what it put off, 30 s at most; returns the CPU time then.
+
+        ``idle`` is the share of a processor that it uses without operations. With much of it the wait is at most 1 s.
+        """
+        deadline = time.monotonic() + (BUSY_SECONDS_MAX if idle >= BUSY_SHARE else QUIET_SECONDS_MAX)
         now, quiet = self.seconds(), 0
         while quiet < QUIET_TIMES and time.monotonic() < deadline:
             before = now

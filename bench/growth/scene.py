@@ -18,6 +18,7 @@ from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Link, Peer10
 from bench.growth.processor_time import ProcessorTime
 from bench.load import wire
+from bench.load.endpoint import queue_address
 from bench.load.management import Management
 from bench.load.wire import WireError
 from bench.run import SERVE
@@ -29,6 +30,7 @@ bindings_max = 2000000
 
 [amqp10]
 handle_max = 1100000
+idle_time_out = "1d"
 
 [amqp091]
 consumers_max = 1100000
@@ -40,8 +42,8 @@ request_time_out = "10min"
 [metrics]
 addresses_max = 0
 """
-"""The settings that are not the defaults: limits that would stop the growth, a free port, and no metrics of single
-addresses, of which the default shows up to 200."""
+"""The settings that are not the defaults: limits that would stop the growth, an idle time-out that would cut off
+connections which only wait, a free port, and no metrics of single addresses, of which the default shows up to 200."""
 
 SIDE = "side"
 """The queue of operations that leave the things of the scenery alone."""
@@ -79,7 +81,7 @@ class Scene:
         self.peer091.declare_exchange(EXCHANGE, "direct")
         self.peer091.bind(SIDE, EXCHANGE, [(SIDE, {})])
         assert self.link_identity
-        self.receiver(SIDE)
+        self.receiver(queue_address(SIDE))
 
     def keep(self, opened: Opened, close: Callable[[], None]) -> Opened:
         """Close this at the end, whatever happens."""
@@ -114,7 +116,7 @@ class Scene:
     @cached_property
     def link_identity(self) -> str:
         """The broker's name for the link of operations that sends to their queue."""
-        self.sender(SIDE)
+        self.sender(queue_address(SIDE))
         match self.management.request("GET", "/headgate/links", wire.NULL):
             case {"items": list(items)}:
                 for row in items:
@@ -122,17 +124,17 @@ class Scene:
                         return str(row["identity"]).replace("/", "%2F")
         raise WireError("the broker shows no link of ours")
 
-    def sender(self, queue: str) -> Link:
-        """A link of AMQP 1.0 that sends to the queue; always the same one."""
-        if queue not in self._senders:
-            (self._senders[queue],) = self.peer10.attach(queue, role=wire.ROLE_SENDER)
-        return self._senders[queue]
+    def sender(self, address: str) -> Link:
+        """A link of AMQP 1.0 that sends to the address; always the same one."""
+        if address not in self._senders:
+            (self._senders[address],) = self.peer10.attach(address, role=wire.ROLE_SENDER)
+        return self._senders[address]
 
-    def receiver(self, queue: str) -> Link:
-        """A link of AMQP 1.0 that receives from the queue; always the same one."""
-        if queue not in self._receivers:
-            (self._receivers[queue],) = self.peer10.attach(queue, role=wire.ROLE_RECEIVER)
-        return self._receivers[queue]
+    def receiver(self, address: str) -> Link:
+        """A link of AMQP 1.0 that receives from the address; always the same one."""
+        if address not in self._receivers:
+            (self._receivers[address],) = self.peer10.attach(address, role=wire.ROLE_RECEIVER)
+        return self._receivers[address]
 
     def get(self, path: str) -> None:
         """Make a request to the admin server and read the whole answer. Raises WireError for a refusal."""

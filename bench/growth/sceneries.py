@@ -6,13 +6,14 @@ operations, and some with more of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.growth.operations import (
     STANDARD,
     Operation,
     bind_to,
+    delete_bound,
     fill,
     messages,
     publish_through,
@@ -22,11 +23,14 @@ from bench.growth.peer10 import Peer10
 from bench.growth.scene import Scene
 from bench.load import wire
 from bench.load.amqp091.wire import short_string
+from bench.load.endpoint import queue_address
 
 Grow = Callable[[Scene, int, int], None]
 """Add the things from a number up to another."""
 
 HOUR_MS = 3_600_000
+AMPLE_LINK_CREDIT = 2**30
+"""More than all messages of a run."""
 HEADERS_PROPERTIES = (0x2000).to_bytes(2, "big")
 """The flag of the property headers, which is a field table."""
 CONNECTIONS_MAX = 15_000
@@ -121,6 +125,10 @@ def _bindings(kind: str, binding: Callable[[int], tuple[str, Arguments]], *, key
     """Bindings of one exchange to one queue."""
     exchange, queue = f"growth-{kind}", f"bound-{kind}"
 
+    def others(count: int) -> Iterable[tuple[str, Arguments]]:
+        """Bindings that are not among those that are there."""
+        return map(binding, range(-count, 0))
+
     def begin(scene: Scene) -> None:
         scene.things091.declare([queue])
         scene.things091.declare_exchange(exchange, kind)
@@ -133,8 +141,9 @@ def _bindings(kind: str, binding: Callable[[int], tuple[str, Arguments]], *, key
         begin=begin,
         grow=grow,
         operations=[
-            publish_through(exchange, queue, key, " through this exchange", properties),
-            *bind_to(exchange, queue, "this exchange", lambda count: map(binding, range(-count, 0))),
+            *publish_through(exchange, queue, key, properties),
+            *bind_to(exchange, queue, "this exchange", others),
+            delete_bound(exchange, others),
         ],
         bytes_each=1000,
         seconds_each=seconds_each,
@@ -158,7 +167,7 @@ def _connections(scene: Scene, start: int, stop: int) -> None:
 
 
 def _links(scene: Scene, start: int, stop: int) -> None:
-    scene.peer10.attach("linked", role=wire.ROLE_SENDER, count=stop - start)
+    scene.peer10.attach(queue_address("linked"), role=wire.ROLE_SENDER, count=stop - start)
 
 
 # Consumers and unsettled messages
@@ -175,6 +184,24 @@ def _busy_consumers(scene: Scene, start: int, stop: int) -> None:
     scene.things091.receive(stop - start)
 
 
+def _receivers(address: str, *, link_credit: int) -> Grow:
+    """Links of AMQP 1.0 that receive from a queue, and have link credit or none."""
+
+    def grow(scene: Scene, start: int, stop: int) -> None:
+        links = scene.things10.attach(address, role=wire.ROLE_RECEIVER, count=stop - start)
+        if link_credit:
+            scene.things10.grant(links, link_credit)
+            scene.things10.sync()
+
+    return grow
+
+
+def _round10(scene: Scene, count: int) -> None:
+    """Publish to receivers that are there, and settle what they get."""
+    fill("received")(scene, count)
+    scene.things10.accept(scene.things10.arrived(count))
+
+
 def _hold091(scene: Scene, start: int, stop: int) -> None:
     scene.things091.publish([("", "unsettled")] * (stop - start))
     scene.things091.receive(stop - start)
@@ -182,7 +209,7 @@ def _hold091(scene: Scene, start: int, stop: int) -> None:
 
 def _hold10(scene: Scene, start: int, stop: int) -> None:
     fill("unsettled")(scene, stop - start)
-    scene.peer10.receive(scene.receiver("unsettled"), stop - start)
+    scene.peer10.receive(scene.receiver(queue_address("unsettled")), stop - start)
 
 
 def _round(scene: Scene, queue: str, count: int) -> None:
@@ -235,7 +262,7 @@ SCENERIES: tuple[Scenery, ...] = (
             grow=_queues("expiring", arguments={"x-message-ttl": number(HOUR_MS)}, filled=True, durable=False),
             bytes_each=5000, seconds_each=5e-4),
     _bindings("direct", _direct_key, key="key-0", seconds_each=1e-4),
-    _bindings("topic", _topic_key, key="key-1.word", seconds_each=2e-4),
+    _bindings("topic", _topic_key, key="word.key-0", seconds_each=2e-4),
     _bindings("headers", _headers, key="", properties=_headers_of(0), seconds_each=2e-4),
     Scenery(name="connections", grow=_connections, bytes_each=20_000, seconds_each=5e-3,
             most=CONNECTIONS_MAX, why_not_more="descriptors and ports of one machine"),
@@ -251,6 +278,16 @@ SCENERIES: tuple[Scenery, ...] = (
     Scenery(name="consumers of the queue without room", begin=_consuming("busy", prefetch_count=1),
             grow=_busy_consumers, operations=messages("busy", " past these consumers"),
             bytes_each=3000, seconds_each=5e-4),
+    Scenery(name="receivers of the queue (1.0)", begin=_declared("received"),
+            grow=_receivers(queue_address("received"), link_credit=AMPLE_LINK_CREDIT),
+            operations=[
+                Operation(name="publish, deliver to one of these receivers and settle (1.0)", act=_round10),
+            ],
+            bytes_each=4000, seconds_each=5e-4),
+    Scenery(name="receivers of the queue without link credit (1.0)", begin=_declared("starved"),
+            grow=_receivers(queue_address("starved"), link_credit=0),
+            operations=messages("starved", " past these receivers"),
+            bytes_each=4000, seconds_each=5e-4),
     Scenery(name="unsettled messages of the consumer (0.9.1)", begin=_consuming("unsettled", prefetch_count=0),
             grow=_hold091,
             operations=[
