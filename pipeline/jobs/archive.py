@@ -4,13 +4,19 @@ A stream keeps its messages. Messages of a queue are removed from it: they are s
 """
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from pipeline.jobs.run import Progress, follow
 from pipeline.jobs.sources import NoSource
 from pipeline.jobs.warehouse import checkpoint_of, path_of, read
-from pipeline.tables import audit
 
 MESSAGES = "messages"
+PARTITIONS = ("day",)
+"""The partition columns of an address's archive."""
+REPLAYED = (
+    "body", "messageId", "correlationId", "subject", "groupId", "contentType", "durable", "priority", "properties"
+)  # fmt: skip
+"""The columns that a replayed message keeps. Annotations are left out, since they belong to the first broker."""
 NAME_BYTES_MAX = 200
 """Bytes of a checkpoint folder's name: file systems allow 255, and Spark's own files have longer names than their
 folder."""
@@ -22,14 +28,20 @@ def archive(
     """Archive the messages that are there now, then stop."""
     messages = spark.readStream.format("amqp10").options(**connector).option("address", address).load()
     query = (
-        audit.archived(messages)
+        archived(messages)
         .writeStream.format("parquet")
-        .partitionBy(*audit.PARTITIONS)
+        .partitionBy(*PARTITIONS)
         .option("checkpointLocation", checkpoint_of(warehouse, _folder(address)))
         .trigger(availableNow=True)
         .start(f"{path_of(warehouse, MESSAGES)}/{_folder(address)}")
     )
     follow(query, address, progress)
+
+
+def archived(messages: DataFrame) -> DataFrame:
+    """``messages`` from a source, with the day of their arrival: the broker's, or today where it tells none."""
+    came = F.coalesce("enqueued", F.current_timestamp())
+    return messages.withColumn("archived", F.current_timestamp()).withColumn("day", F.to_date(came))
 
 
 def replay(
@@ -48,10 +60,20 @@ def replay(
         if "PATH_NOT_FOUND" not in str(problem):
             raise
         raise NoSource(f"{warehouse} has no messages of {address}; archive them first") from None
-    chosen = audit.replayable(kept, address=address, first_day=days[0], last_day=days[1]).coalesce(1).cache()
+    chosen = replayable(kept, address=address, first_day=days[0], last_day=days[1]).coalesce(1).cache()
     count = chosen.count()
     chosen.write.format("amqp10").mode("append").options(**connector).option("address", to).save()
     return count
+
+
+def replayable(kept: DataFrame, *, address: str, first_day: str | None, last_day: str | None) -> DataFrame:
+    """The messages of an address and of these days, the first and the last included, in order."""
+    chosen = kept.filter(F.col("address") == address)
+    if first_day is not None:
+        chosen = chosen.filter(F.col("day") >= F.lit(first_day).cast("date"))
+    if last_day is not None:
+        chosen = chosen.filter(F.col("day") <= F.lit(last_day).cast("date"))
+    return chosen.orderBy("archived", "offset").select(*REPLAYED)
 
 
 def _folder(address: str) -> str:
