@@ -2,7 +2,7 @@
 
 from bench.load import wire
 from tests.recorded.fields import HEADER_OF_091, UNREADABLE, method_of, performative_code, split_frames
-from tests.recorded.masks import masked_in, without_masked
+from tests.recorded.masks import Masked, masked_in, without_masked
 
 PERFORMATIVES = {
     wire.OPEN: "open", wire.BEGIN: "begin", wire.ATTACH: "attach", wire.FLOW: "flow", wire.TRANSFER: "transfer",
@@ -51,12 +51,17 @@ class Comparison:
         expected = self.as_of_replay(recorded)
         if expected == seen:
             return
-        masked, masked_seen = masked_in(expected), masked_in(seen)
+        masked, masked_seen = self._masked_in(expected), self._masked_in(seen)
         if without_masked(expected, masked) != without_masked(seen, masked_seen):
             raise ConversationDiffers(f"{where}\nrecorded: {described(expected)}\ncame:     {described(seen)}")
         for one, other in zip(masked, masked_seen, strict=True):
             if one.mask.generated:
-                self._learn(expected[one.place.start : one.place.end], seen[other.place.start : other.place.end])
+                self._learn(one.value(expected), other.value(seen))
+
+    def _masked_in(self, frame: bytes) -> list[Masked]:
+        """What is masked, without generated values that are known already: those must be the same from then on."""
+        known = self._generated.values()
+        return [one for one in masked_in(frame) if not one.mask.generated or one.value(frame) not in known]
 
     def _learn(self, recorded: bytes, seen: bytes) -> None:
         assert len(recorded) == len(seen), f"{recorded!r} cannot stand for {seen!r}: their lengths differ"

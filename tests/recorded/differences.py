@@ -27,7 +27,7 @@ def broker_frames(conversation: Conversation) -> list[tuple[str, bytes]]:
             for frame in comparison.frames(step.broker)[0]:
                 masked = masked_in(frame)
                 for one in masked:
-                    value = frame[one.place.start : one.place.end]
+                    value = one.value(frame)
                     if one.mask.generated and value not in generated:
                         generated[value] = b"%0*d" % (len(value), numbers[one.mask.name])
                         numbers[one.mask.name] += 1

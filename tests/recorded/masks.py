@@ -62,12 +62,8 @@ MASKS = (
         wire.OPEN, lambda frame: place_of_field(frame, (9, "platform")), PYTHON,
     ),
     Mask(
-        "dynamic source", "the end of the name of a dynamic node is random",
+        "dynamic node", "the end of the name of a dynamic node is random",
         wire.ATTACH, lambda frame: place_of_field(frame, (5, 0)), DYNAMIC_NODE, generated=True,
-    ),
-    Mask(
-        "dynamic target", "the end of the name of a dynamic node is random",
-        wire.ATTACH, lambda frame: place_of_field(frame, (6, 0)), DYNAMIC_NODE, generated=True,
     ),
     Mask(
         "queue identity", "each declaration of a queue gets 32 random digits",
@@ -120,6 +116,10 @@ class Masked:
 
     mask: Mask
     place: Place
+
+    def value(self, frame: bytes) -> bytes:
+        """What stands there."""
+        return frame[self.place.start : self.place.end]
 
 
 def masked_in(frame: bytes) -> list[Masked]:

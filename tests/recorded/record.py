@@ -11,8 +11,9 @@ For example:
     python -m tests.recorded.record proton --show             print what is kept, frame by frame
     python -m tests.recorded.record all --compare             print where today differs from the first broker
 
-A checkout needs its own environment in .venv. A recording of the commit eae35cd, the first broker, is kept in a folder
-of its own; one of any other commit is the recording of today, and is kept only where it differs from the first.
+A checkout needs its own environment in .venv. Scripts in JavaScript need npm and node, those in Go need go. A
+recording of the commit eae35cd, the first broker, is kept in a folder of its own; one of any other commit is the
+recording of today, and is kept only where it differs from the first.
 """
 
 import argparse
@@ -105,8 +106,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--compare", action="store_true", help="only print where today differs from the first broker")
     options = parser.parse_args(arguments)
     tree = options.tree.resolve()
+    clients = CLIENTS if "all" in options.clients else options.clients
+    if tree != ROOT and not (tree / ".venv" / "bin" / "python").exists():
+        parser.error(f"--tree {tree} has no .venv/bin/python; run make setup there")
+    if options.show or options.compare or options.check:
+        for client in clients:
+            if not path_of(client).exists():
+                parser.error(f"nothing of {client} is recorded; run python -m tests.recorded.record {client}")
     status = 0
-    for client in CLIENTS if "all" in options.clients else options.clients:
+    for client in clients:
         if options.show:
             show(Conversation.load(path_of(client)))
             continue
@@ -114,6 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for line in differences(Conversation.load(path_of(client, first=True)), Conversation.load(path_of(client))):
                 print(f"{client} {line}")
             continue
+        print(f"{client}: {'replaying' if options.check else 'recording'} with the broker of {tree}", flush=True)
         conversation = Conversation.load(path_of(client)) if options.check else record(client, tree)
         print(f"{client}: {figures(conversation)}")
         try:

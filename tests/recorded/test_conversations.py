@@ -12,7 +12,7 @@ from tests.kit.broker_process import BrokerAddress, broker_process
 from tests.recorded.comparison import Comparison, ConversationDiffers
 from tests.recorded.conversation import Conversation, path_of
 from tests.recorded.fields import method_of, performative_code
-from tests.recorded.masks import masked_in
+from tests.recorded.masks import MASKS, TIME, masked_in
 from tests.recorded.pacer import Pacer
 from tests.recorded.record import CLIENTS, CONFIGURATION
 from tests.recorded.replay import replay
@@ -59,9 +59,8 @@ def test_one_changed_byte_is_found(client: str):
             kinds.add(kind)
             masked = {at for one in masked_in(frame) for at in range(one.place.start, one.place.end)}
             for at in set(range(number % every, len(frame), every)) - masked:
-                altered = frame[:at] + bytes([frame[at] ^ 1 << at % 8]) + frame[at + 1 :]
                 with pytest.raises(ConversationDiffers):
-                    comparison.compare([frame], [altered], "a changed byte")
+                    comparison.compare([frame], [with_byte(frame, at, frame[at] ^ 1 << at % 8)], "a changed byte")
                 changed += 1
     assert changed > CHANGES_MIN
 
@@ -86,3 +85,25 @@ def answers(client: str) -> Iterator[tuple[Comparison, list[bytes]]]:
             assert not rest
             if frames:
                 yield comparison, frames
+
+
+def test_each_mask_is_needed_and_holds_for_its_form_only():
+    """A value of the mask's form is taken for another one, and a value of another form is found."""
+    used: set[str] = set()
+    for client in CLIENTS:
+        for _, frames in answers(client):
+            for frame in frames:
+                for one in masked_in(frame):
+                    used.add(one.mask.name)
+                    start = one.place.start
+                    another = ord("1") if frame[start] == ord("0") else ord("0")
+                    comparison = Comparison(b"", {})  # a new one, which knows no generated value
+                    comparison.compare([frame], [with_byte(frame, start, another)], "another value")
+                    if one.mask.form is not TIME:  # any eight bytes are a time
+                        with pytest.raises(ConversationDiffers):
+                            comparison.compare([frame], [with_byte(frame, start, ord("~"))], "another form")
+    assert used == {mask.name for mask in MASKS}
+
+
+def with_byte(frame: bytes, at: int, byte: int) -> bytes:
+    return frame[:at] + bytes([byte]) + frame[at + 1 :]

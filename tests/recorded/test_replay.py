@@ -104,3 +104,22 @@ def test_another_generated_name_is_used_from_then_on(recorded: Conversation):
     broker = [RecordedConnection([*map(renamed, one.steps)], one.broker_closes) for one in recorded.connections]
     assert broker != recorded.connections
     assert replayed(recorded, broker).connections == broker
+
+
+def test_a_generated_name_must_stay_what_it_is(recorded: Conversation):
+    """The broker gives a new name in the source of one attach, and the recorded one where it repeats the name."""
+    found = DYNAMIC.search(b"".join(step.broker for one in recorded.connections for step in one.steps))
+    assert found is not None
+    old, new = found[1], bytes(reversed(found[1]))
+    renamed = False
+    broker = []
+    for one in recorded.connections:
+        steps = []
+        for step in one.steps:
+            first = not renamed and old in step.broker
+            client = step.client.replace(old, new) if renamed else step.client
+            steps.append(Step(client, step.broker.replace(old, new, 1) if first else step.broker))
+            renamed = renamed or first
+        broker.append(RecordedConnection(steps, one.broker_closes))
+    with pytest.raises(ConversationDiffers, match="attach"):
+        replayed(recorded, broker)
