@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -97,7 +97,7 @@ class Scenario:
             "count": self.count,
             "link_credit": self.link_credit,
             "queue_type": self.queue_type,
-            "traffic": asdict(self.traffic),
+            "traffic": self.traffic.parameters(),
             **({} if self.protocol == "1.0" else {"protocol": self.protocol}),  # older files lack it
         }
 
@@ -137,7 +137,7 @@ def read_scenario(path: Path) -> Iterator[Scenario]:
             raise ScenarioError(f"no such pattern: {table['pattern']!r}")
         if traffic_table.get("shape") == "unbatched":
             traffic_table.setdefault("in_flight", UNBATCHED_IN_FLIGHT)
-        traffic, goal = Traffic(**traffic_table), Goal(**goal_table)
+        traffic, goal = Traffic.of(traffic_table), Goal(**goal_table)
         link_credits = table.pop("link_credit", 200)
         if isinstance(link_credits, int):
             yield Scenario(name=path.stem, traffic=traffic, goal=goal, link_credit=link_credits, **table)

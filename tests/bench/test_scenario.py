@@ -45,6 +45,13 @@ def test_an_unbatched_publisher_waits_like_200_senders_unless_told_otherwise():
         ('title = "x"\npattern = "sender"\ncolour = 1', "unknown key 'colour'"),
         ('title = "x"\npattern = "sender"\n[traffic]\nspeed = 1', "unknown key 'speed'"),
         ('title = "x"\npattern = "sender"\n[traffic]\nsize = 4', "no room"),
+        ('title = "x"\npattern = "sender"\n[traffic]\nsizes = [64, 4]', "a body of 4 bytes has no room"),
+        ('title = "x"\npattern = "sender"\n[traffic]\nsizes = 64', "not iterable"),
+        ('title = "x"\npattern = "sender"\n[traffic]\nsizes = [64, "a"]', "not supported between"),
+        ('title = "x"\npattern = "sender"\n[traffic]\ncontent = "all"', "no such content: 'all'; known are alike, ids"),
+        ('title = "x"\npattern = "sender"\n[traffic]\nkeys = 0', "between 1 and 100000, not 0"),
+        ('title = "x"\npattern = "sender"\n[traffic]\nkeys = 100001', "not 100001"),
+        ('title = "x"\npattern = "sender"\n[traffic]\nkeys = "2"', "not supported between"),
         ('title = "x"\npattern = "receiver"\n[traffic]\nsize = 20\nrate = 1.0', "offered rate"),
         ("title =", "broken.toml"),
     ],
@@ -62,6 +69,19 @@ def test_a_plan_survives_its_journey_to_a_load_process(scenario):
     for group in scenario.processes("q"):
         plan = Plan(url="amqp://localhost", traffic=scenario.traffic, applications=tuple(group))
         assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_plan_with_unlike_messages_survives_as_well():
+    traffic = Traffic(content="priorities", keys=100, sizes=(12, 40))
+    plan = Plan(url="amqp://localhost", traffic=traffic, applications=())
+    assert Plan.from_json(plan.to_json()) == plan
+    assert [len(traffic.padding(number)) for number in range(3)] == [0, 28, 0]
+
+
+def test_older_result_files_stay_comparable():
+    assert not {"content", "keys", "sizes"} & set(Traffic().parameters())
+    unlike = Traffic(content="ids", keys=2, sizes=(12, 40)).parameters()
+    assert (unlike["content"], unlike["keys"], unlike["sizes"]) == ("ids", 2, [12, 40])
 
 
 def test_padding_is_the_same_everywhere_and_depends_on_the_seed():
