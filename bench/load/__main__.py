@@ -23,11 +23,13 @@ import selectors
 import struct
 import sys
 import time
+from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import Final
 
-from bench.load.consumer import latency_histogram
+from bench.load.checks import latency_histogram
 from bench.load.line import Line, opened_091, opened_10
-from bench.load.plan import Plan
+from bench.load.plan import Application, Plan, connections_of
 from bench.load.wire import WireError
 
 QUIET_NS: Final = 2 * 10**9
@@ -35,6 +37,7 @@ QUIET_NS: Final = 2 * 10**9
 LINGER_NS: Final = 50 * 10**6
 """How long a consumer that has received everything waits for messages that must not come."""
 IDLE_SECONDS: Final = 0.05
+LOOK_NS: Final = 5 * 10**6
 FEW_CONNECTIONS: Final = 64
 """Up to this number select() is used, whose time-outs are finer than epoll's milliseconds."""
 
@@ -44,29 +47,33 @@ class LoadProcess:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._crowd = len(plan.applications) > FEW_CONNECTIONS
+        connections = connections_of(plan.applications)
+        self._crowd = len(connections) > FEW_CONNECTIONS
         self._selector: selectors.BaseSelector = (
             selectors.DefaultSelector() if self._crowd else selectors.SelectSelector()
         )
+        self._due: dict[int, None] = {}  # the lines to write to in the next turn, in their order
+        self._wakes: list[tuple[int, int]] = []  # a heap of times, and the lines to write to then
         self._input = b""
         self._input_ended = False
         os.set_blocking(sys.stdin.fileno(), False)
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, None)
-        self._lines = [self._connect(index) for index in range(len(plan.applications))]
+        self._lines = [self._connect(index, group) for index, group in enumerate(connections)]
         self._publishers = [publisher for line in self._lines for publisher in line.endpoint.publishers]
         self._consumers = [consumer for line in self._lines for consumer in line.endpoint.consumers]
         self._start_ns = 0
         self._patience_ns = int(plan.patience_seconds * 1e9)
 
-    def _connect(self, index: int) -> Line:
-        application, name = self._plan.applications[index], f"bench-{os.getpid()}-{index}"
-        opened = opened_091 if application.protocol == "0.9.1" else opened_10
+    def _connect(self, index: int, applications: Sequence[Application]) -> Line:
+        name = f"bench-{os.getpid()}-{index}"
+        opened = opened_091 if applications[0].protocol == "0.9.1" else opened_10
         line, broker = opened(
-            self._plan.url, self._plan.traffic, [application], name=name, max_frame_size=self._plan.max_frame_size
+            self._plan.url, self._plan.traffic, applications, name=name, max_frame_size=self._plan.max_frame_size
         )
         if index == 0:
             self.broker = broker
-        self._selector.register(line.socket, selectors.EVENT_READ, line)
+        self._selector.register(line.socket, selectors.EVENT_READ, index)
+        self._due[index] = None
         return line
 
     # One turn of the loop
@@ -74,29 +81,53 @@ class LoadProcess:
     def _turn(self) -> None:
         """Write what is due, then wait for something to read, room to write, or the next time to write."""
         now_ns = time.monotonic_ns()
-        for line in self._lines:
-            was_blocked = line.blocked
-            line.write(now_ns)
-            if line.blocked != was_blocked:
-                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.blocked else 0)
-                self._selector.modify(line.socket, events, line)
+        while self._wakes and self._wakes[0][0] <= now_ns:
+            wake_ns, index = heappop(self._wakes)
+            if self._lines[index].scheduled_ns == wake_ns:
+                self._lines[index].scheduled_ns = None
+                self._due[index] = None
+        due, self._due = self._due, {}
+        for index in due:
+            self._serve(index, now_ns)
         for key, events in self._selector.select(self._timeout()):
             if key.data is None:
                 self._read_input()
-            elif events & selectors.EVENT_READ:
-                key.data.read()
+                continue
+            if events & selectors.EVENT_READ:
+                self._lines[key.data].read()
+            self._due[key.data] = None
+
+    def _serve(self, index: int, now_ns: int) -> None:
+        line = self._lines[index]
+        was_blocked = line.blocked
+        line.write(now_ns)
+        if line.blocked != was_blocked:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.blocked else 0)
+            self._selector.modify(line.socket, events, index)
+        if line.blocked:
+            return
+        if line.endpoint.ready_to_publish(now_ns):
+            self._due[index] = None
+            return
+        wake_ns = line.wake_ns()
+        if line.scheduled_ns is None or wake_ns < line.scheduled_ns:
+            line.scheduled_ns = wake_ns
+            heappush(self._wakes, (wake_ns, index))
+
+    def _turns(self) -> None:
+        """One turn; with many connections as many as fit into some time, because their state is costly to look at."""
+        until_ns = time.monotonic_ns() + (LOOK_NS if self._crowd else 0)
+        self._turn()
+        while time.monotonic_ns() < until_ns:
+            self._turn()
 
     def _timeout(self) -> float:
-        now_ns = time.monotonic_ns()
-        wait = int(IDLE_SECONDS * 1e9)
-        for line in self._lines:
-            if line.blocked:
-                continue
-            if line.endpoint.ready_to_publish(now_ns):
-                return 0.0
-            if (wake_ns := line.endpoint.wake_ns()) is not None:
-                wait = min(wait, wake_ns - now_ns)
-        return max(wait, 0) / 1e9
+        if self._due:
+            return 0.0
+        wait_ns = int(IDLE_SECONDS * 1e9)
+        if self._wakes:
+            wait_ns = min(wait_ns, self._wakes[0][0] - time.monotonic_ns())
+        return max(wait_ns, 0) / 1e9
 
     def _read_input(self) -> None:
         data = os.read(sys.stdin.fileno(), 65536)
@@ -118,7 +149,7 @@ class LoadProcess:
     def run(self) -> None:
         deadline_ns = time.monotonic_ns() + self._patience_ns
         while not all(line.endpoint.attached for line in self._lines):
-            self._turn()
+            self._turns()
             if time.monotonic_ns() > deadline_ns:
                 raise WireError("the broker did not answer an attach")
         say("ready", broker=self.broker)
@@ -135,10 +166,11 @@ class LoadProcess:
     def _measure(self, start_ns: int) -> None:
         self._start_ns = start_ns
         cpu_before = time.process_time()
-        for line in self._lines:
+        for index, line in enumerate(self._lines):
             line.endpoint.start(start_ns)
+            self._due[index] = None
         while not all(publisher.finished for publisher in self._publishers):
-            self._turn()
+            self._turns()
             if self._stalled():
                 break
         say("published", sent={publisher.publisher: publisher.sent for publisher in self._publishers})
@@ -160,7 +192,7 @@ class LoadProcess:
         patience_ns = min(QUIET_NS, self._patience_ns) if expected is None else self._patience_ns
         asked_ns = time.monotonic_ns()
         while expected is None or sum(consumer.ledger.total for consumer in self._consumers) < expected:
-            self._turn()
+            self._turns()
             if time.monotonic_ns() - max(asked_ns, self._last_progress_ns()) > patience_ns:
                 return
         deadline_ns = time.monotonic_ns() + LINGER_NS

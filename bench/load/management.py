@@ -6,16 +6,22 @@ One blocking connection; requests are settled, in one frame, and answered in ord
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from bench.load import wire
+from bench.load.endpoint import closing_reason
 from bench.load.handshake import Conversation
 from bench.load.wire import Described, Frame, Value, WireError
 
 _ADDRESS = "/management"
 _SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
+_REQUESTS, _ANSWERS = "requests", "answers"
 _LINK_CREDIT = 100
+_REQUESTS_AT_ONCE = 50
+"""Requests before the answers to them are read: fewer than the link credit for answers."""
 
 
 class Management:
@@ -28,10 +34,12 @@ class Management:
         self._conversation.send(self._half(_SEND_HANDLE), self._half(_RECEIVE_HANDLE))
         self._transfers_seen = 0
         self._delivery_count = 0
-        for _ in range(2):
-            attached = self._conversation.await_frame(wire.ATTACH)
-            if attached.field(2) is wire.ROLE_SENDER:
-                self._delivery_count = attached.number(9)
+        self._allowed = 0  # requests that the broker's link credit allows, from the first one on
+        self._remote_handles: dict[str, int] = {}
+        self._payload = b""
+        self._answers: deque[bytes] = deque()
+        while len(self._remote_handles) < 2:
+            self._read()
 
     @staticmethod
     def _half(handle: int) -> bytes:
@@ -73,6 +81,30 @@ class Management:
         """Delete the queue; a missing queue is no error."""
         self._request("DELETE", f"/queues/{queue}", wire.NULL)
 
+    def declare_exchange(self, exchange: str, exchange_type: str) -> None:
+        """Declare a durable exchange."""
+        self._request("PUT", f"/exchanges/{exchange}", wire.map_of(wire.string("type"), wire.string(exchange_type)))
+
+    def delete_exchange(self, exchange: str) -> None:
+        """Delete the exchange; a missing exchange is no error."""
+        self._request("DELETE", f"/exchanges/{exchange}", wire.NULL)
+
+    def bind(self, exchange: str, queue: str, keys: Sequence[str]) -> None:
+        """Bind the queue to the exchange with each of these keys, many requests at a time."""
+        bodies = [
+            wire.map_of(
+                *(wire.string("source"), wire.string(exchange), wire.string("destination_queue"), wire.string(queue)),
+                *(wire.string("binding_key"), wire.string(key), wire.string("arguments"), wire.map_of()),
+            )
+            for key in keys
+        ]
+        for first in range(0, len(bodies), _REQUESTS_AT_ONCE):
+            some = bodies[first : first + _REQUESTS_AT_ONCE]
+            for body in some:
+                self._send("POST", "/bindings", body)
+            for _ in some:
+                self._answer("POST", "/bindings")
+
     def counter(self, queue: str, name: str) -> int:
         """Read one of Headgate's own counters of a queue."""
         match self._request("GET", f"/headgate/queues/{queue}", wire.NULL):
@@ -80,12 +112,12 @@ class Management:
                 return value
         raise WireError(f"no {name} in what the broker says about queue {queue}")
 
-    def connections(self) -> list[dict[str, Value]]:
-        """Read Headgate's rows about its connections."""
-        match self._request("GET", "/headgate/connections", wire.NULL):
+    def rows(self, kind: str) -> list[dict[str, Value]]:
+        """Read Headgate's rows about its connections, or things of another kind."""
+        match self._request("GET", f"/headgate/{kind}", wire.NULL):
             case {"items": list(items)}:
                 return [one for one in items if isinstance(one, dict)]
-        raise WireError("no items in what the broker says about its connections")
+        raise WireError(f"no items in what the broker says about its {kind}")
 
     def set_alarm(self, name: str, *, on: bool) -> None:
         """Raise or clear one of Headgate's alarms by hand."""
@@ -99,6 +131,12 @@ class Management:
         raise WireError(f"no message_count in what the broker says about queue {queue}")
 
     def _request(self, method: str, path: str, body: bytes) -> Value:
+        self._send(method, path, body)
+        return self._answer(method, path)
+
+    def _send(self, method: str, path: str, body: bytes) -> None:
+        while self._requests >= self._allowed:
+            self._read()
         self._requests += 1
         properties = wire.composite(
             wire.PROPERTIES, wire.ulong(self._requests), wire.NULL, wire.string(path), wire.string(method),
@@ -111,7 +149,11 @@ class Management:
         )  # fmt: skip
         payload = properties + wire.described(wire.AMQP_VALUE, body)
         self._conversation.send(self._grant(), wire.frame(transfer + payload))
-        status, answer = self._response()
+
+    def _answer(self, method: str, path: str) -> Value:
+        while not self._answers:
+            self._read()
+        status, answer = _parse_response(self._answers.popleft())
         if not 200 <= status < 300:
             raise WireError(f"{method} {path} was answered with {status}: {answer!r}")
         return answer
@@ -132,15 +174,26 @@ class Management:
             )
         )
 
-    def _response(self) -> tuple[int, Value]:
-        payload = b""
-        while True:
-            frame = self._conversation.await_frame(wire.TRANSFER)
-            payload += frame.payload
+    def _read(self) -> None:
+        """Take one frame from the broker."""
+        frame = self._conversation.next_frame()
+        if frame is None:
+            return
+        if frame.code in (wire.DETACH, wire.END, wire.CLOSE):
+            raise WireError(closing_reason(frame))
+        if frame.code == wire.ATTACH:
+            of = _ANSWERS if frame.field(2) is wire.ROLE_SENDER else _REQUESTS
+            self._remote_handles[of] = frame.number(1)
+            self._delivery_count = frame.number(9) if of == _ANSWERS else self._delivery_count
+        elif frame.code == wire.FLOW and frame.field(4) == self._remote_handles.get(_REQUESTS):
+            self._allowed = frame.number(5) + frame.number(6)
+        elif frame.code == wire.TRANSFER:
+            self._payload += frame.payload
             self._transfers_seen += 1
             if frame.field(5) is not True:
                 self._delivery_count = (self._delivery_count + 1) & wire.SERIAL_MASK
-                return _parse_response(payload)
+                self._answers.append(self._payload)
+                self._payload = b""
 
 
 def _parse_response(payload: bytes) -> tuple[int, Value]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 Shape = Literal["bulk", "unbatched"]
 Protocol = Literal["1.0", "0.9.1"]
@@ -18,6 +19,7 @@ STAMPED_BYTES = 20
 """The smallest body at an offered rate: the same, then 8 bytes intended send time."""
 KEYS_MAX = 100_000
 """The number of a routing key has five digits."""
+GOLDEN_RATIO = (5**0.5 - 1) / 2
 PATIENCE_SECONDS = 10.0
 """Longer than any pause of a working broker."""
 
@@ -57,6 +59,7 @@ class Traffic:
     sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(self.sizes))  # TOML and JSON have lists
         if (smallest := min(self.sizes_in_turn)) < self.numbers_bytes:
             raise ValueError(f"a body of {smallest} bytes has no room for its {self.numbers_bytes} bytes of numbers")
         if self.content not in get_args(Content):
@@ -85,6 +88,13 @@ class Traffic:
         """The sizes of the bodies; message i has number i % their count."""
         return self.sizes or (self.size,)
 
+    def lead_ns(self, publisher: int) -> int:
+        """How much later than publisher 1 this one intends its first message: a part of the time between two messages.
+
+        Multiples of the golden ratio spread any number of publishers evenly, so that their messages come one by one.
+        """
+        return int((publisher - 1) * GOLDEN_RATIO % 1 / self.rate * 1e9) if self.rate and publisher else 0
+
     def padding(self, number: int = 0) -> bytes:
         """The bytes that fill this message's body behind its numbers: random, so that they cannot be compressed on the
         way."""
@@ -98,11 +108,6 @@ class Traffic:
             if table[name] == value:
                 del table[name]
         return table | ({"sizes": list(self.sizes)} if self.sizes else {})
-
-    @classmethod
-    def of(cls, table: dict[str, Any]) -> Traffic:
-        """Read the fields from a table of TOML or JSON."""
-        return cls(**{**table, "sizes": tuple(table.get("sizes", ()))})
 
 
 def routing_key(number: int) -> str:
@@ -132,6 +137,26 @@ class Application:
     shares: Shared = "nothing"
 
 
+def connections_of(applications: Sequence[Application]) -> list[list[Application]]:
+    """The applications of each connection."""
+    return _together(applications, ("connection", "session"))
+
+
+def sessions_of(applications: Sequence[Application]) -> list[list[Application]]:
+    """The applications of each session of one connection."""
+    return _together(applications, ("session",))
+
+
+def _together(applications: Sequence[Application], shared: tuple[Shared, ...]) -> list[list[Application]]:
+    groups: list[list[Application]] = []
+    for one in applications:
+        if groups and one.shares in shared:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that one load process needs to know.
@@ -151,6 +176,6 @@ class Plan:
     @classmethod
     def from_json(cls, line: str) -> Plan:
         fields = json.loads(line)
-        fields["traffic"] = Traffic.of(fields["traffic"])
+        fields["traffic"] = Traffic(**fields["traffic"])
         fields["applications"] = tuple(Application(**one) for one in fields["applications"])
         return cls(**fields)
