@@ -7,6 +7,7 @@ descendants.
 from __future__ import annotations
 
 import contextlib
+import platform
 import shlex
 import shutil
 import socket
@@ -29,6 +30,8 @@ AnyManagement: TypeAlias = "Management | ArtemisManagement"
 
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
+CPUCLOCK_SCHED = 2
+"""The kernel's name for a clock of CPU time in nanoseconds (include/linux/posix-timers.h)."""
 ROOT = Path(__file__).parent.parent
 SCRATCH = ROOT / ".headgate"
 """Where a broker that we start keeps its data; a temporary folder may be in memory rather than on a disk."""
@@ -47,8 +50,8 @@ class Broker:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """CPU time of the tree so far, in seconds, user and system; the kernel counts it in ticks of 10 ms."""
-        return self._over_tree(lambda process: sum(process.cpu_times()[:2]))
+        """CPU time of the tree so far, in seconds, user and system."""
+        return self._over_tree(_cpu_seconds)
 
     def resident_bytes(self) -> int:
         """Resident memory of the tree."""
@@ -69,6 +72,21 @@ class Broker:
             with contextlib.suppress(psutil.NoSuchProcess):
                 total += figure(child)
         return total
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    """CPU time of one process so far.
+
+    Linux has a clock for each process, whose number clock_getcpuclockid(3) makes in this way; it counts nanoseconds,
+    which a run with few messages needs. Elsewhere the kernel's ticks of 10 ms must do. Raises psutil.NoSuchProcess.
+    """
+    if platform.system() == "Linux":
+        try:
+            return time.clock_gettime(~process.pid << 3 | CPUCLOCK_SCHED)
+        except OSError as problem:  # it has ended
+            raise psutil.NoSuchProcess(process.pid) from problem
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def connect(url: str, pid: int | None) -> Broker:

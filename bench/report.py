@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.results import Entry
 from bench.scenario import Goal, Scenario
@@ -79,12 +79,14 @@ def versus(measured: Entry, peer: Entry) -> str:
 
 
 def verdicts(goal: Goal, measured: Entry, peer: Entry | None) -> list[tuple[str, bool]]:
-    """Each goal that could be judged, as text, and whether it is met."""
+    """Each goal that could be judged by this scenario alone, as text, and whether it is met."""
     if measured.void:
         return []
     found = ratios(measured, peer) if peer is not None else {}
     figures = measured.figures
     checks: list[tuple[str, bool]] = []
+    if goal.p99_ms_max is not None and "p99_ms" in figures:
+        checks.append((f"p99 at most {goal.p99_ms_max:g} ms", figures["p99_ms"].median <= goal.p99_ms_max))
     if goal.rate_ratio_min is not None and "rate" in found:
         checks.append((f"rate at least {goal.rate_ratio_min:g} times", found["rate"] >= goal.rate_ratio_min))
     for name, words, limit in (
@@ -95,4 +97,18 @@ def verdicts(goal: Goal, measured: Entry, peer: Entry | None) -> list[tuple[str,
             checks.append((f"{words} at most {limit:.3g} times", found[name] <= limit))
     if goal.memory_max is not None and "value" in figures:
         checks.append((f"at most {goal.memory_max:g}", figures["value"].median <= goal.memory_max))
+    return checks
+
+
+def verdicts_between(goal: Goal, measured: Entry, others: Mapping[str, Entry]) -> list[tuple[str, bool | None]]:
+    """Each goal beside another scenario of the same run, as text, and whether it is met; None: it cannot be judged."""
+    checks: list[tuple[str, bool | None]] = []
+    for name, limit in goal.cpu_ratio_max_to.items():
+        words = f"CPU per message at most {limit:.3g} times that of {name}"
+        other = others.get(name)
+        if other is None or other.void or measured.void:
+            checks.append((words, None))
+            continue
+        ratio = measured.figures["broker_cpu_us"].median / other.figures["broker_cpu_us"].median
+        checks.append((f"{words} (x{ratio:.3g})", ratio <= limit))
     return checks

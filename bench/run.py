@@ -2,7 +2,8 @@
 
 Examples:
   python -m bench.run --list
-  python -m bench.run bulk-12 latency-5000
+  python -m bench.run bulk-12 bulk-12-ids bulk-12-properties bulk-12-priorities --goals
+  python -m bench.run lone-500 lone-5000
   python -m bench.run unbatched-12 durable-unbatched-12 --client go-amqp
   python -m bench.run --peer-url amqp://guest:guest@127.0.0.1:5673 --peer-pid 4711
   python -m bench.run bulk-12 --url amqp://guest:guest@127.0.0.1:5672 --runs 7 --output mine.json
@@ -11,8 +12,11 @@ Without --url, Headgate is started from this tree with default settings, once pe
 data folder. With a peer, each scenario runs on both alternately, A B A B, so that other load on the machine disturbs
 both alike.
 
-Exit status: 0; 1 when a result is void (messages lost, doubled, reordered or refused); 2 when nothing could
-be measured; with --goals, 3 when a goal of a scenario is missed or could not be judged.
+Some goals compare a scenario with another one, which must be in the same run. The list of scenarios begins with those
+whose messages are unlike each other, as those of real programs are.
+
+Exit status: 0; 1 when a result is void (messages lost, doubled, reordered, changed or refused); 2 when nothing could be
+measured; with --goals, 3 when a goal of a scenario is missed or could not be judged.
 """
 
 from __future__ import annotations
@@ -160,6 +164,7 @@ class Measurement:
         self._queues = queue_names()
         self.entries: list[Entry] = []
         self.goals_met = True
+        self._of_measured: dict[str, Entry] = {}
 
     def measure(self, scenario: Scenario) -> None:
         """Make all runs of one scenario."""
@@ -176,6 +181,17 @@ class Measurement:
         for words, met in judged:
             print(f"{'':22}goal: {words}: {'met' if met else 'MISSED'}", flush=True)
         self.goals_met &= all(met for _, met in judged) and len(judged) == scenario.goal.count
+        self._of_measured[scenario.name] = found[0]
+
+    def compare_scenarios(self, scenarios: Sequence[Scenario]) -> None:
+        """Judge the goals that compare two scenarios of this run."""
+        for scenario in scenarios:
+            for words, met in report.verdicts_between(
+                scenario.goal, self._of_measured[scenario.name], self._of_measured
+            ):
+                verdict = {True: "met", False: "MISSED", None: "NOT JUDGED, without a result of both"}[met]
+                print(f"{scenario.name}: goal: {words}: {verdict}", flush=True)
+                self.goals_met &= met is True
 
     def _take_turns(self, brokers: Sequence[Broker], scenario: Scenario) -> list[Entry]:
         """Warm each broker up, then make runs on the brokers alternately; returns an entry per broker.
@@ -238,6 +254,7 @@ def run(options: Options, scenarios: Sequence[Scenario]) -> int:
     measurement = Measurement(options, open_broker, peer)
     for scenario in scenarios:
         measurement.measure(scenario)
+    measurement.compare_scenarios(scenarios)
     print(report.sweeps(measurement.entries))
     results = Results(
         environment=environment.to_json(), warm_up_seconds=WARM_UP_SECONDS, entries=tuple(measurement.entries)

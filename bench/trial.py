@@ -19,10 +19,10 @@ from hdrh.histogram import HdrHistogram
 
 from bench.broker import ROOT, Broker
 from bench.clients.programs import Client, ToldPlan, command
-from bench.load.consumer import latency_histogram
+from bench.load.checks import latency_histogram
 from bench.load.ledger import Range, Verdict, judge
 from bench.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic, routing_key
-from bench.scenario import Scenario
+from bench.scenario import Scenario, exchange_of
 
 Event: TypeAlias = "dict[str, object]"
 
@@ -154,12 +154,16 @@ class Outcome:
 
 
 def conduct(
-    processes: Sequence[LoadProcess], *, share_queue: bool = False, filled: dict[int, int] | None = None
+    processes: Sequence[LoadProcess],
+    *,
+    share_queue: bool = False,
+    filled: dict[int, int] | None = None,
+    copies: int = 1,
 ) -> Outcome:
     """Start all processes at once and wait for their reports.
 
     share_queue: several consumers share a queue, so no consumer knows how many messages it will get. filled: how many
-    messages of each publisher were in the queue before.
+    messages of each publisher were in the queue before. copies: how many deliveries a message becomes.
     """
     start_ns = time.monotonic_ns()
     for process in processes:
@@ -168,7 +172,7 @@ def conduct(
     for process in processes:
         sent |= {int(name): count for name, count in _table(process.expect("published"), "sent").items()}
     for process in processes:
-        process.finish(None if share_queue else sum(sent.values()))
+        process.finish(None if share_queue else sum(sent.values()) * copies)
     return _gather(sent, start_ns, [process.expect("report") for process in processes])
 
 
@@ -209,27 +213,48 @@ def _number(event: Event, key: str) -> float:
 
 
 def run_once(broker: Broker, scenario: Scenario, queue: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Run:
-    """Declare `queue`, run the scenario on it, delete it."""
-    with broker.management() as management:
-        management.declare_queue(queue, queue_type=scenario.queue_type)
-        if (keys := scenario.traffic.keys) > 1:
-            management.declare_exchange(queue, queue, [routing_key(number) for number in range(keys)])
-    try:
+    """Run the scenario once, on queues and an exchange that are named after `queue` and exist for the run."""
+    with declared(broker, scenario, queue):
         filled = _fill(broker, scenario, queue) if scenario.pattern == "receiver" else {}
         groups = scenario.processes(queue)
         with running(
             broker, scenario.traffic, groups, client=scenario.client, patience_seconds=patience_seconds
         ) as processes:
             cpu_before = broker.cpu_seconds()
-            outcome = conduct(processes, share_queue=scenario.pattern == "many", filled=filled)
+            outcome = conduct(processes, share_queue=scenario.pattern == "many", filled=filled, copies=scenario.copies)
             cpu_seconds = broker.cpu_seconds() - cpu_before
             resident = broker.resident_bytes()
-        return summarise(outcome, consumed=scenario.pattern != "sender", cpu_seconds=cpu_seconds, resident=resident)
+        return summarise(
+            outcome,
+            consumed=scenario.pattern != "sender",
+            cpu_seconds=cpu_seconds,
+            resident=resident,
+            copied=scenario.copies > 1,
+        )
+
+
+@contextlib.contextmanager
+def declared(broker: Broker, scenario: Scenario, queue: str) -> Iterator[None]:
+    """Declare what a run needs, and delete it at the end: queues, and an exchange with its bindings."""
+    made: list[str] = []  # only these are deleted, so that a refused queue is the error that is reported
+    exchange = exchange_of(queue)
+    try:
+        with broker.management() as management:
+            for name in scenario.queues(queue):
+                management.declare_queue(name, queue_type=scenario.queue_type)
+                made.append(name)
+            if scenario.routed:
+                management.declare_exchange(exchange, "fanout" if scenario.pattern == "fan-out" else "direct")
+                keys = [routing_key(number) for number in range(scenario.traffic.keys)]
+                for name in made:
+                    management.bind(exchange, name, keys)
+        yield
     finally:
         with broker.management() as management:
-            management.delete_queue(queue)
-            if scenario.traffic.keys > 1:
-                management.delete_exchange(queue)
+            for name in made:
+                management.delete_queue(name)
+            if scenario.routed:
+                management.delete_exchange(exchange)
 
 
 def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:
@@ -241,9 +266,11 @@ def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:
         return conduct(processes).sent
 
 
-def summarise(outcome: Outcome, *, consumed: bool, cpu_seconds: float, resident: int) -> Run:
-    """Compute the figures of a run, and whether it is valid."""
-    verdict = judge(outcome.sent, outcome.received) if consumed else Verdict()
+def summarise(outcome: Outcome, *, consumed: bool, cpu_seconds: float, resident: int, copied: bool = False) -> Run:
+    """Compute the figures of a run, and whether it is valid. `copied`: every consumer must have got all messages."""
+    verdict = judge(outcome.sent, outcome.received) if consumed and not copied else Verdict()
+    for one in outcome.received if copied else ():
+        verdict += judge(outcome.sent, [one])
     messages = outcome.total_received if consumed else sum(outcome.sent.values())
     seconds = max((outcome.end_ns - outcome.start_ns) / 1e9, 1e-9)
     faults = [str(verdict)] if not verdict.clean else []

@@ -42,7 +42,7 @@ class PikaLoop:
         self._reason = ""
         self._publishing: Channel | None = None
         self._consuming: Channel | None = None
-        self.publishers = [Pace(self._application.publisher, plan.traffic)] if self._application.publish_to else []
+        self.publishers = [Pace(self._application.publisher, plan.traffic)] if self._application.publishes else []
         self.consumers = [MessageChecker(plan.traffic)] if self._application.consume_from else []
         self.broker: dict[str, str] = {}
         parameters = pika.URLParameters(plan.url)

@@ -33,7 +33,7 @@ class ProtonLoop:
         self._messages, self._destinations = Messages(plan.traffic), destinations(plan)
         self._fault = ""
         self._started = False
-        self.publishers = [Pace(self._application.publisher, plan.traffic)] if self._application.publish_to else []
+        self.publishers = [Pace(self._application.publisher, plan.traffic)] if self._application.publishes else []
         self.consumers = [MessageChecker(plan.traffic)] if self._application.consume_from else []
         self.broker: dict[str, str] = {}
         self._container = Container(self)
@@ -45,7 +45,7 @@ class ProtonLoop:
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
         if self.publishers:
-            target = self._destinations[0].address if plan.traffic.keys == 1 else None
+            target = None if self._application.exchange else self._destinations[0].address
             self._sender = self._container.create_sender(self._connection, target, name="publishing", options=mode)
         if self.consumers:
             source = queue_address(self._application.consume_from)
@@ -88,7 +88,7 @@ class ProtonLoop:
 
     def _message(self, pace: Pace, sequence: int) -> Message:
         content = self._messages.content(pace.publisher, sequence)
-        to = self._destinations[sequence % len(self._destinations)].address if len(self._destinations) > 1 else None
+        to = self._destinations[sequence % len(self._destinations)].address if self._application.exchange else None
         return Message(
             self._messages.body(pace.publisher, sequence, pace.intended_ns(sequence)),
             inferred=True,

@@ -9,12 +9,13 @@ import struct
 from dataclasses import dataclass, field
 
 from bench.clients.programs import paddings
-from bench.load.consumer import LATENCY_MICROSECONDS_MAX, latency_histogram
+from bench.load import content as own
+from bench.load.checks import LATENCY_MICROSECONDS_MAX, latency_histogram
 from bench.load.ledger import Ledger
 from bench.load.plan import Traffic
 
-CONTENT_TYPE = "application/octet-stream"
-DEFAULT_PRIORITY = 4
+CONTENT_TYPE = own.CONTENT_TYPE.decode()
+DEFAULT_PRIORITY = own.DEFAULT_PRIORITY[0]
 """Of a message without a header, or whose header has no priority [3.2.1]."""
 
 _NUMBERS = struct.Struct(">IQ")
@@ -62,7 +63,9 @@ class Messages:
             "kind": f"kind-{sequence % 7}",
             "odd": (publisher + sequence) % 2 == 1,
         }
-        return Content(message_id, CONTENT_TYPE, properties, sequence % 10 if kind == "priorities" else None)
+        return Content(
+            message_id, CONTENT_TYPE, properties, sequence % own.PRIORITIES if kind == "priorities" else None
+        )
 
 
 class MessageChecker:

@@ -1,10 +1,13 @@
 """When a publisher of another project's client sends, and what became of its messages.
 
 The limits are the plan's: time, messages, offered rate, unsettled messages. At an offered rate the n-th message is
-intended at start + n / rate, and carries that time even if it is sent later.
+intended at start + n / rate, where publishers start one after the other, and carries that time even if it is sent
+later.
 """
 
 from __future__ import annotations
+
+import math
 
 from bench.load.plan import Traffic
 
@@ -27,7 +30,8 @@ class Pace:
         self._stopped = False
 
     def start(self, now_ns: int) -> None:
-        self._start_ns = self.last_progress_ns = now_ns
+        self.last_progress_ns = now_ns
+        self._start_ns = now_ns + self._traffic.lead_ns(self.publisher)
 
     @property
     def finished(self) -> bool:
@@ -58,7 +62,7 @@ class Pace:
         if traffic.in_flight and not traffic.settled:
             count = min(count, traffic.in_flight - (self.sent - self.confirmed))
         if traffic.rate:
-            count = min(count, int((now_ns - self._start_ns) * traffic.rate / 1e9) + 1 - self.sent)
+            count = min(count, math.floor((now_ns - self._start_ns) * traffic.rate / 1e9) + 1 - self.sent)
         first = self.sent
         self.sent += max(0, count)
         if count > 0:

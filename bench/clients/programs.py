@@ -14,12 +14,13 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from bench.load.endpoint import queue_address
 from bench.load.plan import Plan, Protocol, Traffic, routing_key
+from bench.load.publisher import exchange_address
 
 ROOT = Path(__file__).parents[2]
 GO_SOURCES = Path(__file__).parent / "go"
@@ -111,6 +112,7 @@ class ToldPlan:
             return self.plan.to_json()
         derived = {
             "client": self.client,
+            "lead_ns": self.plan.traffic.lead_ns(self.plan.applications[0].publisher),
             "paddings": [base64.b64encode(one).decode() for one in paddings(self.plan.traffic)],
             "destinations": [asdict(one) for one in destinations(self.plan)],
         }
@@ -119,8 +121,7 @@ class ToldPlan:
 
 def paddings(traffic: Traffic) -> list[bytes]:
     """The bytes that fill the bodies behind their numbers: message i has item i modulo their number."""
-    sizes = traffic.sizes or (traffic.size,)
-    return [replace(traffic, size=size, sizes=()).padding() for size in sizes]
+    return [traffic.padding(number) for number in range(len(traffic.sizes_in_turn))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +135,11 @@ class Destination:
 
 def destinations(plan: Plan) -> list[Destination]:
     """The destinations of the plan's one publisher: message i goes to item i modulo their number."""
-    queue = plan.applications[0].publish_to
-    if plan.traffic.keys == 1:
-        return [Destination(queue_address(queue), "", queue)]
+    application = plan.applications[0]
+    if not (exchange := application.exchange):
+        return [Destination(queue_address(application.publish_to), "", application.publish_to)]
     keys = [routing_key(number) for number in range(plan.traffic.keys)]
-    return [Destination(f"/exchanges/{queue}/{key}", queue, key) for key in keys]
+    return [Destination(exchange_address(exchange, key), exchange, key) for key in keys]
 
 
 def build(go: str = "go") -> None:

@@ -1,4 +1,4 @@
-"""One connection of a load process after its session has begun: at most one sending and one receiving link.
+"""One session of a load process after it has begun: a sending and a receiving link, or many of both.
 
 It keeps the session's numbers [2.5.6]: a publisher never sends beyond the broker's incoming-window, and every flow that
 we send has our numbers. Our own window is practically unlimited, because link credit is what is measured. When the
@@ -10,6 +10,8 @@ Sans-IO: bytes in (`receive_data`), bytes out (`output`), and the time is handed
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.load import wire
@@ -49,12 +51,12 @@ def closing_reason(frame: Frame) -> str:
     return f"the broker {_CLOSING[frame.code]}: {reason}"
 
 
-def attach(handle: int, address: str, *, role: bool, settled: bool, channel: int = 0) -> bytes:
-    """The attach of a link that sends to or receives from `address` [2.7.3]."""
+def attach(handle: int, name: str, address: str, *, role: bool, settled: bool, channel: int = 0) -> bytes:
+    """The attach of a link that sends to or receives from `address` [2.7.3]; an empty one is the anonymous terminus."""
     sending = role is wire.ROLE_SENDER
-    node = wire.string(address)
+    node = wire.string(address) if address else wire.NULL
     fields = [
-        wire.string(f"{'to' if sending else 'from'} {address}"),
+        wire.string(name),
         wire.uint(handle),
         wire.boolean(role),
         wire.ubyte(wire.SETTLE_MODE_SETTLED if settled else wire.SETTLE_MODE_UNSETTLED),
@@ -72,51 +74,99 @@ def queue_address(queue: str) -> str:
     return f"/queues/{queue}"
 
 
+class SentDeliveries:
+    """The deliveries of a session by delivery-id: which publisher's they are. With one publisher, its sequence numbers
+    are the delivery-ids."""
+
+    def __init__(self, publishers: Sequence[Publisher]) -> None:
+        self._only = publishers[0] if len(publishers) == 1 else None
+        self._first_ids: list[int] = []
+        self._bursts: list[tuple[Publisher, int]] = []
+        self.next_id = 0
+
+    def add(self, publisher: Publisher, count: int) -> None:
+        """Note that the publisher has sent so many messages, the last ones that it counts."""
+        if count and self._only is None:
+            self._first_ids.append(self.next_id)
+            self._bursts.append((publisher, publisher.sent - count))
+        self.next_id += count
+
+    def settled(self, first: int, last: int, *, accepted: bool, now_ns: int) -> None:
+        """Tell the publishers that these deliveries are settled."""
+        if self._only is not None:
+            self._only.settled(first, last, accepted=accepted, now_ns=now_ns)
+            return
+        if last >= self.next_id:
+            raise WireError(f"delivery-id {last} was settled, the last one sent was {self.next_id - 1}")
+        while first <= last:
+            index = bisect_right(self._first_ids, first) - 1
+            start, (publisher, sequence) = self._first_ids[index], self._bursts[index]
+            behind = self._first_ids[index + 1] if index + 1 < len(self._first_ids) else self.next_id
+            upto = min(last, behind - 1)
+            publisher.settled(sequence + first - start, sequence + upto - start, accepted=accepted, now_ns=now_ns)
+            first = upto + 1
+
+
+@dataclass(slots=True)
+class AttachedLink:
+    """One link by its handles, ours and the broker's: a publisher's or a consumer's."""
+
+    handle: int
+    publisher: Publisher | None = None
+    consumer: Consumer | None = None
+
+
 class Endpoint:
-    """The session and its links. On another channel than 0 it only publishes."""
+    """The session and its links. Link names begin with their handle, so they are unique on the connection with the
+    channel."""
 
-    keep_alive = wire.EMPTY_FRAME
-
-    def __init__(self, application: Application, traffic: Traffic, session: Session, *, channel: int = 0) -> None:
-        assert not (channel and application.consume_from)
+    def __init__(
+        self, applications: Sequence[Application], traffic: Traffic, session: Session, *, channel: int = 0
+    ) -> None:
         self._channel = channel
-        self.publisher: Publisher | None = None
-        self.consumer: Consumer | None = None
         self._bulk = traffic.shape == "bulk"
         self._next_incoming_id = session.next_incoming_id
         self._next_outgoing_id = 0
         self._window = session.remote_incoming_window
         self._rest = b""
         self._control: list[bytes] = []
-        self._unanswered = 0
-        self._consumer_handle = 1 if application.publish_to else 0
-        self._publishing_remote_handle = -1
-        if application.publish_to:
-            self.publisher = Publisher(
-                application.publisher, traffic, session.max_frame_size, batch=application.batch, channel=channel
-            )
-            address = queue_address(application.publish_to)
-            self._attach(attach(0, address, role=wire.ROLE_SENDER, settled=traffic.settled, channel=channel))
-        if application.consume_from:
-            self.consumer = Consumer(traffic, application.link_credit)
-            address = queue_address(application.consume_from)
-            handle = self._consumer_handle
-            self._attach(attach(handle, address, role=wire.ROLE_RECEIVER, settled=traffic.settled))
+        self._unanswered: dict[str, AttachedLink] = {}
+        self._by_remote_handle: dict[int, AttachedLink] = {}
+        self._sending: list[AttachedLink] = []
+        self._receiving: list[AttachedLink] = []
+        for one in applications:
+            if one.publishes:
+                handle = len(self._sending) + len(self._receiving)
+                publisher = Publisher(one, traffic, session.max_frame_size, channel=channel, handle=handle)
+                self._sending.append(AttachedLink(handle, publisher=publisher))
+                address = "" if one.exchange else queue_address(one.publish_to)
+                self._attach(self._sending[-1], address, role=wire.ROLE_SENDER, settled=traffic.settled)
+            if one.consume_from:
+                handle = len(self._sending) + len(self._receiving)
+                self._receiving.append(
+                    AttachedLink(handle, consumer=Consumer(traffic, one.link_credit, channel=channel))
+                )
+                address = queue_address(one.consume_from)
+                self._attach(self._receiving[-1], address, role=wire.ROLE_RECEIVER, settled=traffic.settled)
+        self.publishers = [link.publisher for link in self._sending if link.publisher]
+        self.consumers = [link.consumer for link in self._receiving if link.consumer]
+        self._sent = SentDeliveries(self.publishers)
 
-    def _attach(self, frame: bytes) -> None:
-        self._control.append(frame)
-        self._unanswered += 1
+    def _attach(self, link: AttachedLink, address: str, *, role: bool, settled: bool) -> None:
+        name = f"{self._channel}.{link.handle} {'to' if role is wire.ROLE_SENDER else 'from'} {address}"
+        self._control.append(attach(link.handle, name, address, role=role, settled=settled, channel=self._channel))
+        self._unanswered[name] = link
 
     @property
     def attached(self) -> bool:
-        return self._unanswered == 0
+        return not self._unanswered
 
     def start(self, now_ns: int) -> None:
         """Begin to publish and consume."""
-        if self.publisher:
-            self.publisher.start(now_ns)
-        if self.consumer:
-            self.consumer.start(now_ns)
+        for publisher in self.publishers:
+            publisher.start(now_ns)
+        for consumer in self.consumers:
+            consumer.start(now_ns)
 
     # What the broker sends
 
@@ -130,14 +180,24 @@ class Endpoint:
             if at + size > end:
                 break
             body = at + 4 * data[at + 4]
-            if self.consumer and data[body : body + 3] == b"\x00\x53\x14":
-                at = self._transfers(self.consumer, data, at, now_ns)
+            if self._receiving and data[body : body + 3] == b"\x00\x53\x14":
+                at = self._transfers(self._receiver(data, body), data, at, now_ns)
                 continue
             frame = wire.decode_frame(data, at, size)
             at += size
             if frame is not None:
                 self._frame_received(frame, now_ns)
         self._rest = data[at:]
+
+    def _receiver(self, data: bytes, body: int) -> Consumer:
+        """The consumer of the transfer whose performative is at `body`: its first field is the handle."""
+        if len(self.consumers) == 1:
+            return self.consumers[0]
+        handle, _ = wire.decode(data, body + (6 if data[body + 3] == 0xC0 else 12))
+        link = self._by_remote_handle.get(handle) if isinstance(handle, int) else None
+        if link is None or link.consumer is None:
+            raise WireError(f"the broker sent a transfer with handle {handle!r}, where it has no link")
+        return link.consumer
 
     def _transfers(self, consumer: Consumer, data: bytes, at: int, now_ns: int) -> int:
         before = consumer.frames
@@ -158,30 +218,31 @@ class Endpoint:
             raise WireError(f"a frame with performative 0x{frame.code:02x} was not expected")
 
     def _attach_received(self, frame: Frame) -> None:
-        self._unanswered -= 1
-        if frame.field(2) is wire.ROLE_RECEIVER:
-            self._publishing_remote_handle = frame.number(1)
-        elif self.consumer:
-            self.consumer.delivery_count = frame.number(9)
+        link = self._unanswered.pop(str(frame.field(0)), None)
+        if link is None:
+            raise WireError(f"the broker attached a link {frame.field(0)!r}, which was not asked for")
+        self._by_remote_handle[frame.number(1)] = link
+        if link.consumer:
+            link.consumer.delivery_count = frame.number(9)
 
     def _disposition_received(self, frame: Frame, now_ns: int) -> None:
-        if frame.field(0) is not wire.ROLE_RECEIVER or self.publisher is None or frame.field(3) is not True:
+        if frame.field(0) is not wire.ROLE_RECEIVER or not self.publishers or frame.field(3) is not True:
             return
         first = frame.number(1)
         state = frame.field(4)
         accepted = isinstance(state, wire.Described) and state.descriptor == wire.ACCEPTED
-        self.publisher.settled(first, frame.number(2, first), accepted=accepted, now_ns=now_ns)
+        self._sent.settled(first, frame.number(2, first), accepted=accepted, now_ns=now_ns)
 
     def _flow_received(self, frame: Frame) -> None:
         limit = frame.number(0) + frame.number(1)
         self._window = max(0, serial_difference(limit & SERIAL_MASK, self._next_outgoing_id))
-        for_publisher = self.publisher is not None and frame.field(4) == self._publishing_remote_handle
-        if self.publisher and for_publisher and frame.field(6) is not None:
+        link = self._by_remote_handle.get(frame.number(4, -1))
+        if link and link.publisher and frame.field(6) is not None:
             delivery_count = frame.field(5)
             seen = delivery_count if isinstance(delivery_count, int) else None
-            self.publisher.flow_received(seen, frame.number(6))
+            link.publisher.flow_received(seen, frame.number(6))
         if frame.field(9) is True:
-            self._control.append(self._echo(for_publisher=for_publisher, of_session=frame.field(4) is None))
+            self._control.append(self._echo(link))
 
     # What we send
 
@@ -191,37 +252,43 @@ class Endpoint:
         )
         return wire.frame(wire.composite(wire.FLOW, *session_fields, *link_fields), channel=self._channel)
 
-    def _echo(self, *, for_publisher: bool, of_session: bool) -> bytes:
-        """The flow that answers a flow with echo set [2.7.4]."""
-        if of_session:
-            return self._flow()
-        if for_publisher and self.publisher:
-            return self._flow(wire.uint(0), wire.uint(self.publisher.sent), wire.uint(self.publisher.link_credit))
-        if self.consumer is None:
-            return self._flow()
-        return self._link_credit_flow(self.consumer, self.consumer.link_credit)
+    def _echo(self, link: AttachedLink | None) -> bytes:
+        """The flow that answers a flow with echo set [2.7.4]: of a link, or of the session."""
+        if link and link.publisher:
+            numbers = link.handle, link.publisher.sent, link.publisher.link_credit
+            return self._flow(*map(wire.uint, numbers))
+        if link and link.consumer:
+            return self._link_credit_flow(link, link.consumer, link.consumer.link_credit)
+        return self._flow()
 
-    def _link_credit_flow(self, consumer: Consumer, link_credit: int) -> bytes:
-        return self._flow(wire.uint(self._consumer_handle), wire.uint(consumer.delivery_count), wire.uint(link_credit))
+    def _link_credit_flow(self, link: AttachedLink, consumer: Consumer, link_credit: int) -> bytes:
+        return self._flow(wire.uint(link.handle), wire.uint(consumer.delivery_count), wire.uint(link_credit))
 
     def output(self, now_ns: int) -> list[bytes | memoryview]:
         """The bytes to write now, one item per system call; the items are valid until the next call."""
         pieces, self._control = self._control, []
-        if self.consumer:
-            pieces += self.consumer.output()
-            if (link_credit := self.consumer.top_up()) is not None:
-                pieces.append(self._link_credit_flow(self.consumer, link_credit))
+        for link in self._receiving:
+            if (consumer := link.consumer) is None:
+                continue
+            pieces += consumer.output()
+            if (link_credit := consumer.top_up()) is not None:
+                pieces.append(self._link_credit_flow(link, consumer, link_credit))
         written: list[bytes | memoryview] = [b"".join(pieces)] if self._bulk and pieces else [*pieces]
-        if self.publisher:
-            burst, frames = self.publisher.burst(self._window, now_ns)
+        for publisher in self.publishers:
+            first_id, first_sequence = self._sent.next_id, publisher.sent
+            burst, frames = publisher.burst(self._window, now_ns, first_id)
+            self._sent.add(publisher, publisher.sent - first_sequence)
             self._window -= frames
             self._next_outgoing_id = (self._next_outgoing_id + frames) & SERIAL_MASK
             written += burst
+        if len(self.publishers) > 1:  # each of them is the first one in its turn
+            self.publishers.append(self.publishers.pop(0))
         return written
 
     def ready_to_publish(self, now_ns: int) -> bool:
-        return self.publisher is not None and self.publisher.ready(self._window, now_ns) > 0
+        return any(publisher.ready(self._window, now_ns) > 0 for publisher in self.publishers)
 
     def wake_ns(self) -> int | None:
         """When `output` must be called again although no input has arrived."""
-        return self.publisher.wake_ns(self._window) if self.publisher else None
+        times = [time for publisher in self.publishers if (time := publisher.wake_ns(self._window)) is not None]
+        return min(times, default=None)

@@ -11,9 +11,9 @@ import sys
 import time
 
 from bench.load.consumer import Consumer
-from bench.load.plan import Traffic
-from bench.load.publisher import BURST_BYTES_MAX, Publisher, message_unit
-from bench.load.stencil import Stencil
+from bench.load.messages import BURST_BYTES_MAX
+from bench.load.plan import Application, Content, Traffic
+from bench.load.publisher import Publisher
 
 MESSAGES = 200_000
 WINDOW = 2**31 - 1
@@ -21,7 +21,7 @@ WINDOW = 2**31 - 1
 
 def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
     """Time to make `MESSAGES` messages, with this much link credit each time none is left."""
-    publisher = Publisher(1, traffic, 131072)
+    publisher = Publisher(Application(publisher=1), traffic, 131072)
     publisher.start(0)
     before = time.perf_counter()
     while publisher.sent < MESSAGES:
@@ -35,15 +35,17 @@ def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
 
 def consumer_seconds(traffic: Traffic, per_read: int) -> float:
     """The time to check and settle `MESSAGES` messages, of which ``per_read`` arrive in each read."""
-    unit = message_unit(1, traffic, 131072)
-    stencil = Stencil(unit.data, per_read)
+    publisher = Publisher(Application(publisher=1), traffic, 131072)
+    publisher.start(0)
     consumer = Consumer(traffic, 2 * per_read)
     consumer.start(0)
     consumer.top_up()
     seconds = 0.0
     for first in range(0, MESSAGES // per_read * per_read, per_read):
-        stencil.write(unit.count_offsets, range(first, first + per_read), width=4)
-        data = bytes(stencil.take(per_read))
+        publisher.flow_received(first, per_read)
+        data = b""
+        while publisher.ready(WINDOW, 0):
+            data += b"".join(publisher.burst(WINDOW, 0)[0])
         before = time.perf_counter()
         at = 0
         while at < len(data):
@@ -58,12 +60,16 @@ def consumer_seconds(traffic: Traffic, per_read: int) -> float:
 def main() -> int:
     """Print the limits for the shapes and sizes in the scenarios."""
     print(f"{'':24}{'at a time':>10}{'publisher':>12}{'consumer':>12}   ns per message")
-    for size in (12, 256, 4096):
-        traffic = Traffic(size=size, messages=MESSAGES)
+    cases: list[tuple[int, Content]] = [
+        *((size, "alike") for size in (12, 256, 4096)),
+        *((12, content) for content in ("ids", "properties", "priorities")),
+    ]
+    for size, content in cases:
+        traffic = Traffic(size=size, content=content, messages=MESSAGES)
         for at_a_time in (one for one in (1, 10, 30, 100, 1000) if one * size < BURST_BYTES_MAX):
             made = publisher_seconds(traffic, at_a_time) / MESSAGES
             checked = consumer_seconds(traffic, at_a_time) / MESSAGES
-            print(f"{size:>6} bytes             {at_a_time:>10}{made * 1e9:>12.0f}{checked * 1e9:>12.0f}")
+            print(f"{size:>6} bytes {content:12}{at_a_time:>10}{made * 1e9:>12.0f}{checked * 1e9:>12.0f}")
     return 0
 
 

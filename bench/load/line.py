@@ -18,7 +18,7 @@ from bench.load.amqp091.endpoint import channels
 from bench.load.amqp091.handshake import Conversation as Conversation091
 from bench.load.handshake import READ_BYTES, Conversation
 from bench.load.ledger import Ledger
-from bench.load.plan import Application, Traffic
+from bench.load.plan import Application, Traffic, sessions_of
 from bench.load.sessions import Sessions
 from bench.load.wire import WireError
 
@@ -45,10 +45,14 @@ class AnyPublisher(Protocol):
 class AnyConsumer(Protocol):
     """What the loop needs of a consumer."""
 
-    ledger: Ledger
-    latency: HdrHistogram
-    corrupted: int
     last_arrival_ns: int
+
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def latency(self) -> HdrHistogram: ...
+    @property
+    def corrupted(self) -> int: ...
 
 
 class AnyEndpoint(Protocol):
@@ -85,6 +89,8 @@ class Line:
         self._conversation = conversation
         self._pending: deque[bytes | memoryview] = deque()
         self._last_write_ns = time.monotonic_ns()
+        self.scheduled_ns: int | None = None
+        """When the loop will write here again, if nothing arrives before; the loop's own note."""
         self.socket = conversation.socket
         self.socket.setblocking(False)
         self.endpoint = endpoint
@@ -127,6 +133,12 @@ class Line:
     def blocked(self) -> bool:
         return bool(self._pending)
 
+    def wake_ns(self) -> int:
+        """When to write again although nothing has arrived: a message is due, or the line was silent for long."""
+        silent_ns = self._last_write_ns + KEEP_ALIVE_NS
+        due_ns = self.endpoint.wake_ns()
+        return silent_ns if due_ns is None else min(due_ns, silent_ns)
+
     def close(self) -> None:
         self._conversation.close()
 
@@ -134,11 +146,12 @@ class Line:
 def opened_10(
     url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
 ) -> tuple[Line, dict[str, str]]:
-    """Open an AMQP 1.0 connection with a session for each application; also returns the broker's properties."""
+    """Open an AMQP 1.0 connection with its applications' sessions; also returns the broker's properties."""
     conversation = Conversation(url, max_frame_size=max_frame_size, container_id=name)
-    more = [conversation.begin(channel) for channel in range(1, len(applications))]
+    groups = sessions_of(applications)
+    more = [conversation.begin(channel) for channel in range(1, len(groups))]
     broker = {key: value for key, value in conversation.properties.items() if isinstance(value, str)}
-    return Line(conversation, Sessions(applications, traffic, [conversation.session, *more])), broker
+    return Line(conversation, Sessions(groups, traffic, [conversation.session, *more])), broker
 
 
 def opened_091(
@@ -148,7 +161,7 @@ def opened_091(
     conversation = Conversation091(url, name=name, frame_max=max_frame_size)
     for number, one in enumerate(applications):
         publishing, consuming = channels(number)
-        if one.publish_to:
+        if one.publishes:
             conversation.open_channel(publishing, confirms=not traffic.settled)
         if one.consume_from:
             conversation.open_channel(consuming, prefetch_count=one.link_credit)

@@ -1,13 +1,14 @@
-"""Declares, inspects and deletes queues through the `/management` link pair (HTTP over AMQP), on any broker that has
-it."""
+"""Declares, inspects and deletes queues and exchanges through the `/management` link pair (HTTP over AMQP), on any
+broker that has it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from bench.load import wire
-from bench.load.requests import Requests, sections
+from bench.load.requests import AT_ONCE_MAX, Requests, sections
 from bench.load.wire import Frame, Value, WireError
 
 _ADDRESS = "/management"
@@ -36,20 +37,6 @@ class Management:
         """Declare a durable queue with these arguments, an encoded map."""
         self.request("PUT", f"/queues/{queue}", wire.map_of(wire.string("arguments"), arguments))
 
-    def declare_exchange(self, exchange: str, queue: str, keys: list[str]) -> None:
-        """Declare a durable direct exchange, and bind the queue to it with each of these routing keys."""
-        empty = wire.map_of()
-        kind = wire.map_of(wire.string("type"), wire.string("direct"), wire.string("arguments"), empty)
-        self.request("PUT", f"/exchanges/{exchange}", kind)
-        for key in keys:
-            binding = {"source": exchange, "destination_queue": queue, "binding_key": key}
-            texts = [wire.string(text) for pair in binding.items() for text in pair]
-            self.request("POST", "/bindings", wire.map_of(*texts, wire.string("arguments"), empty))
-
-    def delete_exchange(self, exchange: str) -> None:
-        """Delete the exchange; a missing exchange is no error."""
-        self.request("DELETE", f"/exchanges/{exchange}", wire.NULL)
-
     def purge_queue(self, queue: str) -> None:
         """Remove the ready messages of the queue."""
         self.request("DELETE", f"/queues/{queue}/messages", wire.NULL)
@@ -58,6 +45,25 @@ class Management:
         """Delete the queue; a missing queue is no error."""
         self.request("DELETE", f"/queues/{queue}", wire.NULL)
 
+    def declare_exchange(self, exchange: str, exchange_type: str) -> None:
+        """Declare a durable exchange."""
+        self.request("PUT", f"/exchanges/{exchange}", wire.map_of(wire.string("type"), wire.string(exchange_type)))
+
+    def delete_exchange(self, exchange: str) -> None:
+        """Delete the exchange; a missing exchange is no error."""
+        self.request("DELETE", f"/exchanges/{exchange}", wire.NULL)
+
+    def bind(self, exchange: str, queue: str, keys: Sequence[str]) -> None:
+        """Bind the queue to the exchange with each of these keys, many requests at a time."""
+        for first in range(0, len(keys), AT_ONCE_MAX):
+            some = keys[first : first + AT_ONCE_MAX]
+            for key in some:
+                binding = {"source": exchange, "destination_queue": queue, "binding_key": key}
+                texts = [wire.string(text) for pair in binding.items() for text in pair]
+                self._send("POST", "/bindings", wire.map_of(*texts, wire.string("arguments"), wire.map_of()))
+            for _ in some:
+                self._answer("POST", "/bindings")
+
     def counter(self, queue: str, name: str) -> int:
         """Read one of Headgate's own counters of a queue."""
         match self.request("GET", f"/headgate/queues/{queue}", wire.NULL):
@@ -65,12 +71,12 @@ class Management:
                 return value
         raise WireError(f"no {name} in what the broker says about queue {queue}")
 
-    def connections(self) -> list[dict[str, Value]]:
-        """Read Headgate's rows about its connections."""
-        match self.request("GET", "/headgate/connections", wire.NULL):
+    def rows(self, kind: str) -> list[dict[str, Value]]:
+        """Read Headgate's rows about its connections, or things of another kind."""
+        match self.request("GET", f"/headgate/{kind}", wire.NULL):
             case {"items": list(items)}:
                 return [one for one in items if isinstance(one, dict)]
-        raise WireError("no items in what the broker says about its connections")
+        raise WireError(f"no items in what the broker says about its {kind}")
 
     def set_alarm(self, name: str, *, on: bool) -> None:
         """Raise or clear one of Headgate's alarms by hand."""
@@ -85,12 +91,19 @@ class Management:
 
     def request(self, method: str, path: str, body: bytes) -> Value:
         """Make a request with this encoded body; returns the body of the answer. Raises WireError for a refusal."""
+        self._send(method, path, body)
+        return self._answer(method, path)
+
+    def _send(self, method: str, path: str, body: bytes) -> None:
         self._requests += 1
         properties = wire.composite(
             wire.PROPERTIES, wire.ulong(self._requests), wire.NULL, wire.string(path), wire.string(method),
             wire.string(self._links.reply_to),
         )  # fmt: skip
-        answer = sections(self._links.ask(properties + wire.described(wire.AMQP_VALUE, body)))
+        self._links.send(properties + wire.described(wire.AMQP_VALUE, body))
+
+    def _answer(self, method: str, path: str) -> Value:
+        answer = sections(self._links.answer())
         fields, said = answer.get(wire.PROPERTIES), answer.get(wire.AMQP_VALUE)
         status = int(str(Frame(0, fields, b"").field(3))) if isinstance(fields, list) else 0
         if not 200 <= status < 300:

@@ -1,103 +1,126 @@
 """The sending end of a link: messages made from stencils, sent as fast as link credit, session window and rate allow.
 
-A message's sequence number is its delivery-id, its delivery-tag and its delivery-count all at once: they all count this
-link's messages from 0. Frames have the shape of go-amqp's: performative as list32 with four fields (five when settled,
-six when a message takes several frames), an 8-byte delivery-tag, and one data section.
+A message's sequence number is its delivery-tag and its delivery-count: they count this link's messages from 0. On a
+session with one sending link it is the delivery-id as well. Frames have the shape of go-amqp's: performative as list32
+with four fields (five when settled, six when a message takes several frames), an 8-byte delivery-tag, and one data
+section; before it the sections of unlike messages, if they are wanted.
 
-At an offered rate the n-th message is intended at start + n / rate. It carries that time, even if it is sent later, so
-the time for which a broker holds its publisher up counts as latency: there is no coordinated omission.
+At an offered rate the n-th message is intended at start + n / rate, where publishers start one after the other. It
+carries that time, even if it is sent later, so the time for which a broker holds its publisher up counts as latency:
+there is no coordinated omission.
 
 Sans-IO: `burst` returns the bytes for the socket, one item per system call.
 """
 
 from __future__ import annotations
 
+import math
 import struct
-from dataclasses import dataclass
+from typing import Final
 
+from bench.load import wire
+from bench.load.content import CONTENT_TYPE, ValueSpan, values_of
+from bench.load.delivery import spans_of
 from bench.load.ledger import Arrivals, judge
-from bench.load.plan import Traffic
-from bench.load.stencil import Stencil
+from bench.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
+from bench.load.plan import Application, Traffic, routing_key
 from bench.load.wire import SERIAL_MASK, WireError, serial_difference
 
-BURST_BYTES_MAX = 128 * 1024
-"""Bytes that a bulk client passes to one system call; the figure of the reference measurements."""
-BURST_FRAMES_MAX = 16
-"""Frames that an unbatched client sends, each by its own call, before it reads its input."""
-
-_TRANSFER = struct.Struct(">IBBH 3s BII BBI BBQ B")
-_ID_AT = 22
-_TAG_AT = 32  # the low half: sequence numbers are below 2^32
-_SEQUENCE_LOW = 8  # the low half of the sequence number within a body
-_STAMP = 12
-_DURABLE_HEADER = b"\x00\x53\x70\xc0\x02\x01\x41"
+_HEAD: Final = struct.Struct(">IBBH 3s BII")
+_REST: Final = struct.Struct(">BI BBQ B")
+_DURABLE_HEADER: Final = b"\x00\x53\x70\xc0\x02\x01\x41"
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """The frames of one message, with the places of its numbers."""
-
-    data: bytes
-    frame_ends: tuple[int, ...]
-    body_at: int
-
-    @property
-    def count_offsets(self) -> list[int]:
-        """The places of the low half of the sequence number: in every delivery-id and tag, and in the body."""
-        starts = (0, *self.frame_ends[:-1])
-        return [start + at for start in starts for at in (_ID_AT, _TAG_AT)] + [self.body_at + _SEQUENCE_LOW]
+def exchange_address(exchange: str, key: str) -> str:
+    """The v2 address of an exchange with a routing key; neither needs percent-encoding."""
+    return f"/exchanges/{exchange}/{key}"
 
 
-def _transfer_frame(payload: bytes, *, settled: bool, more: bool, split: bool, channel: int) -> bytes:
+def _transfer_frame(payload: bytes, *, handle: int, settled: bool, more: bool, split: bool, channel: int) -> bytes:
     flags = b"\x41" if settled else b"\x42" if split else b""
     if split:
         flags += b"\x41" if more else b"\x42"
-    fields_bytes = 17 + len(flags)
-    head = _TRANSFER.pack(
-        _TRANSFER.size + len(flags) + len(payload), 2, 0, channel,
-        b"\x00\x53\x14", 0xD0, fields_bytes + 4, 4 + len(flags),
-        0x43, 0x70, 0, 0xA0, 8, 0, 0x43,
-    )  # fmt: skip
-    return head + flags + payload
+    fields = wire.uint(handle) + _REST.pack(0x70, 0, 0xA0, 8, 0, 0x43) + flags
+    size = _HEAD.size + len(fields) + len(payload)
+    return _HEAD.pack(size, 2, 0, channel, b"\x00\x53\x14", 0xD0, len(fields) + 4, 4 + len(flags)) + fields + payload
 
 
-def message_unit(publisher: int, traffic: Traffic, max_frame_size: int, channel: int = 0) -> Unit:
-    """The frames of this publisher's messages, numbered 0, each no larger than `max_frame_size`."""
-    body = struct.pack(">IQ", publisher, 0) + bytes(traffic.numbers_bytes - _STAMP) + traffic.padding()
-    data_section = (
-        struct.pack(">3sBB", b"\x00\x53\x75", 0xA0, len(body))
-        if len(body) < 256
-        else (struct.pack(">3sBI", b"\x00\x53\x75", 0xB0, len(body)))
+def sections_before_body(application: Application, traffic: Traffic, body_bytes: int) -> bytes:
+    """All that comes before the content of the body, in message 0; every changing value has its full width."""
+    sections = _DURABLE_HEADER if traffic.durable else b""
+    value = {name: one.raw(application.publisher, 0) for name, one in values_of(traffic).items()}
+    if "priority" in value:
+        sections = wire.composite(wire.HEADER, wire.boolean(traffic.durable), b"\x50" + value["priority"])
+    if "message_id" in value or application.exchange:
+        message_id = wire.string(value["message_id"].decode()) if "message_id" in value else wire.NULL
+        to = wire.string(exchange_address(application.exchange, routing_key(0))) if application.exchange else wire.NULL
+        content_type = wire.symbol(CONTENT_TYPE.decode()) if "content_type" in value else wire.NULL
+        blank = wire.NULL
+        sections += wire.composite(wire.PROPERTIES, message_id, blank, to, blank, blank, blank, content_type)
+    if "order" in value:
+        properties = (
+            *(wire.string("order"), b"\x81" + value["order"]),
+            *(wire.string("trace"), wire.string(value["trace"].decode())),
+            *(wire.string("account"), b"\x71" + value["account"]),
+        )
+        sections += wire.described(wire.APPLICATION_PROPERTIES, wire.map_of(*properties))
+    return sections + (
+        struct.pack(">3sBB", b"\x00\x53\x75", 0xA0, body_bytes)
+        if body_bytes < 256
+        else struct.pack(">3sBI", b"\x00\x53\x75", 0xB0, body_bytes)
     )
-    before_body = (_DURABLE_HEADER if traffic.durable else b"") + data_section
+
+
+def message_unit(
+    application: Application, traffic: Traffic, max_frame_size: int, *, turn: int = 0, channel: int = 0, handle: int = 0
+) -> Unit:
+    """The frames of a publisher's messages, numbered 0, each no larger than `max_frame_size`. `turn`: which of the
+    sizes the body has."""
+    body = body_of(application.publisher, traffic, turn)
+    before_body = sections_before_body(application, traffic, len(body))
     payload = before_body + body
     settled = traffic.settled
-    whole = _transfer_frame(payload, settled=settled, more=False, split=False, channel=channel)
-    if len(whole) <= max_frame_size:
-        return Unit(whole, (len(whole),), len(whole) - len(body))
-    room = max_frame_size - _TRANSFER.size - 2
-    if room < len(before_body) + traffic.numbers_bytes:
-        raise WireError(f"frames of {max_frame_size} bytes are too small for this generator")
+    whole = _transfer_frame(payload, handle=handle, settled=settled, more=False, split=False, channel=channel)
+    parts = [payload]
+    if len(whole) > max_frame_size:
+        room = max_frame_size - (len(whole) - len(payload)) - 2
+        if room < len(before_body) + traffic.numbers_bytes:
+            raise WireError(f"frames of {max_frame_size} bytes are too small for this generator")
+        parts = [payload[at : at + room] for at in range(0, len(payload), room)]
+    split = len(parts) > 1
     frames = [
-        _transfer_frame(part, settled=settled, more=at + room < len(payload), split=True, channel=channel)
-        for at, part in ((at, payload[at : at + room]) for at in range(0, len(payload), room))
+        _transfer_frame(part, handle=handle, settled=settled, more=part is not parts[-1], split=split, channel=channel)
+        for part in parts
     ]
     ends = [sum(map(len, frames[: k + 1])) for k in range(len(frames))]
-    return Unit(b"".join(frames), tuple(ends), _TRANSFER.size + 2 + len(before_body))
+    starts = (0, *ends[:-1])
+    payload_at = len(frames[0]) - len(parts[0])
+    id_at = _HEAD.size + len(wire.uint(handle)) + 1
+    spans = spans_of(payload, 0, values_of(traffic))
+    return Unit(
+        b"".join(frames),
+        tuple(ends),
+        payload_at + len(before_body),
+        id_offsets=tuple(start + id_at for start in starts),
+        tag_offsets=tuple(start + id_at + 10 for start in starts),  # the low half: sequence numbers are below 2^32
+        places=tuple(ValueSpan(name, payload_at + start, payload_at + end) for name, start, end in spans.places),
+    )
 
 
 class Publisher:
     """One sending link."""
 
     def __init__(
-        self, publisher: int, traffic: Traffic, max_frame_size: int, *, batch: int = 0, channel: int = 0
+        self, application: Application, traffic: Traffic, max_frame_size: int, *, channel: int = 0, handle: int = 0
     ) -> None:
-        self.publisher = publisher
+        self.publisher = application.publisher
         self._traffic = traffic
-        self._batch = batch
-        self._unit = message_unit(publisher, traffic, max_frame_size, channel)
-        self._offsets = self._unit.count_offsets
-        self._stencil = Stencil(self._unit.data, max(1, BURST_BYTES_MAX // len(self._unit.data)))
+        self._batch = application.batch
+        units = [
+            message_unit(application, traffic, max_frame_size, turn=turn, channel=channel, handle=handle)
+            for turn in range(len(traffic.sizes_in_turn))
+        ]
+        self._messages = OutgoingMessages(units, traffic)
         self._bulk = traffic.shape == "bulk"
         self._link_credit = 0
         self._settled = Arrivals()
@@ -110,12 +133,9 @@ class Publisher:
         self.last_progress_ns = 0
 
     def start(self, now_ns: int) -> None:
-        self._start_ns = self.last_progress_ns = now_ns
+        self.last_progress_ns = now_ns
+        self._start_ns = now_ns + self._traffic.lead_ns(self.publisher)
         self._end_ns = now_ns + int(self._traffic.seconds * 1e9)
-
-    @property
-    def frames_per_message(self) -> int:
-        return len(self._unit.frame_ends)
 
     @property
     def link_credit(self) -> int:
@@ -161,8 +181,8 @@ class Publisher:
         count = min(
             self._traffic.messages_max - self.sent,
             self._link_credit,
-            window // self.frames_per_message,
-            self._stencil.capacity,
+            window // self._messages.frames_max,
+            self._messages.capacity,
         )
         if self._traffic.in_flight and not self._traffic.settled:
             count = min(count, self._traffic.in_flight - (self.sent - self._settled_count))
@@ -188,33 +208,26 @@ class Publisher:
             return self._intended_ns(self.sent) if self._allowed(window) else None
         return self._end_ns
 
-    def burst(self, window: int, now_ns: int) -> tuple[list[memoryview], int]:
-        """The bytes to send now, one item per system call, and the number of frames in them."""
+    def burst(self, window: int, now_ns: int, first_id: int | None = None) -> tuple[list[bytes | memoryview], int]:
+        """The bytes to send now, one item per system call, and the number of frames in them.
+
+        first_id: the delivery-id of the first message; None: its sequence number, on a session with one sending link.
+        """
         count = self.ready(window, now_ns)
         if not count:
             return [], 0
         if not self._bulk:
-            count = min(count, max(1, BURST_FRAMES_MAX // self.frames_per_message))
+            count = min(count, max(1, BURST_FRAMES_MAX // self._messages.frames_max))
         numbers = range(self.sent, self.sent + count)
-        self._stencil.write(self._offsets, numbers, width=4)
-        if self._traffic.stamped:
-            stamps = [self._intended_ns(number) for number in numbers]
-            self._stencil.write((self._unit.body_at + _STAMP,), stamps, width=8)
         self.sent += count
         self._link_credit -= count
         self.last_progress_ns = now_ns
-        view = self._stencil.take(count)
-        return ([view] if self._bulk else self._frames(view)), count * self.frames_per_message
-
-    def _frames(self, view: memoryview) -> list[memoryview]:
-        starts = (0, *self._unit.frame_ends[:-1])
-        spans = list(zip(starts, self._unit.frame_ends, strict=True))
-        size = self._stencil.stride
-        return [view[at + a : at + b] for at in range(0, len(view), size) for a, b in spans]
+        first_id = numbers.start if first_id is None else first_id
+        return self._messages.write(numbers, self._intended_ns, first_id=first_id), self._messages.frames(numbers)
 
     def _intended_ns(self, sequence: int) -> int:
         return self._start_ns + int(sequence * 1e9 / self._traffic.rate)
 
     def _due(self, now_ns: int) -> int:
         """How many messages are intended by now."""
-        return int((now_ns - self._start_ns) * self._traffic.rate / 1e9) + 1
+        return math.floor((now_ns - self._start_ns) * self._traffic.rate / 1e9) + 1

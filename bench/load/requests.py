@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from bench.load import wire
+from bench.load.endpoint import closing_reason
 from bench.load.handshake import Conversation
 from bench.load.wire import Described, Frame, WireError
 
 _SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
+_REQUESTS, _ANSWERS = "requests", "answers"
 _LINK_CREDIT = 100
+AT_ONCE_MAX = 50
+"""The most requests before the answers to them are read: fewer than the link credit for answers."""
 
 
 class Requests:
     """The links of one connection.
 
     With `paired` both are attached to `address`, as a pair of RabbitMQ's kind, and `reply_to` is "$me". Otherwise
-    answers come to a dynamic node, whose address is `reply_to`. `broker` has the properties of the broker's open.
+    answers come to a dynamic node, whose address is `reply_to`.
     """
 
     def __init__(self, url: str, address: str, *, paired: bool) -> None:
         self._conversation = Conversation(url, max_frame_size=131072, container_id="bench-management")
         self._count = 0
-        self.broker = self._conversation.properties
+        self._allowed = 0  # requests that the broker's link credit allows, from the first one on
         self.reply_to = "$me"
+        self._paired = paired
         halves = [self._half(handle, address, paired=paired) for handle in (_SEND_HANDLE, _RECEIVE_HANDLE)]
         self._conversation.send(*halves)
         self._transfers_seen = 0
         self._delivery_count = 0
-        for _ in range(2):
-            attached = self._conversation.await_frame(wire.ATTACH)
-            if attached.field(2) is wire.ROLE_SENDER:
-                self._delivery_count = attached.number(9)
-                if not paired:
-                    self.reply_to = _source_address(attached)
+        self._remote_handles: dict[str, int] = {}
+        self._payload = b""
+        self._answers: deque[bytes] = deque()
+        while len(self._remote_handles) < 2:
+            self._read()
 
     @staticmethod
     def _half(handle: int, address: str, *, paired: bool) -> bytes:
@@ -53,20 +59,26 @@ class Requests:
 
     def ask(self, payload: bytes) -> bytes:
         """Send a message of these sections, and return the sections of the answer."""
+        self.send(payload)
+        return self.answer()
+
+    def send(self, payload: bytes) -> None:
+        """Send a message of these sections, as soon as link credit allows; `answer` returns its answer. At most
+        `AT_ONCE_MAX` of them may be without an answer."""
+        while self._count >= self._allowed:
+            self._read()
         self._count += 1
         transfer = wire.composite(
             wire.TRANSFER, wire.uint(_SEND_HANDLE), wire.uint(self._count), wire.binary(str(self._count).encode()),
             wire.uint(0), wire.boolean(True),
         )  # fmt: skip
         self._conversation.send(self._grant(), wire.frame(transfer + payload))
-        answer = b""
-        while True:
-            frame = self._conversation.await_frame(wire.TRANSFER)
-            answer += frame.payload
-            self._transfers_seen += 1
-            if frame.field(5) is not True:
-                self._delivery_count = (self._delivery_count + 1) & wire.SERIAL_MASK
-                return answer
+
+    def answer(self) -> bytes:
+        """The sections of the next answer."""
+        while not self._answers:
+            self._read()
+        return self._answers.popleft()
 
     def _grant(self) -> bytes:
         """Encode the link credit for answers, granted anew before each request."""
@@ -83,6 +95,33 @@ class Requests:
                 wire.uint(_LINK_CREDIT),
             )
         )
+
+    def _read(self) -> None:
+        """Take one frame from the broker."""
+        frame = self._conversation.next_frame()
+        if frame is None:
+            return
+        if frame.code in (wire.DETACH, wire.END, wire.CLOSE):
+            raise WireError(closing_reason(frame))
+        if frame.code == wire.ATTACH:
+            self._attached(frame)
+        elif frame.code == wire.FLOW and frame.field(4) == self._remote_handles.get(_REQUESTS, -1):
+            self._allowed = frame.number(5) + frame.number(6)
+        elif frame.code == wire.TRANSFER:
+            self._payload += frame.payload
+            self._transfers_seen += 1
+            if frame.field(5) is not True:
+                self._delivery_count = (self._delivery_count + 1) & wire.SERIAL_MASK
+                self._answers.append(self._payload)
+                self._payload = b""
+
+    def _attached(self, frame: Frame) -> None:
+        answers = frame.field(2) is wire.ROLE_SENDER
+        self._remote_handles[_ANSWERS if answers else _REQUESTS] = frame.number(1)
+        if answers:
+            self._delivery_count = frame.number(9)
+            if not self._paired:
+                self.reply_to = _source_address(frame)
 
     def close(self) -> None:
         """Close the connection."""

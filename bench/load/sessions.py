@@ -1,7 +1,7 @@
 """Several sessions on one AMQP 1.0 connection, each with its own endpoint: they share only the socket.
 
-So a link without link credit, or a session whose window is used up, never holds up other sessions. Only the first
-session may consume. Sans-IO, and used like the one endpoint of an ordinary connection.
+So a link without link credit, or a session whose window is used up, never holds up other sessions. Sans-IO, and used
+like the one endpoint of an ordinary connection.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class Sessions:
 
     keep_alive = wire.EMPTY_FRAME
 
-    def __init__(self, applications: Sequence[Application], traffic: Traffic, sessions: Sequence[Session]) -> None:
+    def __init__(self, groups: Sequence[Sequence[Application]], traffic: Traffic, sessions: Sequence[Session]) -> None:
         self._endpoints = {
-            session.remote_channel: Endpoint(application, traffic, session, channel=channel)
-            for channel, (application, session) in enumerate(zip(applications, sessions, strict=True))
+            session.remote_channel: Endpoint(group, traffic, session, channel=channel)
+            for channel, (group, session) in enumerate(zip(groups, sessions, strict=True))
         }
         self._rest = b""
         self._only = next(iter(self._endpoints.values()))
         endpoints = self._endpoints.values()
-        self.publishers = [one.publisher for one in endpoints if one.publisher]
-        self.consumers = [one.consumer for one in endpoints if one.consumer]
+        self.publishers = [publisher for one in endpoints for publisher in one.publishers]
+        self.consumers = [consumer for one in endpoints for consumer in one.consumers]
 
     @property
     def attached(self) -> bool:

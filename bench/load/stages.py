@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from bench.load.consumer import latency_histogram
+from bench.load.checks import latency_histogram
 from bench.load.line import AnyConsumer, AnyPublisher
 from bench.load.plan import Plan
 from bench.load.wire import WireError

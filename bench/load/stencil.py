@@ -29,12 +29,17 @@ def packed(values: Iterable[int], *, width: int) -> bytes:
     return numbers.tobytes()
 
 
+def gathered(data: bytes, at: int, *, stride: int, count: int, width: int) -> bytes:
+    """The `width` bytes at `at` in the first of `count` frames, and at the same place in the others, side by side."""
+    column = bytearray(count * width)
+    for k in range(width):
+        column[k::width] = data[at + k : at + k + (count - 1) * stride + 1 : stride]
+    return bytes(column)
+
+
 def read_column(data: bytes, at: int, *, stride: int, count: int, width: int) -> array[int]:
     """The number at `at` in the first of `count` frames, and at the same place in the others."""
-    gathered = bytearray(count * width)
-    for k in range(width):
-        gathered[k::width] = data[at + k : at + k + (count - 1) * stride + 1 : stride]
-    numbers = array(_TYPE_CODES[width], bytes(gathered))
+    numbers = array(_TYPE_CODES[width], gathered(data, at, stride=stride, count=count, width=width))
     if sys.byteorder == "little":
         numbers.byteswap()
     return numbers
@@ -62,15 +67,17 @@ class Stencil:
 
     def write(self, offsets: Iterable[int], numbers: Sequence[int], *, width: int) -> None:
         """Write the numbers, one per frame from the first on, at each of these offsets within a frame."""
-        if len(numbers) < FEW:
-            for base, number in zip(count(0, self.stride), numbers, strict=False):
-                raw = number.to_bytes(width, "big")
+        self.put(offsets, packed(numbers, width=width), width=width)
+
+    def put(self, offsets: Iterable[int], data: bytes, *, width: int) -> None:
+        """Write `width` bytes of the data into each frame, from the first on, at each of these offsets within it."""
+        if len(data) < FEW * width:
+            for at, base in zip(range(0, len(data), width), count(0, self.stride), strict=False):
                 for offset in offsets:
-                    self._buffer[base + offset : base + offset + width] = raw
+                    self._buffer[base + offset : base + offset + width] = data[at : at + width]
             return
-        data = packed(numbers, width=width)
         columns = [data[k::width] for k in range(width)]
-        end = len(numbers) * self.stride
+        end = len(data) // width * self.stride
         for offset in offsets:
             for k, column in enumerate(columns):
                 self._buffer[offset + k : end : self.stride] = column

@@ -23,7 +23,7 @@ OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x1
 SASL_MECHANISMS, SASL_INIT, SASL_CHALLENGE, SASL_RESPONSE, SASL_OUTCOME = range(0x40, 0x45)
 SOURCE, TARGET = 0x28, 0x29
 ACCEPTED: Final = 0x24
-HEADER, PROPERTIES, DATA, AMQP_VALUE = 0x70, 0x73, 0x75, 0x77
+HEADER, MESSAGE_ANNOTATIONS, PROPERTIES, APPLICATION_PROPERTIES, DATA, AMQP_VALUE = 0x70, 0x72, 0x73, 0x74, 0x75, 0x77
 
 AMQP_FRAME, SASL_FRAME = 0, 1
 ROLE_SENDER, ROLE_RECEIVER = False, True
@@ -147,9 +147,10 @@ def frame(body: bytes, *, kind: int = AMQP_FRAME, channel: int = 0) -> bytes:
     return struct.pack(">IBBH", len(body) + 8, 2, kind, channel) + body
 
 
-def disposition(first: int, last: int, *, role: bool) -> bytes:
+def disposition(first: int, last: int, *, role: bool, channel: int = 0) -> bytes:
     """Settle a range of deliveries as accepted [2.7.6]."""
-    return frame(composite(DISPOSITION, boolean(role), uint(first), uint(last), b"\x41", ACCEPTED_STATE))
+    settling = composite(DISPOSITION, boolean(role), uint(first), uint(last), b"\x41", ACCEPTED_STATE)
+    return frame(settling, channel=channel)
 
 
 # Decoding
@@ -197,7 +198,7 @@ def _decode_as(code: int, data: bytes, at: int) -> tuple[Value, int]:
     raise WireError(f"constructor 0x{code:02x} is not one of AMQP 1.0")
 
 
-def _content(data: bytes, at: int, *, wide: bool) -> tuple[int, int]:
+def _content(data: bytes | bytearray, at: int, *, wide: bool) -> tuple[int, int]:
     """Where the bytes behind a size field begin and end."""
     start = at + (4 if wide else 1)
     size: int = struct.unpack_from(">I", data, at)[0] if wide else data[at]
@@ -247,7 +248,7 @@ def decode_frame(data: bytes, at: int, size: int) -> Frame | None:
     raise WireError(f"a frame without a performative: {performative!r}")
 
 
-def skip(data: bytes, at: int) -> int:
+def skip(data: bytes | bytearray, at: int) -> int:
     """The position after the value at `at`, without decoding it."""
     code = data[at]
     if code == 0x00:
@@ -258,18 +259,25 @@ def skip(data: bytes, at: int) -> int:
     return _content(data, at + 1, wide=bool(category & 1))[1]
 
 
-def list_spans(data: bytes, at: int) -> list[tuple[int, int]]:
-    """Where each item of the list at `at` begins and ends."""
+def list_spans(data: bytes | bytearray, at: int) -> list[tuple[int, int]]:
+    """Where each item of the list at `at` begins and ends; keys and values are the items of a map."""
     code = data[at]
     if code == 0x45:
         return []
-    if code not in (0xC0, 0xD0):
-        raise WireError(f"a list was expected, not constructor 0x{code:02x}")
-    count = data[at + 2] if code == 0xC0 else struct.unpack_from(">I", data, at + 5)[0]
-    at += 3 if code == 0xC0 else 9
+    if code not in (0xC0, 0xD0, 0xC1, 0xD1):
+        raise WireError(f"a list or map was expected, not constructor 0x{code:02x}")
+    wide = code >> 4 == 0xD
+    count = struct.unpack_from(">I", data, at + 5)[0] if wide else data[at + 2]
+    at += 9 if wide else 3
     spans = []
     for _ in range(count):
         end = skip(data, at)
         spans.append((at, end))
         at = end
     return spans
+
+
+def content_span(data: bytes | bytearray, span: tuple[int, int]) -> tuple[int, int]:
+    """Where the value with this span begins behind its constructor, and its size if it has one."""
+    category = data[span[0]] >> 4
+    return span[0] + {0xA: 2, 0xB: 5}.get(category, 1), span[1]

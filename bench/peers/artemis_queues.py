@@ -5,6 +5,7 @@ takes the operations of its management as messages. Artemis's documentation: "Ma
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -16,7 +17,6 @@ from bench.load.wire import WireError
 PRODUCT = "apache-activemq-artemis"
 """The product in Artemis's open frame."""
 _ADDRESS = "activemq.management"
-_APPLICATION_PROPERTIES = 0x74
 
 
 class ArtemisManagement:
@@ -48,9 +48,16 @@ class ArtemisManagement:
         """Delete the queue with its messages and its address."""
         self._operation("destroyQueue", queue_address(queue), True, True)
 
-    def declare_exchange(self, exchange: str, queue: str, keys: list[str]) -> None:
+    def declare_exchange(self, exchange: str, exchange_type: str) -> None:
         """Raises WireError: Artemis has no exchanges."""
-        raise WireError("Artemis has no direct exchanges; choose a scenario with keys = 1")
+        raise WireError(
+            f"Artemis has no {exchange_type} exchanges; choose a scenario with keys = 1, without through_exchange, and "
+            "with another pattern than fan-out"
+        )
+
+    def bind(self, exchange: str, queue: str, keys: Sequence[str]) -> None:
+        """Raises WireError: Artemis has no exchanges."""
+        raise WireError(f"Artemis has no exchange {exchange} to which queue {queue} could be bound")
 
     def delete_exchange(self, exchange: str) -> None:
         """Do nothing: there is none."""
@@ -73,12 +80,12 @@ class ArtemisManagement:
         answer = sections(
             self._links.ask(
                 wire.composite(wire.PROPERTIES, *fields)
-                + wire.described(_APPLICATION_PROPERTIES, wire.map_of(*encoded))
+                + wire.described(wire.APPLICATION_PROPERTIES, wire.map_of(*encoded))
                 + wire.described(wire.AMQP_VALUE, wire.string(parameters))
             )
         )
         said = str(answer.get(wire.AMQP_VALUE))
-        match answer.get(_APPLICATION_PROPERTIES):
+        match answer.get(wire.APPLICATION_PROPERTIES):
             case {"_AMQ_OperationSucceeded": True}:
                 return said
         raise WireError(f"Artemis refused {wanted} of {resource}: {said}")

@@ -107,7 +107,7 @@ def brakes_of(broker: Broker) -> Brakes | None:
         return None
     try:
         with Management(broker.url) as management:
-            rows = management.connections()
+            rows = management.rows("connections")
     except WireError:
         return None
     blocks = [count for row in rows if isinstance(count := row.get("stage_credit_blocks"), int)]

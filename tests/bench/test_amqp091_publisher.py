@@ -10,8 +10,8 @@ from bench.load.amqp091 import wire
 from bench.load.amqp091.confirms import ACKS_AT_ONCE_MAX, Confirms
 from bench.load.amqp091.endpoint import TURN_MESSAGES, Endpoint
 from bench.load.amqp091.publisher import Publisher
+from bench.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
 from bench.load.plan import Application, Traffic
-from bench.load.publisher import BURST_BYTES_MAX, BURST_FRAMES_MAX
 from bench.load.wire import WireError
 from core.amqp091.codec import decode_method
 from core.amqp091.content import body_of
@@ -23,8 +23,8 @@ from core.amqp091.publish_run import PublishRunParser
 FRAME_MAX = 131072
 
 
-def publisher(*, burst_max=0, batch=0, frame_max=FRAME_MAX, **traffic):
-    application = Application(publisher=3, publish_to="q", batch=batch)
+def publisher(*, number=3, burst_max=0, batch=0, frame_max=FRAME_MAX, **traffic):
+    application = Application(publisher=number, publish_to="q", batch=batch)
     one = Publisher(application, Traffic(**traffic), channel=1, frame_max=frame_max, burst_max=burst_max)
     one.start(0)
     return one
@@ -107,7 +107,7 @@ def test_it_is_finished_when_everything_is_confirmed():
 
 
 def test_at_an_offered_rate_messages_go_when_they_are_due():
-    one = publisher(size=20, rate=1000.0, seconds=1.0, messages=10)
+    one = publisher(number=1, size=20, rate=1000.0, seconds=1.0, messages=10)
     assert one.ready(0) == 1
     one.burst(0)
     assert one.wake_ns() == 1_000_000

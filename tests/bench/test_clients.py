@@ -21,6 +21,7 @@ from tests.kit.loopback_broker import LoopbackBroker, doubling, serving, swappin
 UNBATCHED = Traffic(shape="unbatched", in_flight=50, messages=200, seconds=30)
 PATIENCE_S = 5.0
 CONTENTS = ("alike", "ids", "properties", "priorities")
+MANY = 'client = "proton"\ncount = 3\ntraffic.shape = "unbatched"\n'
 CLIENTS = (pytest.param("proton", "1.0", marks=pytest.mark.interop), ("pika", "0.9.1"))
 
 
@@ -48,6 +49,17 @@ class TestAgainstABroker:
     def test_each_content_arrives_as_it_was_sent_through_keys_and_in_sizes(self, broker, client, protocol, content):
         wanted = scenario(client, protocol, "one-connection", content=content, keys=3, sizes=(12, 300, 5000))
         result = run_once(broker, wanted, f"{client}-{content}", patience_seconds=PATIENCE_S)
+        assert (result.void, result.messages) == ("", 200)
+
+    def test_publishers_at_a_rate_share_a_queue(self, broker, client, protocol):
+        wanted = replace(scenario(client, protocol, "many", rate=1000.0, seconds=0.1, size=20), count=2)
+        result = run_once(broker, wanted, f"{client}-many", patience_seconds=PATIENCE_S)
+        assert (result.void, result.messages) == ("", 200)
+
+    @pytest.mark.parametrize("pattern", ["two-connections", "fan-out"])
+    def test_one_key_through_the_exchange(self, broker, client, protocol, pattern):
+        wanted = replace(scenario(client, protocol, pattern), through_exchange=True)
+        result = run_once(broker, wanted, f"{client}-{pattern}", patience_seconds=PATIENCE_S)
         assert (result.void, result.messages) == ("", 200)
 
     def test_settled_messages(self, broker, client, protocol):
@@ -150,6 +162,13 @@ class TestThePace:
         assert not pace.due(10 + 11_000_000)
         assert pace.unconfirmed == 5
 
+    def test_a_second_publisher_at_a_rate_starts_later(self):
+        pace = Pace(2, replace(UNBATCHED, rate=1000.0, size=20))
+        pace.start(0)
+        assert not pace.due(500_000)
+        assert pace.intended_ns(0) == pytest.approx(618_000, rel=0.001)
+        assert list(pace.due(620_000)) == [0]
+
 
 class TestWhatIsRefused:
     def plan(self, client, *, traffic=UNBATCHED, **fields):
@@ -179,6 +198,9 @@ class TestWhatIsRefused:
             ('pattern = "sender"\nclient = "pika"\n[traffic]\nshape = "unbatched"', "pika speaks AMQP 0.9.1, not 1.0"),
             ('pattern = "idle"\nclient = "proton"', "memory is measured with the client own"),
             ('pattern = "sender"\nclient = "go-amqp"', "shape unbatched, not bulk"),
+            (f'{MANY}pattern = "fan-out"', "one application, and pattern 'fan-out' with count 3 has 3 in one process"),
+            (f'{MANY}pattern = "one-connection"', "pattern 'one-connection' with count 3 has 3"),
+            (f'{MANY}pattern = "competing"', "pattern 'competing' with count 3 has 3"),
         ],
     )
     def test_a_scenario_file_with_a_client_that_cannot_be(self, tmp_path, text, reason):
@@ -217,11 +239,12 @@ class TestWhatIsRefused:
 
 def test_a_plan_for_go_has_the_bytes_and_destinations_that_python_derives():
     traffic = replace(UNBATCHED, keys=2, sizes=(20, 12))
-    plan = Plan(url="amqp://h", traffic=traffic, applications=(Application(publisher=1, publish_to="q"),))
+    plan = Plan(url="amqp://h", traffic=traffic, applications=(Application(publisher=1, publish_to="q", exchange="x"),))
     first, second = programs.paddings(traffic)
     assert (len(first), second) == (8, b"")
-    assert [one.address for one in programs.destinations(plan)] == ["/exchanges/q/key-0", "/exchanges/q/key-1"]
-    assert [one.routing_key for one in programs.destinations(plan)] == ["key-0", "key-1"]
+    assert [one.address for one in programs.destinations(plan)] == ["/exchanges/x/key-00000", "/exchanges/x/key-00001"]
+    assert [one.routing_key for one in programs.destinations(plan)] == ["key-00000", "key-00001"]
+    assert {one.exchange for one in programs.destinations(plan)} == {"x"}
     assert '"client": "go-amqp"' in ToldPlan(plan, "go-amqp").to_json()
     assert Plan.from_json(ToldPlan(plan, "proton").to_json()) == plan
 

@@ -99,6 +99,27 @@ def test_goals_are_judged_by_ratio_to_the_peer():
     assert goal.count == 2
 
 
+def test_a_limit_in_milliseconds_needs_no_peer():
+    goal = Goal(p99_ms_max=1.0)
+    assert report.verdicts(goal, entry(5.0, p99_ms=0.9), None) == [("p99 at most 1 ms", True)]
+    assert report.verdicts(goal, entry(5.0, p99_ms=1.1), None) == [("p99 at most 1 ms", False)]
+
+
+@pytest.mark.parametrize(
+    ("others", "met"),
+    [
+        ({"alike": entry(200.0)}, True),
+        ({"alike": entry(201.0)}, False),
+        ({}, None),
+        ({"alike": entry(200.0, void="1 lost")}, None),
+    ],
+)
+def test_goals_beside_another_scenario_need_its_result(others, met):
+    [(words, found)] = report.verdicts_between(Goal(cpu_ratio_max_to={"alike": 2.0}), entry(100.0), others)
+    assert found is met
+    assert "at most 2 times that of alike" in words
+
+
 def test_a_void_entry_is_reported_as_such():
     assert "VOID: 2 reordered" in report.line(entry(5.0, void="2 reordered"))
 

@@ -33,7 +33,7 @@ def begun(connection):
 def converse(broker, application, traffic, *, cut=65536):
     """Run the endpoint until neither side has bytes to send."""
     connection = begun(broker.connection())
-    endpoint = Endpoint(application, traffic, Session(broker.max_frame_size, 0, SESSION_WINDOW))
+    endpoint = Endpoint([application], traffic, Session(broker.max_frame_size, 0, SESSION_WINDOW))
     for started in (False, True):
         if started:
             assert endpoint.attached
@@ -52,7 +52,7 @@ def converse(broker, application, traffic, *, cut=65536):
 
 
 def verdict_of(endpoint):
-    return judge({1: endpoint.publisher.sent}, [endpoint.consumer.ledger.ranges()])
+    return judge({1: endpoint.publishers[0].sent}, [endpoint.consumers[0].ledger.ranges()])
 
 
 @pytest.mark.parametrize("shape", ["bulk", "unbatched"])
@@ -62,9 +62,9 @@ def test_everything_arrives_and_is_settled(shape, settled, size, max_frame_size)
     broker = LoopbackBroker(max_frame_size=max_frame_size)
     traffic = Traffic(shape=shape, settled=settled, size=size, messages=700)
     endpoint = converse(broker, BOTH, traffic)
-    assert endpoint.publisher.sent == endpoint.consumer.ledger.total == 700
-    assert endpoint.publisher.finished
-    assert endpoint.publisher.unconfirmed == endpoint.consumer.corrupted == 0
+    assert endpoint.publishers[0].sent == endpoint.consumers[0].ledger.total == 700
+    assert endpoint.publishers[0].finished
+    assert endpoint.publishers[0].unconfirmed == endpoint.consumers[0].corrupted == 0
     assert verdict_of(endpoint).clean
 
 
@@ -72,7 +72,7 @@ def test_everything_arrives_and_is_settled(shape, settled, size, max_frame_size)
 @given(cut=st.integers(1, 200))
 def test_frames_may_be_cut_anywhere(cut):
     endpoint = converse(LoopbackBroker(), BOTH, Traffic(messages=300), cut=cut)
-    assert endpoint.consumer.ledger.total == 300
+    assert endpoint.consumers[0].ledger.total == 300
     assert verdict_of(endpoint).clean
 
 
@@ -85,7 +85,7 @@ def test_a_broker_that_drops_doubles_or_garbles_is_found_out(which, fault, verdi
     traffic = Traffic(messages=600, size=20)
     endpoint = converse(LoopbackBroker(fault=fault(which)), BOTH, traffic)
     assert verdict_of(endpoint) == verdict
-    assert endpoint.consumer.corrupted == (1 if fault is garbling else 0)
+    assert endpoint.consumers[0].corrupted == (1 if fault is garbling else 0)
 
 
 @pytest.mark.parametrize("which", [0, 299, 598])
@@ -95,10 +95,10 @@ def test_a_broker_that_swaps_is_found_out(which):
 
 
 def test_a_closed_window_stops_the_publisher_until_a_flow_opens_it():
-    endpoint = Endpoint(Application(publish_to="q"), Traffic(), Session(131072, 0, 3))
+    endpoint = Endpoint([Application(publish_to="q")], Traffic(), Session(131072, 0, 3))
     endpoint.output(0)
     endpoint.receive_data(
-        wire.frame(wire.composite(wire.ATTACH, wire.string("n"), wire.uint(5), wire.boolean(True))), 0
+        wire.frame(wire.composite(wire.ATTACH, wire.string("0.0 to /queues/q"), wire.uint(5), wire.boolean(True))), 0
     )
     endpoint.receive_data(flow(0, 3, handle=5, delivery_count=0, link_credit=100), 0)
     endpoint.start(0)
@@ -109,9 +109,9 @@ def test_a_closed_window_stops_the_publisher_until_a_flow_opens_it():
 
 
 def test_a_flow_for_another_handle_grants_nothing():
-    endpoint = Endpoint(Application(publish_to="q"), Traffic(), Session(131072, 0, 400))
+    endpoint = Endpoint([Application(publish_to="q")], Traffic(), Session(131072, 0, 400))
     endpoint.receive_data(
-        wire.frame(wire.composite(wire.ATTACH, wire.string("n"), wire.uint(5), wire.boolean(True))), 0
+        wire.frame(wire.composite(wire.ATTACH, wire.string("0.0 to /queues/q"), wire.uint(5), wire.boolean(True))), 0
     )
     endpoint.receive_data(flow(0, 400, handle=4, delivery_count=0, link_credit=100), 0)
     endpoint.start(0)
@@ -120,10 +120,10 @@ def test_a_flow_for_another_handle_grants_nothing():
 
 @pytest.mark.parametrize(("handle", "fields"), [(None, 4), (5, 7)])
 def test_an_echo_is_answered(handle, fields):
-    endpoint = Endpoint(Application(publish_to="q"), Traffic(), Session(131072, 0, 400))
+    endpoint = Endpoint([Application(publish_to="q")], Traffic(), Session(131072, 0, 400))
     endpoint.output(0)
     endpoint.receive_data(
-        wire.frame(wire.composite(wire.ATTACH, wire.string("n"), wire.uint(5), wire.boolean(True))), 0
+        wire.frame(wire.composite(wire.ATTACH, wire.string("0.0 to /queues/q"), wire.uint(5), wire.boolean(True))), 0
     )
     endpoint.receive_data(flow(0, 400, handle=handle, echo=True), 0)
     [answer] = endpoint.output(0)
@@ -138,7 +138,7 @@ def test_an_echo_is_answered(handle, fields):
     ("code", "error_at"), [(wire.DETACH, 2), (wire.END, 0), (wire.CLOSE, 0)], ids=["detach", "end", "close"]
 )
 def test_whatever_the_broker_ends_is_an_error_with_its_reason(code, error_at):
-    endpoint = Endpoint(Application(consume_from="q"), Traffic(), Session(131072, 0, 400))
+    endpoint = Endpoint([Application(consume_from="q")], Traffic(), Session(131072, 0, 400))
     error = wire.composite(0x1D, wire.symbol("amqp:not-found"), wire.string("no queue"))
     with pytest.raises(WireError, match="amqp:not-found: no queue"):
         endpoint.receive_data(wire.frame(wire.composite(code, *[wire.uint(0)] * error_at, error)), 0)

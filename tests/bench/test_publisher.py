@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.load import wire
-from bench.load.plan import Traffic
-from bench.load.publisher import BURST_BYTES_MAX, BURST_FRAMES_MAX, Publisher, message_unit
+from bench.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
+from bench.load.plan import Application, Traffic
+from bench.load.publisher import Publisher, message_unit
 from bench.load.wire import WireError
 
 PLENTY = 2**31 - 1
+FIRST, THIRD = Application(publisher=1), Application(publisher=3)
 
 
-def publisher(*, max_frame_size=131072, link_credit=PLENTY, **traffic):
-    one = Publisher(3, Traffic(**traffic), max_frame_size)
+def publisher(*, application=THIRD, max_frame_size=131072, link_credit=PLENTY, **traffic):
+    one = Publisher(application, Traffic(**traffic), max_frame_size)
     one.flow_received(0, link_credit)
     one.start(0)
     return one
@@ -61,12 +63,12 @@ def test_delivery_id_tag_and_body_all_carry_the_sequence_number(count):
 
 
 def test_a_large_message_takes_several_frames_within_the_limit():
-    unit = message_unit(3, Traffic(size=2500), 1000)
+    unit = message_unit(THIRD, Traffic(size=2500), 1000)
     frames = frames_in(unit.data)
     assert [frame.field(5) for frame in frames] == [True, True, False]
     assert all(end - start <= 1000 for start, end in zip((0, *unit.frame_ends), unit.frame_ends, strict=False))
     payload = b"".join(frame.payload for frame in frames)
-    assert payload == message_unit(3, Traffic(size=2500), 131072).data[-len(payload) :]
+    assert payload == message_unit(THIRD, Traffic(size=2500), 131072).data[-len(payload) :]
 
 
 def test_all_frames_of_a_large_message_are_numbered():
@@ -78,7 +80,7 @@ def test_all_frames_of_a_large_message_are_numbered():
 
 def test_too_small_frames_are_refused():
     with pytest.raises(WireError):
-        message_unit(3, Traffic(size=64), 50)
+        message_unit(THIRD, Traffic(size=64), 50)
 
 
 @given(link_credit=st.integers(0, 3000), window=st.integers(0, 3000), frames=st.sampled_from([1, 3]))
@@ -122,7 +124,7 @@ def test_in_flight_limits_what_is_unsettled():
 
 
 def test_at_a_rate_a_message_carries_when_it_was_meant_to_go():
-    one = publisher(rate=1000.0, size=20)
+    one = publisher(application=FIRST, rate=1000.0, size=20)
     assert len(burst(one, now_ns=0)) == 1
     assert one.wake_ns(PLENTY) == 1_000_000
     assert not burst(one, now_ns=999_999)
@@ -131,7 +133,7 @@ def test_at_a_rate_a_message_carries_when_it_was_meant_to_go():
 
 
 def test_at_a_rate_every_intended_message_is_sent_however_late():
-    one = publisher(rate=10.0, seconds=1.0, size=20)
+    one = publisher(application=FIRST, rate=10.0, seconds=1.0, size=20)
     assert len(burst(one, now_ns=60 * 10**9)) == 10
     assert not one.ready(PLENTY, 60 * 10**9)
     assert not one.finished
@@ -140,7 +142,7 @@ def test_at_a_rate_every_intended_message_is_sent_however_late():
 
 
 def test_waiting_for_link_credit_needs_no_clock():
-    one = publisher(rate=1000.0, size=20, link_credit=1)
+    one = publisher(application=FIRST, rate=1000.0, size=20, link_credit=1)
     burst(one)
     assert one.wake_ns(PLENTY) is None
 

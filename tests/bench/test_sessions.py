@@ -14,8 +14,8 @@ REMOTE = (5, 9)
 """The broker's channels, which differ from ours."""
 
 
-def attached(channel, handle=0):
-    fields = wire.string("x"), wire.uint(handle), wire.boolean(wire.ROLE_RECEIVER)
+def attached(channel, name, handle=0):
+    fields = wire.string(name), wire.uint(handle), wire.boolean(wire.ROLE_RECEIVER)
     return wire.frame(wire.composite(wire.ATTACH, *fields), channel=channel)
 
 
@@ -27,10 +27,10 @@ def flow(channel, link_credit, delivery_count=0):
 
 def started():
     sessions = [Session(131072, 0, 400, channel) for channel in REMOTE]
-    both = Sessions(APPLICATIONS, Traffic(settled=True, durable=True), sessions)
+    both = Sessions([[one] for one in APPLICATIONS], Traffic(settled=True, durable=True), sessions)
     assert [piece[6:8] for piece in map(bytes, both.output(0))] == [b"\0\0", b"\0\1"]
     assert not both.attached
-    both.receive_data(attached(REMOTE[0]) + attached(REMOTE[1]), 0)
+    both.receive_data(attached(REMOTE[0], "0.0 to /queues/fast") + attached(REMOTE[1], "1.0 to /queues/slow"), 0)
     assert both.attached
     both.start(0)
     return both

@@ -12,6 +12,7 @@ import pytest
 
 from bench import one_sender_one_receiver, two_senders
 from bench.broker import Broker
+from bench.load.plan import Application
 from bench.load.publisher import message_unit
 from bench.together.brokers import add_options, options_of
 from bench.together.comparison import Case, Measured, cell, measure, ratio, run
@@ -228,7 +229,7 @@ def test_a_broker_that_tells_nothing_has_no_brakes():
 
 @pytest.mark.slow
 def test_a_client_consumes_a_backlog_and_then_is_done():
-    unit = message_unit(FILLER, CONSUMING.traffic, 131072)
+    unit = message_unit(Application(publisher=FILLER), CONSUMING.traffic, 131072)
     payload = bytearray(unit.data[unit.body_at - 12 :])  # header section, then the head of the data section, then body
     messages = []
     for number in range(40):

@@ -26,7 +26,7 @@ func dialAMQP091(_ context.Context, p *plan, pub *publisher) (client, error) {
 	}
 	c := &amqp091Go{plan: p, publisher: pub, conn: conn, closed: make(chan *amqp091.Error, 3)}
 	conn.NotifyClose(c.closed)
-	if p.application().PublishTo != "" {
+	if p.application().publishes() {
 		if err := c.openPublishing(); err != nil {
 			return nil, err
 		}

@@ -27,11 +27,11 @@ func dialGoAMQP(ctx context.Context, p *plan, pub *publisher) (client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &goAMQP{plan: p, publisher: pub, conn: conn, anonymous: p.Traffic.Keys > 1}
+	c := &goAMQP{plan: p, publisher: pub, conn: conn, anonymous: p.application().Exchange != ""}
 	if c.session, err = conn.NewSession(ctx, nil); err != nil {
 		return nil, err
 	}
-	if p.application().PublishTo == "" {
+	if !p.application().publishes() {
 		return c, nil
 	}
 	target := p.Destinations[0].Address

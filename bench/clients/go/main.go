@@ -133,7 +133,7 @@ func (p *process) measure(startNs int64) error {
 		close(consumed)
 	}
 	sent := map[uint32]uint64{}
-	if application.PublishTo != "" {
+	if application.publishes() {
 		if !p.plan.Traffic.Settled {
 			p.start(ctx, p.client.outcomes)
 		}

@@ -34,14 +34,19 @@ type traffic struct {
 type application struct {
 	Publisher   uint32 `json:"publisher"`
 	PublishTo   string `json:"publish_to"`
+	Exchange    string `json:"exchange"`
 	ConsumeFrom string `json:"consume_from"`
 	LinkCredit  int32  `json:"link_credit"`
 	Batch       int    `json:"batch"`
 	Protocol    string `json:"protocol"`
+	Shares      string `json:"shares"`
 }
 
+func (a *application) publishes() bool { return a.PublishTo != "" || a.Exchange != "" }
+
 // plan has the fields of bench.load.plan.Plan, and those that bench/clients/programs.py derives from them: the client,
-// the bytes that fill the bodies, one item for each size in turn, and the destinations in turn.
+// how much later than the others the publisher starts, the bytes that fill the bodies, one item for each size in turn,
+// and the destinations in turn.
 type plan struct {
 	URL             string        `json:"url"`
 	Traffic         traffic       `json:"traffic"`
@@ -49,6 +54,7 @@ type plan struct {
 	MaxFrameSize    uint32        `json:"max_frame_size"`
 	PatienceSeconds float64       `json:"patience_seconds"`
 	Client          string        `json:"client"`
+	LeadNs          int64         `json:"lead_ns"`
 	Paddings        [][]byte      `json:"paddings"`
 	Destinations    []destination `json:"destinations"`
 }

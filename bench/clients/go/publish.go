@@ -11,7 +11,7 @@ import (
 const unsettledMax = 65536
 
 // publisher sends the messages of one plan, in order. At an offered rate the n-th message is intended at start +
-// n / rate, and carries that time even if it is sent later.
+// n / rate, where publishers start one after the other, and carries that time even if it is sent later.
 type publisher struct {
 	plan         *plan
 	slots        chan struct{}
@@ -70,7 +70,7 @@ func (p *publisher) run(ctx context.Context, c client, startNs int64) error {
 		}
 		var intendedNs int64
 		if p.plan.stamped() {
-			intendedNs = startNs + int64(float64(sequence)*1e9/p.plan.Traffic.Rate)
+			intendedNs = startNs + p.plan.LeadNs + int64(float64(sequence)*1e9/p.plan.Traffic.Rate)
 			time.Sleep(time.Duration(intendedNs - monotonicNs()))
 		} else if monotonicNs() >= endNs {
 			break

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import struct
 
+from hdrh.histogram import HdrHistogram
+
 from bench.load.amqp091 import wire
-from bench.load.consumer import LATENCY_MICROSECONDS_MAX, latency_histogram
-from bench.load.delivery import DeliveryShape, Places, Run, numbers_of
+from bench.load.checks import Checks
+from bench.load.content import ValueSpan
+from bench.load.delivery import Places
 from bench.load.ledger import Ledger
 from bench.load.plan import Traffic
 from bench.load.wire import WireError
@@ -31,19 +34,27 @@ class Consumer:
 
     def __init__(self, traffic: Traffic, *, channel: int, queue: str, prefetch_count: int) -> None:
         self.channel = channel
-        self.ledger = Ledger()
-        self.latency = latency_histogram()
-        self.corrupted = 0
         self.last_arrival_ns = 0
-        self._traffic = traffic
-        self._padding = traffic.padding()
+        self._checks = Checks(traffic)
+        self._settled = traffic.settled
         self._bulk = traffic.shape == "bulk"
         self._queue = queue
         self._prefetch_count = prefetch_count
-        self._shape: DeliveryShape | None = None
         self._to_start = False
         self._delivered = 0  # the last delivery-tag, which counts from 1 on each channel
         self._acknowledged = 0
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._checks.ledger
+
+    @property
+    def latency(self) -> HdrHistogram:
+        return self._checks.latency
+
+    @property
+    def corrupted(self) -> int:
+        return self._checks.corrupted
 
     def start(self, now_ns: int) -> None:
         self._to_start = True
@@ -54,20 +65,11 @@ class Consumer:
     def deliveries(self, data: bytes, at: int, now_ns: int) -> int:
         """Take the delivery at `at` and like ones behind it; returns the position after them, `at` if one is
         incomplete."""
-        if self._shape is not None and (run := self._shape.run(data, at)) is not None:
-            self._take_run(run, now_ns)
-            return at + run.deliveries * self._shape.stride
+        if (known := self._checks.run(data, at, now_ns)) is not None:
+            run, shape = known
+            self._count(run.first_id, run.deliveries, now_ns)
+            return at + run.deliveries * shape.stride
         return self._take_one(data, at, now_ns)
-
-    def _take_run(self, run: Run, now_ns: int) -> None:
-        self._count(run.first_id, run.deliveries, now_ns)
-        if run.scattered is None:
-            self.ledger.add(run.publisher, run.first_sequence, run.deliveries)
-        else:
-            for publisher, sequence in run.scattered:
-                self.ledger.add(publisher, sequence, 1)
-        for stamp in run.stamps:
-            self._record(stamp, now_ns)
 
     def _take_one(self, data: bytes, at: int, now_ns: int) -> int:
         """Take a delivery frame by frame: basic.deliver, the header, and all its body frames."""
@@ -87,22 +89,25 @@ class Consumer:
             end = found[1]
         tag: int = struct.unpack_from(">Q", data, at + _TAG_AT)[0]
         self._count(tag, 1, now_ns)
-        if self._take_body(b"".join(parts), now_ns) and len(parts) == 1:
-            low_half, behind = _TAG_AT + 4, _TAG_AT + 8
-            places = Places(low_half, behind, behind, end - at - 1 - size, self._traffic.settled)
-            self._shape = DeliveryShape(data[at:end], places, self._traffic)
+        whole, header_at = data[at:end], deliver[1] - at
+        places = wire.value_places(whole, header_at, self._checks.values)
+        if self._checks.message(whole, places, b"".join(parts), 0, now_ns) and len(parts) == 1:
+            self._checks.learn(whole, self._places(places, header_at, len(whole) - 1 - size))
         return end
 
-    def _take_body(self, body: bytes, now_ns: int) -> bool:
-        """Check and note a body; returns whether it is one of ours."""
-        if len(body) != self._traffic.size or body[self._traffic.numbers_bytes :] != self._padding:
-            self.corrupted += 1
-            return False
-        publisher, sequence, stamp = numbers_of(body, self._traffic)
-        self.ledger.add(publisher, sequence, 1)
-        if stamp is not None:
-            self._record(stamp, now_ns)
-        return True
+    def _places(self, values: list[ValueSpan], header_at: int, body_at: int) -> Places:
+        size_at = header_at + wire.FRAME_HEAD.size + _BODY_SIZE_AT
+        low_half, behind = _TAG_AT + 4, _TAG_AT + 8
+        return Places(
+            size_at=size_at,
+            size_end=size_at + 8,
+            id_at=low_half,
+            tag_start=behind,
+            tag_end=behind,
+            values=tuple(values),
+            body_at=body_at,
+            settled=self._settled,
+        )
 
     def _count(self, first_tag: int, count: int, now_ns: int) -> None:
         if first_tag != self._delivered + 1:
@@ -110,12 +115,8 @@ class Consumer:
         self._delivered += count
         self.last_arrival_ns = now_ns
         unacknowledged = self._delivered - self._acknowledged
-        if not self._traffic.settled and 0 < self._prefetch_count < unacknowledged:
+        if not self._settled and 0 < self._prefetch_count < unacknowledged:
             raise WireError(f"{unacknowledged} deliveries are unacknowledged, prefetch_count is {self._prefetch_count}")
-
-    def _record(self, stamp_ns: int, now_ns: int) -> None:
-        microseconds = (now_ns - stamp_ns) // 1000
-        self.latency.record_value(min(max(microseconds, 1), LATENCY_MICROSECONDS_MAX))
 
     # What we send
 
@@ -123,10 +124,10 @@ class Consumer:
         """The bytes to send now, one item per system call of an unbatched consumer."""
         if self._to_start:
             self._to_start = False
-            return [wire.consume(self.channel, self._queue, no_ack=self._traffic.settled)]
+            return [wire.consume(self.channel, self._queue, no_ack=self._settled)]
         first, last = self._acknowledged + 1, self._delivered
         self._acknowledged = last
-        if self._traffic.settled or first > last:
+        if self._settled or first > last:
             return []
         if self._bulk:
             return [wire.ack(self.channel, last, multiple=True)]

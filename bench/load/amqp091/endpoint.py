@@ -40,12 +40,12 @@ class Endpoint:
     keep_alive = wire.HEARTBEAT
 
     def __init__(self, applications: Sequence[Application], traffic: Traffic, frame_max: int) -> None:
-        busy = sum(bool(one.publish_to) + bool(one.consume_from) for one in applications)
+        busy = sum(one.publishes + bool(one.consume_from) for one in applications)
         self._publishing: dict[int, Publisher] = {}
         self._consuming: dict[int, Consumer] = {}
         for number, one in enumerate(applications):
             publishing, consuming = channels(number)
-            if one.publish_to:
+            if one.publishes:
                 self._publishing[publishing] = Publisher(
                     one, traffic, channel=publishing, frame_max=frame_max, burst_max=TURN_MESSAGES if busy > 1 else 0
                 )

@@ -10,17 +10,33 @@ Sans-IO: `burst` returns the bytes for the socket, one item per system call.
 
 from __future__ import annotations
 
-import struct
+import math
 
 from bench.load.amqp091 import wire
 from bench.load.amqp091.confirms import Confirms
-from bench.load.plan import Application, Traffic
-from bench.load.publisher import BURST_BYTES_MAX, BURST_FRAMES_MAX
-from bench.load.stencil import Stencil
+from bench.load.content import values_of
+from bench.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
+from bench.load.plan import Application, Traffic, routing_key
 from bench.load.wire import WireError
 
-_SEQUENCE_LOW = 8
-_STAMP = 12
+
+def message_unit(application: Application, traffic: Traffic, *, turn: int, channel: int, frame_max: int) -> Unit:
+    """The frames of a publisher's message, numbered 0; `turn`: which of the sizes its body has."""
+    if frame_max < wire.FRAME_EXTRA + traffic.numbers_bytes:
+        raise WireError(f"frames of {frame_max} bytes are too small for this generator")
+    values = values_of(traffic)
+    data, header_at, body_at = wire.publish(
+        channel,
+        application.exchange,
+        routing_key(0) if application.exchange else application.publish_to,
+        body_of(application.publisher, traffic, turn),
+        properties=wire.properties(
+            persistent=traffic.durable,
+            value={name: value.raw(application.publisher, 0) for name, value in values.items()},
+        ),
+        frame_max=frame_max,
+    )
+    return Unit(data, (len(data),), body_at, places=tuple(wire.value_places(data, header_at, values)))
 
 
 class Publisher:
@@ -34,16 +50,14 @@ class Publisher:
         self, application: Application, traffic: Traffic, *, channel: int, frame_max: int, burst_max: int = 0
     ) -> None:
         self.publisher = application.publisher
-        self.queue = application.publish_to
         self.channel = channel
         self._traffic = traffic
         self._batch = application.batch
-        body = struct.pack(">IQ", self.publisher, 0) + bytes(traffic.numbers_bytes - _STAMP) + traffic.padding()
-        if frame_max < wire.FRAME_EXTRA + traffic.numbers_bytes:
-            raise WireError(f"frames of {frame_max} bytes are too small for this generator")
-        data, self._body_at = wire.publish(channel, self.queue, body, durable=traffic.durable, frame_max=frame_max)
-        fitting = max(1, BURST_BYTES_MAX // len(data))
-        self._stencil = Stencil(data, min(burst_max or fitting, fitting))
+        units = [
+            message_unit(application, traffic, turn=turn, channel=channel, frame_max=frame_max)
+            for turn in range(len(traffic.sizes_in_turn))
+        ]
+        self._messages = OutgoingMessages(units, traffic, at_once_max=burst_max)
         self._bulk = traffic.shape == "bulk"
         self._confirming = not traffic.settled
         self._confirms = Confirms()
@@ -55,7 +69,8 @@ class Publisher:
         self.last_progress_ns = 0
 
     def start(self, now_ns: int) -> None:
-        self._start_ns = self.last_progress_ns = now_ns
+        self.last_progress_ns = now_ns
+        self._start_ns = now_ns + self._traffic.lead_ns(self.publisher)
         self._end_ns = now_ns + int(self._traffic.seconds * 1e9)
 
     @property
@@ -89,7 +104,7 @@ class Publisher:
 
     def _allowed(self) -> int:
         """How many messages our own limits allow, whatever the time."""
-        count = min(self._traffic.messages_max - self.sent, self._stencil.capacity)
+        count = min(self._traffic.messages_max - self.sent, self._messages.capacity)
         if self._confirming and self._traffic.in_flight:
             count = min(count, self._traffic.in_flight - (self.sent - self.confirmed))
         if self._confirming and self._batch:
@@ -114,7 +129,7 @@ class Publisher:
             return self._intended_ns(self.sent) if self._allowed() else None
         return self._end_ns
 
-    def burst(self, now_ns: int) -> list[memoryview]:
+    def burst(self, now_ns: int) -> list[bytes | memoryview]:
         """The bytes to send now, one item per system call; valid until the next call."""
         count = self.ready(now_ns)
         if not count:
@@ -122,18 +137,12 @@ class Publisher:
         if not self._bulk:
             count = min(count, BURST_FRAMES_MAX)
         numbers = range(self.sent, self.sent + count)
-        self._stencil.write((self._body_at + _SEQUENCE_LOW,), numbers, width=4)
-        if self._traffic.stamped:
-            stamps = [self._intended_ns(number) for number in numbers]
-            self._stencil.write((self._body_at + _STAMP,), stamps, width=8)
         self.sent += count
         self.last_progress_ns = now_ns
-        view = self._stencil.take(count)
-        stride = self._stencil.stride
-        return [view] if self._bulk else [view[at : at + stride] for at in range(0, len(view), stride)]
+        return self._messages.write(numbers, self._intended_ns)
 
     def _intended_ns(self, sequence: int) -> int:
         return self._start_ns + int(sequence * 1e9 / self._traffic.rate)
 
     def _due(self, now_ns: int) -> int:
-        return int((now_ns - self._start_ns) * self._traffic.rate / 1e9) + 1
+        return math.floor((now_ns - self._start_ns) * self._traffic.rate / 1e9) + 1

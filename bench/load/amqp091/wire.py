@@ -8,9 +8,11 @@ channel, size, payload and 0xCE [0-9-1 4.2.3].
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bench.load.content import ValueSpan
 from bench.load.wire import WireError
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
@@ -35,8 +37,14 @@ BASIC_PUBLISH, BASIC_DELIVER = (60, 40), (60, 60)
 BASIC_ACK, BASIC_NACK = (60, 80), (60, 120)
 CONFIRM_SELECT, CONFIRM_SELECT_OK = (85, 10), (85, 11)
 
-DELIVERY_MODE: Final = 0x1000
-"""The flag of the property delivery-mode; its value 2 is persistent."""
+CONTENT_TYPE, CONTENT_ENCODING, HEADERS, DELIVERY_MODE, PRIORITY = 0x8000, 0x4000, 0x2000, 0x1000, 0x0800
+CORRELATION_ID, REPLY_TO, EXPIRATION, MESSAGE_ID = 0x0400, 0x0200, 0x0100, 0x0080
+"""The flags of properties, in the order of their values; a delivery-mode of 2 is persistent."""
+_PROPERTIES: Final = {
+    CONTENT_TYPE: "content_type", CONTENT_ENCODING: "content_encoding", HEADERS: "", DELIVERY_MODE: "delivery_mode",
+    PRIORITY: "priority", CORRELATION_ID: "correlation_id", REPLY_TO: "reply_to", EXPIRATION: "expiration",
+    MESSAGE_ID: "message_id",
+}  # fmt: skip
 _FIXED_WIDTHS: Final = {
     "t": ">?", "b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">q", "T": ">Q",
     "f": ">f", "d": ">d",
@@ -94,14 +102,40 @@ def ack(channel: int, delivery_tag: int, *, multiple: bool) -> bytes:
     return method(channel, BASIC_ACK, struct.pack(">QB", delivery_tag, multiple))
 
 
-def publish(channel: int, queue: str, body: bytes, *, durable: bool, frame_max: int) -> tuple[bytes, int]:
-    """A whole publish to a queue through the default exchange, and where its body begins."""
-    head = method(channel, BASIC_PUBLISH, struct.pack(">H", 0) + short_string("") + short_string(queue) + b"\0")
-    properties = struct.pack(">HB", DELIVERY_MODE, 2) if durable else struct.pack(">H", 0)
+def properties(*, persistent: bool, value: Mapping[str, bytes]) -> bytes:
+    """Flags and values of a message's properties [0-9-1 4.2.6.1]: delivery-mode, and the values of unlike messages."""
+    flags, encoded = 0, b""
+    if "content_type" in value:
+        flags, encoded = flags | CONTENT_TYPE, encoded + short_string(value["content_type"].decode())
+    if "order" in value:
+        headers = table(
+            {
+                "order": b"l" + value["order"],
+                "trace": b"S" + long_string(value["trace"]),
+                "account": b"I" + value["account"],
+            }
+        )
+        flags, encoded = flags | HEADERS, encoded + headers
+    if persistent:
+        flags, encoded = flags | DELIVERY_MODE, encoded + b"\x02"
+    if "priority" in value:
+        flags, encoded = flags | PRIORITY, encoded + value["priority"]
+    if "message_id" in value:
+        flags, encoded = flags | MESSAGE_ID, encoded + short_string(value["message_id"].decode())
+    return struct.pack(">H", flags) + encoded
+
+
+def publish(
+    channel: int, exchange: str, routing_key: str, body: bytes, *, properties: bytes, frame_max: int
+) -> tuple[bytes, int, int]:
+    """A whole publish, where its header frame begins, and where its body."""
+    arguments = struct.pack(">H", 0) + short_string(exchange) + short_string(routing_key) + b"\0"
+    head = method(channel, BASIC_PUBLISH, arguments)
+    header_at = len(head)
     head += frame(HEADER_FRAME, channel, struct.pack(">HHQ", 60, 0, len(body)) + properties)
     room = frame_max - FRAME_EXTRA
     bodies = [frame(BODY_FRAME, channel, body[at : at + room]) for at in range(0, len(body), room)]
-    return head + b"".join(bodies), len(head) + FRAME_HEAD.size
+    return head + b"".join(bodies), header_at, len(head) + FRAME_HEAD.size
 
 
 # Decoding
@@ -130,22 +164,53 @@ def closing_reason(closed: Frame) -> str:
     return f"the broker closed {what}: {code} {text}"
 
 
-def texts(data: bytes, at: int) -> dict[str, str]:
-    """The entries of the table at `at` whose values are long strings; other entries are skipped."""
+def table_items(data: bytes, at: int) -> tuple[list[tuple[str, ValueSpan]], int]:
+    """The type and place of each value in the table at `at`, and the position after the table."""
     end = at + 4 + int(struct.unpack_from(">I", data, at)[0])
     at += 4
-    found = {}
+    found = []
     while at < end:
         name_end = at + 1 + data[at]
         name, kind = data[at + 1 : name_end].decode(), chr(data[name_end])
-        at = name_end + 1
+        at = start = name_end + 1
         if kind in "SFAx":
-            length = int(struct.unpack_from(">I", data, at)[0])
-            if kind == "S":
-                found[name] = data[at + 4 : at + 4 + length].decode(errors="replace")
-            at += 4 + length
+            start = at + 4
+            at = start + int(struct.unpack_from(">I", data, at)[0])
         elif kind in _FIXED_WIDTHS:
             at += struct.calcsize(_FIXED_WIDTHS[kind])
         elif kind != "V":
             raise WireError(f"a field of type {kind!r} in a table of the broker's")
-    return found
+        found.append((kind, ValueSpan(name, start, at)))
+    return found, end
+
+
+def texts(data: bytes, at: int) -> dict[str, str]:
+    """The entries of the table at `at` whose values are long strings; other entries are skipped."""
+    items, _ = table_items(data, at)
+    return {name: data[start:end].decode(errors="replace") for kind, (name, start, end) in items if kind == "S"}
+
+
+def value_places(data: bytes, header_at: int, names: Collection[str]) -> list[ValueSpan]:
+    """The places of the values with these names in the publish or delivery in `data`, whose header frame begins at
+    `header_at`."""
+    if not names:
+        return []
+    at = FRAME_HEAD.size + 4
+    delivered = struct.unpack_from(">HH", data, FRAME_HEAD.size) == BASIC_DELIVER
+    at += 1 + data[at] + 8 + 1 if delivered else 2  # consumer tag, delivery-tag and redelivered; or a reserved number
+    at += 1 + data[at]
+    found = [ValueSpan("key", at + 1, at + 1 + data[at])]
+    at = header_at + FRAME_HEAD.size + 14
+    flags: int = struct.unpack_from(">H", data, at - 2)[0]
+    for flag, name in _PROPERTIES.items():
+        if not flags & flag:
+            continue
+        if flag == HEADERS:
+            items, at = table_items(data, at)
+            found += [place for _, place in items]
+        else:
+            start = at if flag in (DELIVERY_MODE, PRIORITY) else at + 1
+            end = at + 1 if flag in (DELIVERY_MODE, PRIORITY) else at + 1 + data[at]
+            found.append(ValueSpan(name, start, end))
+            at = end
+    return [place for place in found if place.name in names]

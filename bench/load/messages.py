@@ -1,0 +1,129 @@
+"""The bytes of a publisher's messages, made many at a time from stencils, in either protocol.
+
+A `Unit` is one message with the places of the bytes that change from message to message. Bodies of several sizes in
+turn have a unit each; a burst of them is joined from the stencils' pieces.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.load.content import ValueSpan, values_of
+from bench.load.plan import Traffic
+from bench.load.stencil import Stencil, packed
+
+BURST_BYTES_MAX = 128 * 1024
+"""Bytes that a bulk client passes to one system call; the figure of the reference measurements."""
+BURST_FRAMES_MAX = 16
+"""Frames that an unbatched client sends, each by its own call, before it reads its input."""
+
+_SEQUENCE_LOW = 8  # the low half of the sequence number within a body
+_STAMP = 12
+
+
+def body_of(publisher: int, traffic: Traffic, turn: int = 0) -> bytes:
+    """The body of a publisher's message with this number; its sequence number and time are 0 still."""
+    return struct.pack(">IQ", publisher, 0) + bytes(traffic.numbers_bytes - _STAMP) + traffic.padding(turn)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The bytes of one message, with the places of what changes.
+
+    frame_ends: the ends of the parts that an unbatched client writes with a system call each. id_offsets, tag_offsets:
+    the low halves of delivery-ids and delivery-tags in AMQP 1.0.
+    """
+
+    data: bytes
+    frame_ends: tuple[int, ...]
+    body_at: int
+    id_offsets: tuple[int, ...] = ()
+    tag_offsets: tuple[int, ...] = ()
+    places: tuple[ValueSpan, ...] = ()
+
+    @property
+    def count_offsets(self) -> tuple[int, ...]:
+        """The places of the low half of the sequence number: in every delivery-tag, and in the body."""
+        return (*self.tag_offsets, self.body_at + _SEQUENCE_LOW)
+
+    def part_spans(self) -> list[tuple[int, int]]:
+        return list(zip((0, *self.frame_ends[:-1]), self.frame_ends, strict=True))
+
+
+class OutgoingMessages:
+    """The messages of one publisher, numbered from 0. `units`: one for each of `Traffic.sizes_in_turn`.
+
+    at_once_max: messages in one burst; 0 for as many as fit into 128 KiB.
+    """
+
+    def __init__(self, units: Sequence[Unit], traffic: Traffic, *, at_once_max: int = 0) -> None:
+        self._units = units
+        self._stamped = traffic.stamped
+        self._bulk = traffic.shape == "bulk"
+        fitting = max(1, BURST_BYTES_MAX * len(units) // sum(len(unit.data) for unit in units))
+        self.capacity = min(at_once_max or fitting, fitting)
+        self._stencils = [Stencil(unit.data, -(-self.capacity // len(units))) for unit in units]
+        values = values_of(traffic)
+        self._columns = [
+            [
+                (place.start + column.at, column)
+                for place in unit.places
+                for column in values[place.name].columns
+                if not column.of_publisher
+            ]
+            for unit in units
+        ]
+        self.frames_max = max(len(unit.frame_ends) for unit in units)
+        """The most frames of one message."""
+
+    def frames(self, numbers: range) -> int:
+        """How many frames these messages have."""
+        if len(self._units) == 1:
+            return len(numbers) * self.frames_max
+        return sum(len(self._units[number % len(self._units)].frame_ends) for number in numbers)
+
+    def write(
+        self, numbers: range, intended_ns: Callable[[int], int], *, first_id: int = 0
+    ) -> list[bytes | memoryview]:
+        """The bytes of these messages, one item per system call; valid until the next call.
+
+        first_id: the delivery-id of the first one.
+        """
+        turns = len(self._units)
+        for turn in range(turns):
+            own = numbers[(turn - numbers.start) % turns :: turns] if turns > 1 else numbers
+            if own:
+                self._write_unit(turn, own, intended_ns, first_id - numbers.start)
+        if turns > 1:
+            return self._in_turn(numbers)
+        view = self._stencils[0].take(len(numbers))
+        return [view] if self._bulk else self._parts(self._units[0], view)
+
+    def _write_unit(self, turn: int, own: range, intended_ns: Callable[[int], int], id_lead: int) -> None:
+        unit, stencil = self._units[turn], self._stencils[turn]
+        low = packed(own, width=4)
+        stencil.put(unit.count_offsets, low, width=4)
+        if unit.id_offsets:
+            ids = packed(range(own.start + id_lead, own.stop + id_lead, own.step), width=4) if id_lead else low
+            stencil.put(unit.id_offsets, ids, width=4)
+        for at, column in self._columns[turn]:
+            stencil.put((at,), column.pack(own), width=column.width)
+        if self._stamped:
+            stencil.write((unit.body_at + _STAMP,), [intended_ns(number) for number in own], width=8)
+
+    def _in_turn(self, numbers: range) -> list[bytes | memoryview]:
+        turns = len(self._units)
+        views = [stencil.take(stencil.capacity) for stencil in self._stencils]
+        pieces: list[bytes | memoryview] = []
+        for place, number in enumerate(numbers):
+            unit, at = self._units[number % turns], place // turns * self._stencils[number % turns].stride
+            message = views[number % turns][at : at + len(unit.data)]
+            pieces += [message] if self._bulk else self._parts(unit, message)
+        return [b"".join(pieces)] if self._bulk else pieces
+
+    @staticmethod
+    def _parts(unit: Unit, view: memoryview) -> list[bytes | memoryview]:
+        size, spans = len(unit.data), unit.part_spans()
+        return [view[at + a : at + b] for at in range(0, len(view), size) for a, b in spans]
