@@ -11,7 +11,8 @@ bench/growth/scene.py. Things that would not fit into half of the memory that is
 minutes to make, are left out; the reasons are below the table.
 
 A scenery takes about one and a half minutes with --quick and two to four minutes with --columns 1,100,10000, and there
-are {sceneries}. The column 1,000,000 adds up to half an hour to each of those where it fits.
+are {sceneries}. With the column 1,000,000 the things are made anew for the rows that are measured again and for their
+memory: up to ten minutes each time.
 
 Examples:
   python -m bench.growth --list

@@ -120,8 +120,9 @@ def _headers(one: int) -> tuple[str, Arguments]:
     return "", {"x-match": text("all"), "number": number(one)}
 
 
-def _bindings(kind: str, binding: Callable[[int], tuple[str, Arguments]], *, key: str, properties: bytes | None = None,
-              seconds_each: float) -> Scenery:  # fmt: skip
+def _bindings(
+    kind: str, binding: Callable[[int], tuple[str, Arguments]], *, key: str, properties: bytes | None = None
+) -> Scenery:
     """Bindings of one exchange to one queue."""
     exchange, queue = f"growth-{kind}", f"bound-{kind}"
 
@@ -145,8 +146,8 @@ def _bindings(kind: str, binding: Callable[[int], tuple[str, Arguments]], *, key
             *bind_to(exchange, queue, "this exchange", others),
             delete_bound(exchange, others),
         ],
-        bytes_each=1000,
-        seconds_each=seconds_each,
+        bytes_each=3000,
+        seconds_each=7e-4,
     )
 
 
@@ -253,22 +254,22 @@ def _one_queue(name: str, queue: str, *, durable: bool = False, properties: byte
 EXPIRING_PROPERTIES = (0x0100).to_bytes(2, "big") + short_string(str(HOUR_MS))
 
 SCENERIES: tuple[Scenery, ...] = (
-    Scenery(name="queues", grow=_queues("queue", durable=False), bytes_each=4000, seconds_each=3e-4),
+    Scenery(name="queues", grow=_queues("queue", durable=False), bytes_each=14_000, seconds_each=3e-4),
     Scenery(name="durable queues", grow=_queues("durable"), operations=[_ONE_TO_EACH],
-            bytes_each=4000, seconds_each=2e-3),
+            bytes_each=16_000, seconds_each=2e-3),
     Scenery(name="durable queues with a message", grow=_queues("filled", filled=True),
-            bytes_each=5000, seconds_each=4e-3),
+            bytes_each=16_000, seconds_each=2e-3),
     Scenery(name="queues with a message that expires in an hour",
             grow=_queues("expiring", arguments={"x-message-ttl": number(HOUR_MS)}, filled=True, durable=False),
-            bytes_each=5000, seconds_each=5e-4),
-    _bindings("direct", _direct_key, key="key-0", seconds_each=1e-4),
-    _bindings("topic", _topic_key, key="word.key-0", seconds_each=2e-4),
-    _bindings("headers", _headers, key="", properties=_headers_of(0), seconds_each=2e-4),
+            bytes_each=16_000, seconds_each=5e-4),
+    _bindings("direct", _direct_key, key="key-0"),
+    _bindings("topic", _topic_key, key="word.key-0"),
+    _bindings("headers", _headers, key="", properties=_headers_of(0)),
     Scenery(name="connections", grow=_connections, bytes_each=20_000, seconds_each=5e-3,
             most=CONNECTIONS_MAX, why_not_more="descriptors and ports of one machine"),
     Scenery(name="links of the session", begin=_declared("linked"), grow=_links,
             operations=messages("linked", " through one of these links")[1::2],
-            bytes_each=4000, seconds_each=5e-4),
+            bytes_each=4000, seconds_each=3e-3),
     Scenery(name="consumers of the queue", begin=_consuming("shared", prefetch_count=0), grow=_consumers("shared"),
             operations=[
                 Operation(name="publish, deliver to one of these consumers and settle (0.9.1)",
@@ -283,11 +284,11 @@ SCENERIES: tuple[Scenery, ...] = (
             operations=[
                 Operation(name="publish, deliver to one of these receivers and settle (1.0)", act=_round10),
             ],
-            bytes_each=4000, seconds_each=5e-4),
+            bytes_each=4000, seconds_each=3e-3),
     Scenery(name="receivers of the queue without link credit (1.0)", begin=_declared("starved"),
             grow=_receivers(queue_address("starved"), link_credit=0),
             operations=messages("starved", " past these receivers"),
-            bytes_each=4000, seconds_each=5e-4),
+            bytes_each=4000, seconds_each=3e-3),
     Scenery(name="unsettled messages of the consumer (0.9.1)", begin=_consuming("unsettled", prefetch_count=0),
             grow=_hold091,
             operations=[
