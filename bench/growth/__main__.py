@@ -6,13 +6,13 @@ brackets the time until it was answered. A row "GROWS" when no cost a + b log n 
 taken to be off by 20 % and by its resolution; bench/growth/rule.py says how that is decided. Such a row is measured
 once more on another broker, and fails when it grows both times.
 
-Each scenery has a broker of its own, with default settings but for limits that would stop the growth:
-bench/growth/scene.py. Things that would not fit into half of the memory that is available, or would take more than ten
-minutes to make, are left out; the reasons are below the table.
+Each dimension (queues, bindings and so on) has a broker of its own, with default settings but for limits that would
+stop the growth: bench/growth/grown_broker.py. Things that would not fit into half of the memory that is available, or
+would take more than ten minutes to make, are left out; the reasons are below the table.
 
-A scenery takes about one and a half minutes with --quick and two to four minutes with --columns 1,100,10000, and there
-are {sceneries}. With the column 1,000,000 the things are made anew for the rows that are measured again and for their
-memory: up to ten minutes each time.
+A dimension takes about one and a half minutes with --quick and two to four minutes with --columns 1,100,10000, and
+there are {dimensions}. With the column 1,000,000 the things are made anew for the rows that are measured again and for
+their memory: up to ten minutes each time.
 
 Examples:
   python -m bench.growth --list
@@ -21,8 +21,8 @@ Examples:
   python -m bench.growth --only '/ (durable )?queues$' --columns 1,100,10000 --json growth.json
   python -m bench.growth --only 'memory of'
 
-Exit status: 0; 1 when a row grows faster than logarithmically; 2 when the command line is wrong or a scenery could not
-be measured to its end.
+Exit status: 0; 1 when a row grows faster than logarithmically; 2 when the command line is wrong or a dimension could
+not be measured to its end.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from pathlib import Path
 
 from bench.broker import SCRATCH
 from bench.environment import observe
-from bench.growth.measure import MEMORY, SECOND, Say, measure_memory, measure_scenery
+from bench.growth.dimensions import DIMENSIONS, Dimension
+from bench.growth.measure import MEMORY, SECOND, Say, measure_dimension, measure_memory
 from bench.growth.rule import POINTS_MIN
-from bench.growth.sceneries import SCENERIES, Scenery
 from bench.growth.table import Row, complaint, head, line, notes
 
 COLUMNS = (1, 100, 10_000, 1_000_000)
@@ -54,47 +54,47 @@ Chosen = Callable[[str], bool]
 
 @dataclass(slots=True)
 class Measuring:
-    """Measures sceneries and prints their rows."""
+    """Measures dimensions and prints their rows."""
 
     columns: Sequence[int]
     wanted: Chosen
     say: Say
     rows: list[Row] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
-    """What ended a scenery before its time."""
+    """What ended a dimension before its time."""
 
-    def measure(self, scenery: Scenery) -> None:
-        """Measure the wanted rows of a scenery; those that grow, twice."""
+    def measure(self, dimension: Dimension) -> None:
+        """Measure the wanted rows of a dimension; those that grow, twice."""
         began = time.monotonic()
-        rows = self._measured(scenery, self.wanted)
+        rows = self._measured(dimension, self.wanted)
         if growing := {row.name for row in rows if row.failed}:
-            self.say(f"{len(growing)} rows of {scenery.name} once more")
-            again = {row.name: row for row in self._measured(scenery, growing.__contains__)}
+            self.say(f"{len(growing)} rows of {dimension.name} once more")
+            again = {row.name: row for row in self._measured(dimension, growing.__contains__)}
             for row in rows:
                 if row.name in again:
                     row.series += again[row.name].series
         self.rows += rows
-        print(f"\n{scenery.name} ({time.monotonic() - began:.0f} s)")
+        print(f"\n{dimension.name} ({time.monotonic() - began:.0f} s)")
         print("\n".join([head(self.columns), *(line(row, self.columns) for row in rows)]), flush=True)
 
-    def _measured(self, scenery: Scenery, wanted: Chosen) -> list[Row]:
+    def _measured(self, dimension: Dimension, wanted: Chosen) -> list[Row]:
         rows: list[Row] = []
-        operations = [one for one in scenery.all_operations() if wanted(f"{one.name} / {scenery.name}")]
-        with_second = wanted(f"{SECOND} / {scenery.name}")
+        operations = [one for one in dimension.all_operations() if wanted(f"{one.name} / {dimension.name}")]
+        with_second = wanted(f"{SECOND} / {dimension.name}")
         if operations or with_second:
-            (*measured, second), problem = measure_scenery(scenery, operations, self.columns, self.say)
+            (*measured, second), problem = measure_dimension(dimension, operations, self.columns, self.say)
             rows += [*measured, *([second] if with_second else [])]
             self.broken += [problem] if problem else []
-        if wanted(f"{MEMORY} / {scenery.name}"):
-            row, problem = measure_memory(scenery, self.columns, self.say)
+        if wanted(f"{MEMORY} / {dimension.name}"):
+            row, problem = measure_memory(dimension, self.columns, self.say)
             rows.append(row)
             self.broken += [problem] if problem else []
         return rows
 
 
-def row_names(scenery: Scenery) -> list[str]:
-    """The names of all rows of a scenery."""
-    return [f"{one} / {scenery.name}" for one in [*(op.name for op in scenery.all_operations()), SECOND, MEMORY]]
+def row_names(dimension: Dimension) -> list[str]:
+    """The names of all rows of a dimension."""
+    return [f"{one} / {dimension.name}" for one in [*(op.name for op in dimension.all_operations()), SECOND, MEMORY]]
 
 
 def columns_of(text: str) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line; ends the program with status 2 when it is wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.growth",
-        description=(__doc__ or "").replace("{sceneries}", str(len(SCENERIES))),
+        description=(__doc__ or "").replace("{dimensions}", str(len(DIMENSIONS))),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -163,11 +163,11 @@ def write(path: Path, rows: Sequence[Row], columns: Sequence[int], broken: Seque
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see the module's description. Returns the exit status."""
     options = parse(arguments)
-    sceneries = [one for one in SCENERIES if any(map(options.wanted, row_names(one)))]
+    dimensions = [one for one in DIMENSIONS if any(map(options.wanted, row_names(one)))]
     if options.list:
-        print("\n".join(name for one in sceneries for name in row_names(one) if options.wanted(name)))
+        print("\n".join(name for one in dimensions for name in row_names(one) if options.wanted(name)))
         return 0
-    if not sceneries:
+    if not dimensions:
         print(f"no row has {options.only!r} in its name; --list names them", file=sys.stderr)
         return 2
     SCRATCH.mkdir(exist_ok=True)
@@ -177,9 +177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{time.monotonic() - began:7.0f} s  {words}", file=sys.stderr, flush=True)
 
     measuring = Measuring(options.columns, lambda name: options.wanted(name) is not None, say)
-    for number, scenery in enumerate(sceneries, 1):
-        say(f"scenery {number} of {len(sceneries)}: {scenery.name}")
-        measuring.measure(scenery)
+    for number, dimension in enumerate(dimensions, 1):
+        say(f"dimension {number} of {len(dimensions)}: {dimension.name}")
+        measuring.measure(dimension)
     if options.json:
         write(options.json, measuring.rows, options.columns, measuring.broken)
     return outcome(measuring.rows, measuring.broken)

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from bench.growth.grown_broker import EXCHANGE, EXPIRING, PURGED, SIDE, GrownBroker
 from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Peer10
-from bench.growth.scene import EXCHANGE, FLEETING, PURGED, SIDE, Scene
 from bench.load import wire
 from bench.load.endpoint import queue_address
 
-Act = Callable[[Scene, int], None]
+Act = Callable[[GrownBroker, int], None]
 
 EXPIRATION = 0x0100
 """The flag of the property expiration, the milliseconds as a text."""
@@ -26,7 +26,7 @@ MESSAGES_MAX = 20_000
 """Messages of one batch: 20,000 cost a broker about 40 ms."""
 
 
-def _nothing(scene: Scene, count: int) -> None:
+def _nothing(grown: GrownBroker, count: int) -> None:
     """Nothing is needed, or left behind."""
 
 
@@ -61,27 +61,27 @@ def _keys(count: int) -> list[tuple[str, dict[str, bytes]]]:
 
 def fill(queue: str, *, durable: bool = False, properties: bytes | None = None) -> Act:
     """Publish messages to a queue."""
-    return lambda scene, count: scene.peer091.publish([("", queue)] * count, durable=durable, properties=properties)
+    return lambda grown, count: grown.peer091.publish([("", queue)] * count, durable=durable, properties=properties)
 
 
 def take(queue: str) -> Act:
     """Take messages from the head of a queue, and settle them one by one."""
 
-    def act(scene: Scene, count: int) -> None:
-        scene.peer091.consume(queue, "taker", prefetch_count=count)
-        tags = scene.peer091.receive(count)
-        scene.peer091.cancel("taker")
-        scene.peer091.acknowledge(tags)
+    def act(grown: GrownBroker, count: int) -> None:
+        grown.peer091.consume(queue, "taker", prefetch_count=count)
+        tags = grown.peer091.receive(count)
+        grown.peer091.cancel("taker")
+        grown.peer091.acknowledge(tags)
 
     return act
 
 
 def _publish10(address: str) -> Act:
-    return lambda scene, count: scene.peer10.publish(scene.sender(address), count)
+    return lambda grown, count: grown.peer10.publish(grown.sender(address), count)
 
 
 def _take10(queue: str) -> Act:
-    return lambda scene, count: scene.peer10.accept(scene.peer10.receive(scene.receiver(queue_address(queue)), count))
+    return lambda grown, count: grown.peer10.accept(grown.peer10.receive(grown.receiver(queue_address(queue)), count))
 
 
 def messages(queue: str, where: str = "", *, durable: bool = False, properties: bytes | None = None) -> list[Operation]:
@@ -101,8 +101,8 @@ def messages(queue: str, where: str = "", *, durable: bool = False, properties: 
 def publish_through(exchange: str, queue: str, key: str, properties: bytes | None = None) -> list[Operation]:
     """Publish through an exchange that routes to one queue. Over AMQP 1.0 the key is part of the link's address."""
     name = "publish and {} through this exchange ({})"
-    put: Act = lambda scene, count: scene.peer091.publish([(exchange, key)] * count, properties=properties)  # noqa: E731
-    purge: Act = lambda scene, count: scene.peer091.purge([queue])  # noqa: E731
+    put: Act = lambda grown, count: grown.peer091.publish([(exchange, key)] * count, properties=properties)  # noqa: E731
+    purge: Act = lambda grown, count: grown.peer091.purge([queue])  # noqa: E731
     put10 = _publish10(f"/exchanges/{exchange}/{key}")
     operations = [Operation(name=name.format("confirm", "0.9.1"), act=put, after=purge, most=MESSAGES_MAX)]
     if key:
@@ -110,42 +110,42 @@ def publish_through(exchange: str, queue: str, key: str, properties: bytes | Non
     return operations
 
 
-def _expire(scene: Scene, count: int) -> None:
+def _expire(grown: GrownBroker, count: int) -> None:
     properties = struct.pack(">H", EXPIRATION) + b"\x011"  # after 1 ms
-    scene.peer091.publish([("", FLEETING)] * count, properties=properties)
-    while scene.management.message_count(FLEETING):
+    grown.peer091.publish([("", EXPIRING)] * count, properties=properties)
+    while grown.management.message_count(EXPIRING):
         time.sleep(EXPIRES_SECONDS)
 
 
 # Queues, bindings, links, connections
 
 
-def _declare(scene: Scene, count: int) -> None:
-    scene.peer091.declare(_own(count))
+def _declare(grown: GrownBroker, count: int) -> None:
+    grown.peer091.declare(_own(count))
 
 
-def _declare_filled(scene: Scene, count: int) -> None:
-    scene.peer091.declare(_own(count))
-    scene.peer091.publish([("", queue) for queue in _own(count)], durable=True)
+def _declare_filled(grown: GrownBroker, count: int) -> None:
+    grown.peer091.declare(_own(count))
+    grown.peer091.publish([("", queue) for queue in _own(count)], durable=True)
 
 
-def _delete(scene: Scene, count: int) -> None:
-    scene.peer091.delete(_own(count))
+def _delete(grown: GrownBroker, count: int) -> None:
+    grown.peer091.delete(_own(count))
 
 
-def _fill_purged(scene: Scene, count: int) -> None:
-    scene.peer091.publish([("", queue) for queue in PURGED[:count]])
+def _fill_purged(grown: GrownBroker, count: int) -> None:
+    grown.peer091.publish([("", queue) for queue in PURGED[:count]])
 
 
 def bind_to(exchange: str, queue: str, where: str, bindings: Callable[[int], Iterable[tuple[str, dict[str, bytes]]]]) \
         -> list[Operation]:  # fmt: skip
     """Bind and unbind a queue. The bindings are not among those that are there."""
 
-    def bind(scene: Scene, count: int) -> None:
-        scene.peer091.bind(queue, exchange, bindings(count))
+    def bind(grown: GrownBroker, count: int) -> None:
+        grown.peer091.bind(queue, exchange, bindings(count))
 
-    def unbind(scene: Scene, count: int) -> None:
-        scene.peer091.unbind(queue, exchange, list(bindings(count)))
+    def unbind(grown: GrownBroker, count: int) -> None:
+        grown.peer091.unbind(queue, exchange, list(bindings(count)))
 
     return [
         Operation(name=f"bind a queue to {where}", act=bind, after=unbind),
@@ -156,53 +156,53 @@ def bind_to(exchange: str, queue: str, where: str, bindings: Callable[[int], Ite
 def delete_bound(exchange: str, bindings: Callable[[int], Iterable[tuple[str, dict[str, bytes]]]]) -> Operation:
     """Delete queues that are bound to an exchange, each with a binding of its own."""
 
-    def declare(scene: Scene, count: int) -> None:
-        _declare(scene, count)
+    def declare(grown: GrownBroker, count: int) -> None:
+        _declare(grown, count)
         for queue, binding in zip(_own(count), bindings(count), strict=True):
-            scene.peer091.bind(queue, exchange, [binding])
+            grown.peer091.bind(queue, exchange, [binding])
 
     return Operation(name="delete a queue that is bound to this exchange", before=declare, act=_delete)
 
 
-def _attach(scene: Scene, count: int) -> None:
-    scene.links = scene.peer10.attach(queue_address(SIDE), role=wire.ROLE_SENDER, count=count)
+def _attach(grown: GrownBroker, count: int) -> None:
+    grown.links = grown.peer10.attach(queue_address(SIDE), role=wire.ROLE_SENDER, count=count)
 
 
-def _detach(scene: Scene, count: int) -> None:
-    scene.peer10.detach(scene.links)
-    scene.links = []
+def _detach(grown: GrownBroker, count: int) -> None:
+    grown.peer10.detach(grown.links)
+    grown.links = []
 
 
-def _consume(scene: Scene, count: int) -> None:
-    scene.peer091.consumers(SIDE, [f"consumer-{one}" for one in range(count)])
+def _consume(grown: GrownBroker, count: int) -> None:
+    grown.peer091.consumers(SIDE, [f"consumer-{one}" for one in range(count)])
 
 
-def _cancel(scene: Scene, count: int) -> None:
+def _cancel(grown: GrownBroker, count: int) -> None:
     for one in range(count):
-        scene.peer091.cancel(f"consumer-{one}")
+        grown.peer091.cancel(f"consumer-{one}")
 
 
 def _open(kind: Callable[[str], Peer091 | Peer10]) -> Act:
-    def act(scene: Scene, count: int) -> None:
-        scene.peers = [kind(scene.url) for _ in range(count)]
+    def act(grown: GrownBroker, count: int) -> None:
+        grown.peers = [kind(grown.url) for _ in range(count)]
 
     return act
 
 
-def _close(scene: Scene, count: int) -> None:
-    for peer in scene.peers:
+def _close(grown: GrownBroker, count: int) -> None:
+    for peer in grown.peers:
         peer.close()
-    scene.peers = []
+    grown.peers = []
 
 
 # What operators ask
 
 
 def _request(method: str, path: str, body: Callable[[int], bytes] = lambda number: wire.NULL) -> Act:
-    def act(scene: Scene, count: int) -> None:
-        filled = path.format(link=scene.link_identity) if "{link}" in path else path
+    def act(grown: GrownBroker, count: int) -> None:
+        filled = path.format(link=grown.link_identity) if "{link}" in path else path
         for number in range(count):
-            scene.management.request(method, filled, body(number))
+            grown.management.request(method, filled, body(number))
 
     return act
 
@@ -216,9 +216,9 @@ def _policy(number: int) -> bytes:
 
 
 def _get(path: str) -> Act:
-    def act(scene: Scene, count: int) -> None:
+    def act(grown: GrownBroker, count: int) -> None:
         for _ in range(count):
-            scene.get(path)
+            grown.get(path)
 
     return act
 
@@ -234,7 +234,7 @@ STANDARD = (
     Operation(name="delete an empty queue", before=_declare, act=_delete),
     Operation(name="delete a queue with a durable message", before=_declare_filled, act=_delete),
     Operation(name="purge a queue of a message", before=_fill_purged,
-              act=lambda scene, count: scene.peer091.purge(PURGED[:count]), most=len(PURGED)),
+              act=lambda grown, count: grown.peer091.purge(PURGED[:count]), most=len(PURGED)),
     *bind_to(EXCHANGE, SIDE, "an exchange", _keys),
     Operation(name="attach a link", act=_attach, after=_detach),
     Operation(name="detach a link", before=_attach, act=_detach, most=500),
@@ -254,7 +254,7 @@ STANDARD = (
     Operation(name="why of a link", act=_request("GET", "/headgate/links/{link}/why")),
     Operation(name="scrape the metrics", act=_get("/metrics"), most=200),
     Operation(name="set a policy that matches no queue", act=_SET_POLICY,
-              after=lambda scene, count: _CLEAR_POLICY(scene, 1), most=500),
+              after=lambda grown, count: _CLEAR_POLICY(grown, 1), most=500),
     Operation(name="publish a message that expires, and expire it", act=_expire, most=MESSAGES_MAX),
 )  # fmt: skip
-"""Every operation that is measured in every scenery."""
+"""Every operation that is measured in every dimension."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.growth.__main__ import COLUMNS, QUICK, main, outcome, parse, row_names
+from bench.growth.dimensions import DIMENSIONS
 from bench.growth.measure import too_many, with_powers
-from bench.growth.sceneries import SCENERIES
 from bench.growth.table import Cell, Row, complaint, head, line, notes, shown
 
 COLUMNS_OF_ROWS = (1, 100, 10_000)
@@ -80,7 +80,7 @@ def test_rows_that_do_not_grow_pass(capsys: pytest.CaptureFixture[str]):
     assert "2 rows: 0 grow, 1 have too few measurements" in capsys.readouterr().out
 
 
-def test_a_scenery_that_broke_off_is_no_success(capsys: pytest.CaptureFixture[str]):
+def test_a_dimension_that_broke_off_is_no_success(capsys: pytest.CaptureFixture[str]):
     assert outcome([], ["100 queues: declare a queue: WireError: refused"]) == 2
     assert capsys.readouterr().err == "cannot measure: 100 queues: declare a queue: WireError: refused\n"
 
@@ -91,16 +91,16 @@ def test_a_row_fails_when_it_grows_each_time_it_is_measured():
 
 
 def test_no_two_rows_have_the_same_name():
-    names = [name for one in SCENERIES for name in row_names(one)]
+    names = [name for one in DIMENSIONS for name in row_names(one)]
     assert len(set(names)) == len(names) > 300
-    assert len({one.name for one in SCENERIES}) == len(SCENERIES)
+    assert len({one.name for one in DIMENSIONS}) == len(DIMENSIONS)
 
 
 def test_what_does_not_fit_is_left_out():
-    connections = next(one for one in SCENERIES if one.name == "connections")
+    connections = next(one for one in DIMENSIONS if one.name == "connections")
     assert too_many(connections, 100) == ""
     assert too_many(connections, 1_000_000) == "at most 15,000: descriptors and ports of one machine"
-    queues = next(one for one in SCENERIES if one.name == "queues")
+    queues = next(one for one in DIMENSIONS if one.name == "queues")
     assert "are available" in too_many(queues, 10**9)
 
 
@@ -146,7 +146,7 @@ def test_two_rows_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str
     said = capsys.readouterr()
     assert status == 0, said.out + said.err
     assert "2 rows: 0 grow, 0 have too few measurements" in said.out
-    assert "scenery 1 of 1: queues" in said.err
+    assert "dimension 1 of 1: queues" in said.err
     document = json.loads(path.read_text())
     assert document["columns"] == [1, 10, 100]
     assert [one["operation"] for one in document["rows"]] == [

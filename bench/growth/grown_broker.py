@@ -46,10 +46,10 @@ addresses_max = 0
 connections which only wait, a free port, and no metrics of single addresses, of which the default shows up to 200."""
 
 SIDE = "side"
-"""The queue of operations that leave the things of the scenery alone."""
+"""The queue of operations that leave the things of the dimension alone."""
 EXCHANGE = "side"
 """The direct exchange of such operations."""
-FLEETING = "fleeting"
+EXPIRING = "expiring"
 """The queue in which messages expire."""
 PURGED = tuple(f"purged-{one}" for one in range(200))
 ANSWER_SECONDS = 600.0
@@ -57,7 +57,7 @@ ANSWER_SECONDS = 600.0
 Opened = TypeVar("Opened")
 
 
-class Scene:
+class GrownBroker:
     """One broker, and what operations on it need. Connections are opened when first used."""
 
     def __init__(self, broker: Broker, admin_port: int, stack: contextlib.ExitStack) -> None:
@@ -66,7 +66,7 @@ class Scene:
         self.processor_time = ProcessorTime(broker.pid)
         self.admin_port = admin_port
         self.things = 0
-        """How many things of the scenery are there."""
+        """How many things of the dimension are there."""
         self.links: list[Link] = []
         """The links that an operation has attached, and will detach."""
         self.peers: list[Peer091 | Peer10] = []
@@ -77,7 +77,7 @@ class Scene:
 
     def prepare(self) -> None:
         """Declare what operations use, and open their connections, before there are any things."""
-        self.peer091.declare([SIDE, FLEETING, *PURGED])
+        self.peer091.declare([SIDE, EXPIRING, *PURGED])
         self.peer091.declare_exchange(EXCHANGE, "direct")
         self.peer091.bind(SIDE, EXCHANGE, [(SIDE, {})])
         assert self.link_identity
@@ -148,7 +148,7 @@ class Scene:
 
 
 @contextlib.contextmanager
-def staged() -> Iterator[Scene]:
+def grown_broker() -> Iterator[GrownBroker]:
     """Start a broker for the block."""
     SCRATCH.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="growth-", dir=SCRATCH) as folder:
@@ -156,4 +156,4 @@ def staged() -> Iterator[Scene]:
         path = Path(folder) / "broker.toml"
         path.write_text(SETTINGS.format(admin_port=admin_port))
         with started(f"{SERVE} --config {path}") as broker, contextlib.ExitStack() as stack:
-            yield Scene(broker, admin_port, stack)
+            yield GrownBroker(broker, admin_port, stack)
