@@ -38,4 +38,6 @@ def test_too_few_messages_are_refused(capsys: pytest.CaptureFixture[str]):
 
 
 def test_the_highest_memory_is_that_of_the_whole_life():
-    assert highest_resident_bytes(os.getpid()) >= psutil.Process().memory_info().rss > 2**20
+    present = psutil.Process().memory_info().rss  # before the highest is read, for it may grow meanwhile
+    uncounted = 2**20  # the kernel adds up its counts of pages for each processor only now and then
+    assert highest_resident_bytes(os.getpid()) >= present - uncounted > 2**20
