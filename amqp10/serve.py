@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
@@ -37,6 +38,8 @@ from core.interface import Converter, Mailbox
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
+from core.operations.all_operations import OPERATIONS
+from core.operations.table import Table
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
@@ -112,6 +115,12 @@ def connection_settings(settings: Amqp10FrontEndSettings) -> ConnectionSettings:
     )
 
 
+def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
+    """The management node of a broker, with every operation of :mod:`core.operations`."""
+    control.queue_of_address = named_queue
+    return ManagementNode(broker, control, Table(OPERATIONS, below="/headgate"))
+
+
 def amqp10_factory(
     *,
     settings: Amqp10FrontEndSettings,
@@ -124,7 +133,7 @@ def amqp10_factory(
     flow: FlowEvents | None = None,
 ) -> FrontEndFactory:
     """The AMQP 1.0 front end, for the server's accept loop."""
-    node = ManagementNode(broker, control)
+    node = management_node(broker, control)
     announced = connection_settings(settings)
     logins = Logins() if traffic is None else traffic.logins
 

@@ -25,6 +25,8 @@ class BrokerControl:
         self.server: Server | None = None
         self.sampler: Sampler | None = None
         self.settings_text: Callable[[], str] = str
+        self.queue_of_address: Callable[[str], str] = str
+        """Returns the queue that a client's address names, or that is named without one. Raises Invalid."""
         self._broker = broker
         self._version = version
         self._pid = pid

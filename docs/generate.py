@@ -370,7 +370,7 @@ FIXED_LIMITS = (
         "amqp10.management.message", "RESPONSE_BYTES_MAX", "bytes of a management response", "status 400, ask for less"
     ),
     Fixed("amqp10.management.bindings", "LISTED_MAX", "bindings in one listing", "status 400, name a key"),
-    Fixed("amqp10.management.control", "PAGE_MAX", "snapshots in one page", "`next` names where to go on"),
+    Fixed("core.operations.rows", "PAGE_MAX", "snapshots in one page", "`next` names where to go on"),
     Fixed("core.amqp091.table", "DEPTH_MAX", "levels of tables and arrays", "SYNTAX_ERROR, connection closed"),
     Fixed("core.amqp091.table", "VALUES_MAX", "fields and elements of one table", "SYNTAX_ERROR, connection closed"),
     Fixed(

@@ -1,0 +1,12 @@
+"""The table: all operations of a broker, in the order of the documentation."""
+
+from core.operations import broker, links, policies, queues, rows
+from core.operations.operation import Operation
+
+OPERATIONS: tuple[Operation, ...] = (
+    *rows.OPERATIONS,
+    *broker.OPERATIONS,
+    *queues.OPERATIONS,
+    *links.OPERATIONS,
+    *policies.OPERATIONS,
+)
