@@ -55,17 +55,17 @@ class Tally:
 
 
 def publish(
-    url: str, address: str, body: tuple[str, ...], *, count: int, size: int | None, durable: bool, as_json: bool
+    address: str, body: tuple[str, ...], *, count: int, size: int | None, transient: bool, json: bool, url: str
 ) -> None:
     """Send, and print what became of the messages. Raises CommandError, also when a message was not accepted."""
     _check(address, body, count=count, size=size)
     bodies = [b"x" * size] if size is not None else [text.encode() for text in body]
-    header = Header(durable=durable)
+    header = Header(durable=not transient)
     batches = _bodies(bodies, count, header) if bodies else _lines(count, header)
     tally = with_connection(
         url, lambda connection: _publish(connection, address, batches), link=f"the link to {address}"
     )
-    tell(str(tally), {"sent": tally.fates.total(), **tally.fates, "problem": tally.problem}, as_json=as_json)
+    tell(str(tally), {"sent": tally.fates.total(), **tally.fates, "problem": tally.problem}, as_json=json)
     if tally.problem is not None:
         raise CommandError(Exit.REFUSED, tally.problem)
 

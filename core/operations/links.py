@@ -36,7 +36,7 @@ SESSION = Parameter(name="session", sentence="The session's identity, for exampl
 CONNECTION = Parameter(name="connection", sentence="The connection's identity, for example c17.", in_path=True)
 REASON = Parameter(
     name="reason",
-    sentence="What its client is told.",
+    sentence="The reason that the broker sends to the client.",
     default=CLOSED_BY_OPERATOR,
     characters_max=REASON_CHARACTERS_MAX,
     cut=True,

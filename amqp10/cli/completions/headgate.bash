@@ -9,7 +9,7 @@ _headgate() {
   prev="${COMP_WORDS[COMP_CWORD-1]}"
 
   # Build list of options that take values (to skip their arguments)
-  local options_with_values='--admin --apply-to --argument --as --channel --config --count --credit --data --entry --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+  local options_with_values='--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
   local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export frames generate hash-password link links list live lost memory move pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store top trace undrain watch why'
@@ -275,7 +275,7 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("status" "set-free-limit")
+            local -a _c=("set-free-limit" "status")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -392,7 +392,7 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("status" "set-watermark")
+            local -a _c=("set-watermark" "status")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -426,7 +426,7 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("set" "clear" "list" "explain")
+            local -a _c=("list" "show" "set" "clear" "explain")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -489,7 +489,7 @@ _headgate() {
           ;;
         "serve")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--config" "--listen" "--empty-listen" "--data" "--admin" "--help" "-h" "--version")
+            local -a _c=("--config" "--listen" "--data" "--admin" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1983,6 +1983,29 @@ _headgate() {
             esac
           fi
           ;;
+        "policies show")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
         "queues declare")
           if [[ ${cur} == -* ]]; then
             local -a _c=("--transient" "--auto-delete" "--argument" "--json" "--url" "--help" "-h" "--version")
@@ -2355,7 +2378,7 @@ _headgate() {
           ;;
         "store adopt")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--entry" "--data" "--as" "--json" "--help" "-h" "--version")
+            local -a _c=("--data" "--as" "--json" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2367,9 +2390,6 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
-              --entry)
-                COMPREPLY=()
-                ;;
               --data)
                 COMPREPLY=( $(compgen -f -- "${cur}") )
                 ;;
@@ -2430,7 +2450,7 @@ _headgate() {
           ;;
         "store discard")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--entry" "--data" "--yes" "--no-yes" "--json" "--help" "-h" "--version")
+            local -a _c=("--data" "--yes" "--json" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2442,9 +2462,6 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
-              --entry)
-                COMPREPLY=()
-                ;;
               --data)
                 COMPREPLY=( $(compgen -f -- "${cur}") )
                 ;;
@@ -2525,7 +2542,7 @@ _headgate() {
           ;;
         "trace frames")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--seconds" "--count" "--performative" "--empty-performative" "--channel" "--handle" "--link" "--all" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--seconds" "--count" "--performative" "--channel" "--handle" "--link" "--all" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
