@@ -52,12 +52,16 @@ def words_of(operation: Operation) -> str:
     return operation.name.replace(".", " ")
 
 
-def command_lines(operation: Operation) -> list[str]:
-    """Return examples of the command of an operation, or of a command that uses it."""
-    other = used_by().get(operation.name)
-    examples = entries(OPERATIONS)[words_of(operation)]["examples"] if other is None else [other]
+def command_of(operation: Operation) -> str:
+    """Return the command that asks for the example of an operation, or a similar command that uses the operation."""
+    if operation.name in used_by():
+        return used_by()[operation.name]
+    entry = entries(OPERATIONS)[words_of(operation)]
+    parameters, examples = entry["parameters"], entry["examples"]
+    assert isinstance(parameters, list)
     assert isinstance(examples, list)
-    return examples
+    has_all = {_value_name(parameter) for parameter in parameters} >= operation.example.parameters.keys()
+    return _example(operation, parameters) if has_all else str(examples[0])
 
 
 def used_by() -> Mapping[str, str]:
