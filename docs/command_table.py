@@ -99,11 +99,12 @@ def _whole(entry: Entry, shared: Mapping[str, Entry]) -> Entry:
     details = whole.pop("details", None)
     if details is not None:
         whole["help"] = f"{whole['help']}\n\n{details}"
+    whole["help"] = "\n\n".join(" ".join(part.split()) for part in str(whole["help"]).split("\n\n"))
     parameters = entry.get("parameters")
     if isinstance(parameters, list):
         whole["parameters"] = [shared[one] if isinstance(one, str) else one for one in parameters]
     if "help_end" in whole:
-        whole["help_end"] = str(whole["help_end"]).replace("{reasons}", help_text())
+        whole["help_end"] = str(whole["help_end"]).replace("{reasons}", help_text().replace("*", ""))
     return whole
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 
-from amqp10.addresses import AddressError, parse_target
+from amqp10.addresses import AddressError, target_names
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import SendingLink
 from amqp10.cli.exits import CommandError, Exit, complain
@@ -72,7 +72,7 @@ def publish(
 
 def _check(address: str, body: tuple[str, ...], *, count: int, size: int | None) -> None:
     try:
-        parse_target(address)
+        target_names(address)
     except AddressError as error:
         raise CommandError(Exit.USAGE, str(error)) from None
     if count < 1:

@@ -8,9 +8,10 @@ some fields, and would lose messages or get those of other consumers: unsupporte
 ``docs/protocol/fields.md`` has each field.
 """
 
-from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, parse_target, queue_address
+from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, queue_address
 from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.frontend.stream_filters import StreamFilters
+from amqp10.targets import parse_target
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong

@@ -26,8 +26,6 @@ LINES = {"amqp10.cli", "core.version", "cyclopts", "attr", "attrs"}
 """The packages of a command that asks no broker: cyclopts reads the command line and needs attrs."""
 PANELS = LINES | {"rich"}
 OVERVIEW = PANELS | {"docstring_parser"}
-HELP = OVERVIEW | {"markdown_it", "mdurl", "linkify_it", "pygments"}
-"""The help of a command is written in Markdown, which cyclopts prints with rich."""
 ASKING = LINES | {
     "amqp10.errors",
     "amqp10.wire",
@@ -45,7 +43,7 @@ ALLOWED: Mapping[tuple[str, ...], set[str]] = dict(
         (
             PANELS,
             OVERVIEW,
-            HELP,
+            OVERVIEW,
             ASKING,
             ASKING,
             ADDRESSES,
