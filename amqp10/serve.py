@@ -43,8 +43,6 @@ from core.operations.table import Table
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
-from core.server.run import Server
-from core.server.sampler import Sampler
 from core.server.signals import Signals
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
@@ -118,7 +116,7 @@ def connection_settings(settings: Amqp10FrontEndSettings) -> ConnectionSettings:
 def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
     """The management node of a broker, with every operation of :mod:`core.operations`."""
     control.queue_of_address = named_queue
-    return ManagementNode(broker, control, Table(OPERATIONS, below="/headgate"))
+    return ManagementNode(broker, control, Table({"/headgate": OPERATIONS}))
 
 
 def amqp10_factory(
@@ -236,10 +234,6 @@ class AllProtocols:
         """The control plane, which the front ends share."""
         assert self._control is not None
         return self._control
-
-    def started(self, server: Server, sampler: Sampler) -> None:
-        """Give the server and the sampler to the control plane, which shows both."""
-        self.control.server, self.control.sampler = server, sampler
 
 
 async def serve(

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 
 from amqp10.cli.commands import TABLE
-from core.observe.advice import help_text
+from core.observe.advice import ADVICE
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import Operation, Parameter
 
@@ -76,10 +76,10 @@ def _written() -> dict[str, Entry]:
 def _with_rows(written: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
     """Yield the commands, with ``list`` and ``show`` behind each noun that has columns."""
     for noun, entry in written.items():
-        if noun.endswith((" list", " show")) and "columns" in written[noun.partition(" ")[0]]:
+        if noun.endswith((" list", " show")) and "columns" in written.get(noun.partition(" ")[0], {}):
             continue  # comes behind its noun
         yield noun, entry
-        if "columns" not in entry:
+        if "columns" not in entry or "items" in entry:
             continue
         one = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
         common = {"sums": entry.get("sums", {})}
@@ -104,8 +104,14 @@ def _whole(entry: Entry, shared: Mapping[str, Entry]) -> Entry:
     if isinstance(parameters, list):
         whole["parameters"] = [shared[one] if isinstance(one, str) else one for one in parameters]
     if "help_end" in whole:
-        whole["help_end"] = str(whole["help_end"]).replace("{reasons}", help_text().replace("*", ""))
+        whole["help_end"] = str(whole["help_end"]).replace("{reasons}", _reasons())
     return whole
+
+
+def _reasons() -> str:
+    """Return all reasons with what to do about them, as a list."""
+    lines = [f"- {reason.value}: {advice.means} What to do: {advice.do}" for reason, advice in ADVICE.items()]
+    return "\n".join(lines).replace("`", "")
 
 
 # --- of operations ---------------------------------------------------------------------------------------------------

@@ -421,7 +421,7 @@ FIXED_LIMITS = (
     ),
     Fixed("core.admin.api.json_values", "DEPTH_MAX", "nested maps and lists", "the request is answered 400"),
     Fixed(
-        "core.admin.api.bodies",
+        "core.admin.api.requests",
         "AT_ONCE_BYTES_MAX",
         "bytes of a body without definitions",
         "the request is answered 413",
@@ -429,8 +429,10 @@ FIXED_LIMITS = (
     Fixed("core.admin.api.documents", "KEYS_MAX", "keys of definitions", "the request is answered 400"),
     Fixed("core.admin.api.documents", "ENTRIES_MAX", "entries of definitions", "the request is answered 400"),
     Fixed("core.admin.api.documents", "ENTRY_CHARACTERS_MAX", "characters of one entry", "the request is answered 400"),
-    Fixed("core.admin.api.operations", "PARAMETERS_MAX", "parameters of a query", "the request is answered 400"),
-    Fixed("core.admin.api.operations", "SEGMENT_CHARACTERS_MAX", "characters of a name", "the request is answered 400"),
+    Fixed("core.admin.api.requests", "PARAMETERS_MAX", "parameters of a query", "the request is answered 400"),
+    Fixed(
+        "core.operations.operation", "TEXT_CHARACTERS_MAX", "characters of a parameter", "the request is answered 400"
+    ),
     Fixed(
         "core.admin.api.live",
         "STALLS_MAX",

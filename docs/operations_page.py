@@ -39,6 +39,7 @@ FORMS: Mapping[str, str] = {
     "map": "a map",
     "rows": "a list of maps",
     "page": "a map",
+    "events": "a stream of events",
 }
 
 
@@ -60,7 +61,7 @@ def _section(operation: Operation) -> Iterator[str]:
         for parameter in operation.parameters:
             yield f"| `{parameter.name}` | {_value(parameter)} | {_cell(parameter.sentence)} |\n"
         yield "\n"
-    yield from _answer(operation.status, operation.answer)
+    yield from _answer(operation.answer)
     yield from _examples(operation)
     for other in operation.also:
         status = "" if other.status is None else f", answered {other.status}"
@@ -75,13 +76,15 @@ def _value(parameter: Parameter) -> str:
         facts.append(f"default `{parameter.default}`")
     if parameter.in_path:
         facts.append("in the path")
+    elif parameter.is_document:
+        facts.append("the whole body")
     elif parameter.required:
         facts.append("required")
     return _cell("; ".join(facts))
 
 
-def _answer(status: int, shape: Shape) -> Iterator[str]:
-    yield f"Answer: {status} and {FORMS[shape.form]}"
+def _answer(shape: Shape) -> Iterator[str]:
+    yield f"Answer: {shape.status} and {FORMS[shape.form]}"
     if not shape.fields:
         yield ".\n\n"
         return
@@ -103,6 +106,8 @@ def request_of(operation: Operation) -> str:
     values = operation.example.parameters
     in_path = {parameter.name for parameter in operation.parameters if parameter.in_path}
     path = operation.path.format_map({name: quote(str(values[name]), safe="") for name in in_path})
+    if operation.document is not None:
+        return f"`{path}`, with the body `{json.dumps(values[operation.document.name])}`"
     rest = {name: value for name, value in values.items() if name not in in_path}
     if any(isinstance(value, dict | list) for value in rest.values()):
         return f"`{path}`, with the body `{json.dumps(rest)}`"

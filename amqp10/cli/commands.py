@@ -80,6 +80,8 @@ class Command(TypedDict, total=False):
     rows: str
     row: str
     columns: list[str]
+    items: str
+    """The field of an answer whose rows are printed with ``columns``."""
     sums: dict[str, list[str]]
     """Further fields of a row, each with the fields of which it is the sum."""
     request: str

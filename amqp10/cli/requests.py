@@ -37,7 +37,7 @@ def _request(command: Command, sent: Mapping[str, object], url: str, *, as_json:
     answer = ask_once(url, command["request"], **sent)
     row = {} if answer.body is None else row_of(answer)
     if "done" not in command:
-        print_one(row, as_json=as_json)
+        _show(command, row, as_json=as_json)
         return
     made = answer.status == CREATED
     fields = {**sent, **row, "path": path_of(command["request"], sent), "made": made}
@@ -46,6 +46,15 @@ def _request(command: Command, sent: Mapping[str, object], url: str, *, as_json:
     tell(str(_filled(text, fields)), shown or row, as_json=as_json)
     if fields.get("warning") is not None:
         complain(str(fields["warning"]))
+
+
+def _show(command: Command, row: Row, *, as_json: bool) -> None:
+    """Print the answer of an operation that shows something: its rows if the command names them, else its fields."""
+    items = row.get(command.get("items", ""))
+    if isinstance(items, list) and not as_json:
+        print_rows(items, command["columns"], as_json=False)
+    else:
+        print_one(row, as_json=as_json)
 
 
 def _filled(text: str | bool, fields: Mapping[str, object]) -> object:

@@ -146,7 +146,7 @@ class ManagementNode:
         fields = {} if body is None else plain(body)
         if not isinstance(fields, dict):
             raise RequestRefusal(400, f"the body must be a map, not {quote(fields)}")
-        answer = yield from call.carry_out(self._control, [*query, *fields.items()])
+        answer = yield from call.carry_out(self._control, [*query, *call.operation.in_body(fields)])
         return Response(answer.status, answer.value)
 
     def _steps(

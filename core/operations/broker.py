@@ -57,22 +57,22 @@ def _shown(look: Callable[["BrokerControl"], Snapshot | str]) -> Handler:
 
 
 def _set_watermark(control: "BrokerControl", arguments: Arguments) -> Answer:
-    control.set_memory_watermark(arguments.text("watermark"))
-    return Answer(200, control.memory())
+    control.measuring.set_memory_watermark(arguments.text("watermark"))
+    return Answer(200, control.measuring.memory())
 
 
 def _set_free_limit(control: "BrokerControl", arguments: Arguments) -> Answer:
-    control.set_disk_free_limit(arguments.text("free_limit"))
-    return Answer(200, control.disk())
+    control.measuring.set_disk_free_limit(arguments.text("free_limit"))
+    return Answer(200, control.measuring.disk())
 
 
 def _set_alarm(control: "BrokerControl", arguments: Arguments) -> Answer:
-    control.set_alarm(arguments.text("alarm"))
+    control.broker.set_alarm(arguments.text("alarm"))
     return DONE
 
 
 def _clear_alarm(control: "BrokerControl", arguments: Arguments) -> Answer:
-    control.clear_alarm(arguments.text("alarm"))
+    control.broker.clear_alarm(arguments.text("alarm"))
     return DONE
 
 
@@ -163,7 +163,7 @@ OPERATIONS = (
         method="GET",
         path="/memory",
         summary="Show the used memory, the watermark, the limit in bytes, and the alarm.",
-        handler=_shown(lambda control: control.memory()),
+        handler=_shown(lambda control: control.measuring.memory()),
         right=Right.MONITOR,
         answer=MEMORY,
         example=Example(answer={"name": "memory"}),
@@ -190,7 +190,7 @@ OPERATIONS = (
         method="GET",
         path="/disk",
         summary="Show the free disk space of the data folder, its limit, and the alarm.",
-        handler=_shown(lambda control: control.disk()),
+        handler=_shown(lambda control: control.measuring.disk()),
         right=Right.MONITOR,
         answer=DISK,
         example=Example(answer={"name": "disk"}),

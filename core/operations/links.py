@@ -47,7 +47,7 @@ def _ordered(order: Callable[[Arguments], Order]) -> Handler:
     """Make a handler that has a link or a session carry out an order."""
 
     def handler(control: "BrokerControl", arguments: Arguments) -> Answer:
-        control.order(order(arguments))
+        control.serving.order(order(arguments))
         return DONE
 
     return handler
@@ -57,22 +57,23 @@ def _reason(arguments: Arguments) -> str:
     return arguments.text("reason") or CLOSED_BY_OPERATOR
 
 
-def _close_connection(control: "BrokerControl", arguments: Arguments) -> Answer:
-    if not control.close_connection(arguments.text("connection"), _reason(arguments)):
+def close_connection(control: "BrokerControl", arguments: Arguments) -> Answer:
+    """Close a connection, and tell its client the reason. Raises NotFound."""
+    if not control.serving.close_connection(arguments.text("connection"), _reason(arguments)):
         raise NotFound(f"there is no connection {quoted(arguments.text('connection'))}")
     return DONE
 
 
 def _trace_frames(*, wanted: bool) -> Handler:
     def handler(control: "BrokerControl", arguments: Arguments) -> Answer:
-        control.trace_frames(arguments.text("connection"), wanted=wanted)
+        control.serving.trace_frames(arguments.text("connection"), wanted=wanted)
         return DONE
 
     return handler
 
 
 def _traced_frames(control: "BrokerControl", arguments: Arguments) -> Answer:
-    return Answer(200, control.traced_frames(arguments.text("connection"), arguments.number("after")))
+    return Answer(200, control.serving.traced_frames(arguments.text("connection"), arguments.number("after")))
 
 
 OPERATIONS = (
@@ -152,7 +153,7 @@ OPERATIONS = (
         method="DELETE",
         path="/connections/{connection}",
         summary="Close a connection.",
-        handler=_close_connection,
+        handler=close_connection,
         right=Right.OPERATE,
         parameters=(CONNECTION, REASON),
         example=Example(parameters={"connection": "c1", "reason": "moving to another machine"}),

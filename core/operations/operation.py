@@ -123,6 +123,8 @@ class Arguments:
     """The parameters of one call by name; all have been checked, and None stands for those that were not given."""
 
     values: Mapping[str, object]
+    right: Right
+    """What the caller may do."""
 
     def text(self, name: str) -> str:
         """Return a text that was given, or has a default."""
@@ -191,11 +193,12 @@ class Shape:
     rows of :data:`core.rows.KINDS` have fields of their own.
     """
 
-    form: Literal["nothing", "text", "map", "rows", "page"]
+    form: Literal["nothing", "text", "map", "rows", "page", "events"]
     fields: tuple[Field, ...] = ()
+    status: int = 200
 
 
-NOTHING = Shape("nothing")
+NOTHING = Shape("nothing", status=204)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,13 +237,17 @@ class Operation:
     right: Right
     parameters: tuple[Parameter, ...] = ()
     answer: Shape = NOTHING
-    example: Example
+    example: Example = Example()
     also: tuple[Spelling, ...] = ()
 
     @property
-    def status(self) -> int:
-        """Return the status of an answer that is no refusal."""
-        return 204 if self.answer is NOTHING else 200
+    def document(self) -> Parameter | None:
+        """Return the parameter whose value is the whole body; None for an operation whose body has parameters."""
+        return next((parameter for parameter in self.parameters if parameter.is_document), None)
+
+    def in_body(self, body: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+        """Return the parameters that a body has, by name."""
+        return body.items() if self.document is None else [(self.document.name, body)]
 
     @property
     def spellings(self) -> tuple[Spelling, ...]:
@@ -248,8 +255,11 @@ class Operation:
         return (Spelling(method=self.method, path=self.path), *self.also)
 
 
-def read(parameters: Iterable[Parameter], path: Mapping[str, str], given: Iterable[tuple[str, object]]) -> Arguments:
-    """Read the parameters of a call: those in its path, and those in its query and body, in that order.
+def read(
+    parameters: Iterable[Parameter], path: Mapping[str, str], given: Iterable[tuple[str, object]], right: Right
+) -> Arguments:
+    """Read the parameters of a call: those in its path, and those in its query and body, which may repeat what the path
+    says.
 
     Raises Invalid for one that is missing, unknown, given more than once, or wrong.
     """
@@ -257,6 +267,10 @@ def read(parameters: Iterable[Parameter], path: Mapping[str, str], given: Iterab
     values: dict[str, object] = {name: known[name].value_of(text) for name, text in path.items()}
     free = {name: parameter for name, parameter in known.items() if name not in values}
     for name, value in given:
+        if name in path and value is not None and value != path[name]:
+            raise Invalid(f"{name}: the path says {quoted(path[name])}")
+        if name in path:
+            continue
         if name not in free:
             raise Invalid(f"there is no parameter {quoted(name)} here; there are: {', '.join(free) or 'none'}")
         if name in values:
@@ -268,7 +282,7 @@ def read(parameters: Iterable[Parameter], path: Mapping[str, str], given: Iterab
             if parameter.required:
                 raise Invalid(f"{name} is missing")
             values[name] = parameter.default
-    return Arguments(values)
+    return Arguments(values, right)
 
 
 def quoted(value: object) -> str:

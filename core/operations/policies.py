@@ -19,6 +19,7 @@ from core.operations.operation import (
     Shape,
     quoted,
 )
+from core.store.definitions import PolicyDeclaration
 
 if TYPE_CHECKING:
     from core.control_plane import BrokerControl
@@ -26,6 +27,30 @@ if TYPE_CHECKING:
 VIRTUAL_HOST = "/"
 POLICY = Parameter(name="policy", sentence="The policy's name.", in_path=True)
 VHOST = Parameter(name="vhost", sentence="The virtual host; there is only /.", default=VIRTUAL_HOST)
+SET = (
+    POLICY,
+    Parameter(
+        name="pattern",
+        sentence="A regular expression; a name matches when it contains a match.",
+        required=True,
+    ),
+    Parameter(name="definition", sentence="The keys and values.", kind="map", required=True),
+    Parameter(
+        name="priority",
+        sentence="The policy with the highest priority applies to a queue.",
+        kind="number",
+        low=-PRIORITY_MAX,
+        high=PRIORITY_MAX,
+        default=0,
+    ),
+    Parameter(
+        name="apply_to",
+        sentence="all, queues, classic_queues, quorum_queues, streams or exchanges.",
+        default="all",
+    ),
+    VHOST,
+)
+"""The parameters of a policy that is set."""
 
 
 def _check_host(arguments: Arguments) -> None:
@@ -34,35 +59,39 @@ def _check_host(arguments: Arguments) -> None:
         raise NotFound(f"there is no virtual host {quoted(host)}; there is {quoted(VIRTUAL_HOST)}")
 
 
-def _set(control: "BrokerControl", arguments: Arguments) -> Answer:
+def set_(control: "BrokerControl", arguments: Arguments) -> Answer:
+    """Make or change a policy. Raises NotFound for another virtual host, and what the engine raises."""
     _check_host(arguments)
-    control.set_policy(
-        name=arguments.text("policy"),
-        pattern=arguments.text("pattern"),
-        priority=arguments.number("priority"),
-        apply_to=arguments.text("apply_to"),
-        definition=arguments.map("definition"),
+    control.broker.policies.set(
+        PolicyDeclaration(
+            name=arguments.text("policy"),
+            pattern=arguments.text("pattern"),
+            priority=arguments.number("priority"),
+            apply_to=arguments.text("apply_to"),
+            definition=arguments.map("definition"),
+        )
     )
     return DONE
 
 
 def _show(control: "BrokerControl", arguments: Arguments) -> Answer:
     _check_host(arguments)
-    shown = control.policy(arguments.text("policy"))
-    if shown is None:
-        raise NotFound(f"there is no policy {quoted(arguments.text('policy'))}")
-    return Answer(200, shown)
+    name = arguments.text("policy")
+    for row in control.snapshot("policies", name):
+        return Answer(200, row)
+    raise NotFound(f"there is no policy {quoted(name)}")
 
 
-def _clear(control: "BrokerControl", arguments: Arguments) -> Answer:
+def clear(control: "BrokerControl", arguments: Arguments) -> Answer:
+    """Remove a policy. Raises NotFound."""
     _check_host(arguments)
-    control.clear_policy(arguments.text("policy"))
+    control.broker.policies.clear(arguments.text("policy"))
     return DONE
 
 
 def _explain(control: "BrokerControl", arguments: Arguments) -> Answer:
     _check_host(arguments)
-    return Answer(200, control.explain_policies(arguments.text("queue")))
+    return Answer(200, control.broker.explain_policies(arguments.text("queue")))
 
 
 OPERATIONS = (
@@ -71,31 +100,9 @@ OPERATIONS = (
         method="PUT",
         path="/policies/{policy}",
         summary="Make a policy, or change the policy with this name; it applies at once.",
-        handler=_set,
+        handler=set_,
         right=Right.CONFIGURE,
-        parameters=(
-            POLICY,
-            Parameter(
-                name="pattern",
-                sentence="A regular expression; a name matches when it contains a match.",
-                required=True,
-            ),
-            Parameter(name="definition", sentence="The keys and values.", kind="map", required=True),
-            Parameter(
-                name="priority",
-                sentence="The policy with the highest priority applies to a queue.",
-                kind="number",
-                low=-PRIORITY_MAX,
-                high=PRIORITY_MAX,
-                default=0,
-            ),
-            Parameter(
-                name="apply_to",
-                sentence="all, queues, classic_queues, quorum_queues, streams or exchanges.",
-                default="all",
-            ),
-            VHOST,
-        ),
+        parameters=SET,
         example=Example(
             parameters={
                 "policy": "limit",
@@ -129,7 +136,7 @@ OPERATIONS = (
         method="DELETE",
         path="/policies/{policy}",
         summary="Remove a policy; its settings end at once.",
-        handler=_clear,
+        handler=clear,
         right=Right.CONFIGURE,
         parameters=(POLICY, VHOST),
         example=Example(parameters={"policy": "short"}),

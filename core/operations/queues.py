@@ -23,11 +23,11 @@ MOVE = Shape("map", (Field("move", "number", "The number of the move, as in ``la
 
 
 def _peek(control: "BrokerControl", arguments: Arguments) -> Answer:
-    return Answer(200, control.peek_queue(arguments.text("queue"), arguments.number("count")))
+    return Answer(200, control.broker.peek_queue(arguments.text("queue"), arguments.number("count")))
 
 
 def _move(control: "BrokerControl", arguments: Arguments) -> Answer:
-    move = control.move_messages(arguments.text("queue"), _target(arguments), arguments.optional_number("count"))
+    move = control.broker.move_messages(arguments.text("queue"), _target(arguments), arguments.optional_number("count"))
     return Answer(200, {"move": move})
 
 
@@ -42,7 +42,9 @@ def _target(arguments: Arguments) -> Target:
 
 
 def _replay(control: "BrokerControl", arguments: Arguments) -> Answer:
-    return Answer(200, {"move": control.replay_messages(arguments.text("queue"), arguments.optional_number("count"))})
+    return Answer(
+        200, {"move": control.broker.replay_messages(arguments.text("queue"), arguments.optional_number("count"))}
+    )
 
 
 OPERATIONS = (
@@ -78,7 +80,7 @@ OPERATIONS = (
                 Field("body", "text", "The first 256 bytes of its body."),
             ),
         ),
-        example=Example(parameters={"queue": "orders", "count": 2}, answer=[{"sequence": 0, "bytes": 7}]),
+        example=Example(parameters={"queue": "orders", "count": 2}, answer=[{"sequence": 0, "delivery_count": 0}]),
         also=(Spelling(method="GET", path="/queues/{queue}/peek", within="messages"),),
     ),
     Operation(

@@ -81,7 +81,7 @@ OPERATIONS = (
                 Field("next", "text", "The value of ``after`` for the next page; null for the last page."),
             ),
         ),
-        example=Example(parameters={"kind": "queues", "limit": 2}, answer={"next": "orders"}),
+        example=Example(parameters={"kind": "queues", "limit": 1}, answer={"next": "archive"}),
     ),
     Operation(
         name="rows.show",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import TYPE_CHECKING
 
-from core.operations.operation import Answer, Operation, Spelling, quoted, read
+from core.operations.operation import Answer, Operation, Right, Spelling, quoted, read
 from core.slices import Walk
 
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ class NoSuchMethod(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One way to ask for an operation, with the segments of its whole path."""
+    """One way to ask for an operation."""
 
     operation: Operation
     spelling: Spelling
+    path: str
+    """The whole path."""
     segments: tuple[str, ...]
+    """The segments of the whole path."""
 
     def fits(self, segments: Sequence[str]) -> bool:
         """Whether these are segments of this path, apart from the choices of its parameters."""
@@ -54,7 +57,7 @@ class Entry:
             value = values.get(parameter.name)
             if value is not None and parameter.choices and value not in parameter.choices:
                 there_are = ", ".join(parameter.choices)
-                return f"there is no {parameter.name} {quoted(value)} here; there are {there_are}"
+                return f"there is no {parameter.name} {quoted(value)} here; there are {there_are}{parameter.remedy}"
         return ""
 
 
@@ -66,9 +69,12 @@ class Call:
     spelling: Spelling
     path: Mapping[str, str]
 
-    def carry_out(self, control: "BrokerControl", given: Iterable[tuple[str, object]]) -> Walk[Answer]:
-        """Carry the operation out with the parameters of its query and body. Raises EngineError."""
-        answer = self.operation.handler(control, read(self.operation.parameters, self.path, given))
+    def carry_out(
+        self, control: "BrokerControl", given: Iterable[tuple[str, object]], right: Right = Right.CONFIGURE
+    ) -> Walk[Answer]:
+        """Carry the operation out with the parameters of its query and body, for a caller with this right. Raises
+        EngineError."""
+        answer = self.operation.handler(control, read(self.operation.parameters, self.path, given, right))
         if isinstance(answer, GeneratorType):
             answer = yield from answer
         assert isinstance(answer, Answer)
@@ -79,11 +85,12 @@ class Call:
 class Table:
     """Operations by method and path."""
 
-    def __init__(self, operations: Iterable[Operation], *, below: str = "") -> None:
-        """``below``: what stands before the path of each operation."""
+    def __init__(self, operations: Mapping[str, Iterable[Operation]]) -> None:
+        """``operations`` are by what stands before their paths."""
         self.entries = [
-            Entry(operation, spelling, tuple(f"{below}{spelling.path}".split("/")[1:]))
-            for operation in operations
+            Entry(operation, spelling, path := f"{before}{spelling.path}", tuple(path.split("/")[1:]))
+            for before, group in operations.items()
+            for operation in group
             for spelling in operation.spellings
         ]
         # a literal segment sorts before a parameter, at the first place where two paths differ

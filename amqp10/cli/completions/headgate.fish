@@ -6,7 +6,7 @@ function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
     set -l options_with_values '--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
-    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export frames generate hash-password link links list live lost memory move pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store top trace undrain watch why'
+    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines top trace undrain watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -88,6 +88,9 @@ complete -c headgate -n __fish_use_subcommand -a 'links' -d 'Links with their li
 complete -c headgate -n __fish_use_subcommand -a 'link' -d 'Links with their link credit, as the broker sees them: the direction is in for …'
 complete -c headgate -n __fish_use_subcommand -a 'channels' -d 'Channels of AMQP 0.9.1, with the reason why a channel waits.'
 complete -c headgate -n __fish_use_subcommand -a 'stages' -d 'Queues and the message store as stages of stage credit, with the stage that eac…'
+complete -c headgate -n __fish_use_subcommand -a 'limits' -d 'Show every limit, and how much of it is used.'
+complete -c headgate -n __fish_use_subcommand -a 'flow-map' -d 'Show who publishes where and who consumes, and what is blocked.'
+complete -c headgate -n __fish_use_subcommand -a 'timelines' -d 'Time lines: the last five minutes of links, sessions, channels and queues.'
 complete -c headgate -n __fish_use_subcommand -a 'stalls' -d 'Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
 complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settings for all queues and exchanges whose names match a pattern.'
 complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings and policies as a file: export, diff, apply. Files …'
@@ -102,6 +105,7 @@ complete -c headgate -n __fish_use_subcommand -a 'pipeline' -d 'The data pipelin
 complete -c headgate -n __fish_use_subcommand -a 'store' -d 'The data folder of a stopped broker: check it, compact it, recover data that wa…'
 complete -c headgate -n __fish_use_subcommand -a 'hash-password' -d 'Read a password and print its keys, which a table of users in the configuration…'
 complete -c headgate -n __fish_use_subcommand -a 'completion' -d 'Print the script that makes a shell complete the commands and options of headga…'
+complete -c headgate -n __fish_use_subcommand -a 'overview' -d 'Show the broker'\''s rates and counts, as the live stream does each second.'
 # Root-level options
 complete -c headgate -n __fish_use_subcommand -l help -d 'Display this message and exit.'
 complete -c headgate -n __fish_use_subcommand -s h -d 'Display this message and exit.'
@@ -443,11 +447,25 @@ complete -c headgate -n '__fish_headgate_using_command exchanges show' -l versio
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
+# Options for: flow-map
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
 # Options for: hash-password
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l iterations -r -d 'Rounds of PBKDF2. A client with SCRAM computes as many rounds for each login.'
+
+# Options for: limits
+complete -c headgate -n '__fish_headgate_using_command limits' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command limits' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command limits' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command limits' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command limits' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: link
 complete -c headgate -n '__fish_headgate_using_command link' -a 'list' -d 'List all links.'
@@ -582,6 +600,13 @@ complete -c headgate -n '__fish_headgate_using_command memory status' -s h -d 'D
 complete -c headgate -n '__fish_headgate_using_command memory status' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command memory status' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command memory status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: overview
+complete -c headgate -n '__fish_headgate_using_command overview' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command overview' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command overview' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command overview' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command overview' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: pipeline
 complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'run' -d 'Add the flow events that are there now to the tables, and end.'
@@ -858,6 +883,7 @@ complete -c headgate -n '__fish_headgate_using_command status' -l json -d 'Print
 complete -c headgate -n '__fish_headgate_using_command status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: store
+complete -c headgate -n '__fish_headgate_using_command store' -a 'status' -d 'Show the lanes of the store.'
 complete -c headgate -n '__fish_headgate_using_command store' -a 'check' -d 'Read every record and describe each damaged one. Nothing is changed.'
 complete -c headgate -n '__fish_headgate_using_command store' -a 'dump' -d 'Print a line for every definition and every record, sound and damaged. Nothing …'
 complete -c headgate -n '__fish_headgate_using_command store' -a 'compact' -d 'Free the disk space of settled messages at once. A running broker does this ste…'
@@ -920,6 +946,29 @@ complete -c headgate -n '__fish_headgate_using_command store rebuild' -s h -d 'D
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l json -d 'Print JSON instead of a table.'
+
+# Options for: store status
+complete -c headgate -n '__fish_headgate_using_command store status' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command store status' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command store status' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command store status' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command store status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Subcommands for: timelines
+complete -c headgate -n '__fish_headgate_using_command timelines' -a 'show' -d 'Show the last five minutes of a link, session, channel or queue, with a value f…'
+# Options for: timelines
+complete -c headgate -n '__fish_headgate_using_command timelines' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines' -l version -d 'Display application version.'
+
+# Options for: timelines show
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+# Positionals for: timelines show
+complete -c headgate -n '__fish_headgate_using_command timelines show; and test (__fish_headgate_positional_index 2) = 0' -f -a 'links sessions channels queues'
 
 # Options for: top
 complete -c headgate -n '__fish_headgate_using_command top' -l help -d 'Display this message and exit.'

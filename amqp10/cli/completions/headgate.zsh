@@ -31,6 +31,9 @@ _cyclopts_headgate() {
         'link:Links with their link credit, as the broker sees them\: the direction is in for …'
         'channels:Channels of AMQP 0.9.1, with the reason why a channel waits.'
         'stages:Queues and the message store as stages of stage credit, with the stage that eac…'
+        'limits:Show every limit, and how much of it is used.'
+        'flow-map:Show who publishes where and who consumes, and what is blocked.'
+        'timelines:Time lines\: the last five minutes of links, sessions, channels and queues.'
         'stalls:Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
         'policies:Policies\: settings for all queues and exchanges whose names match a pattern.'
         'definitions:Exchanges, queues, bindings and policies as a file\: export, diff, apply. Files …'
@@ -45,6 +48,7 @@ _cyclopts_headgate() {
         'store:The data folder of a stopped broker\: check it, compact it, recover data that wa…'
         'hash-password:Read a password and print its keys, which a table of users in the configuration…'
         'completion:Print the script that makes a shell complete the commands and options of headga…'
+        'overview:Show the broker'\''s rates and counts, as the live stream does each second.'
       )
       _describe -t commands 'command' commands
       ;;
@@ -788,6 +792,57 @@ _cyclopts_headgate() {
               ;;
           esac
           ;;
+        limits)
+          _arguments \
+            '--json[Print JSON instead of a table.]' \
+            '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
+          ;;
+        flow-map)
+          _arguments \
+            '--json[Print JSON instead of a table.]' \
+            '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
+          ;;
+        timelines)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'show:Show the last five minutes of a link, session, channel or queue, with a value f…'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                show)
+                  _arguments \
+                    "1:What it is.:(links sessions channels queues)" \
+                    '2:Its identity, or the queue'\''s name.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
         stalls)
           _arguments -C \
             '--help[Display this message and exit.]' \
@@ -1401,6 +1456,7 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
+                'status:Show the lanes of the store.'
                 'check:Read every record and describe each damaged one. Nothing is changed.'
                 'dump:Print a line for every definition and every record, sound and damaged. Nothing …'
                 'compact:Free the disk space of settled messages at once. A running broker does this ste…'
@@ -1413,6 +1469,15 @@ _cyclopts_headgate() {
               ;;
             args)
               case $words[1] in
+                status)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
                 check)
                   case ${words[CURRENT]} in
                     --data=*)
@@ -1544,6 +1609,15 @@ _cyclopts_headgate() {
         completion)
           _arguments \
             "1:The shell that will run the script.:(bash zsh fish)" \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
+          ;;
+        overview)
+          _arguments \
+            '--json[Print JSON instead of a table.]' \
+            '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
             '-h[Display this message and exit.]' \
             '--version[Display application version.]'
