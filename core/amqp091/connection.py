@@ -381,12 +381,12 @@ class Amqp091Connection:
         if frame_type != _METHOD_FRAME or not self._channels.between_contents(channel):
             return False
         if method == _PUBLISH:
-            return self._take_publish_run(publishes_max(channel))
+            return self._take_publish_runs(channel, publishes_max(channel))
         if method == _ACK:
             return self._take_ack_run()
         return False
 
-    def _take_publish_run(self, publishes_max: int) -> bool:
+    def _take_publish_runs(self, channel: int, publishes_max: int) -> bool:
         data = self._buffer.data
         if self._publish_runs is None:
             self._publish_runs = PublishRunParser(
@@ -394,15 +394,11 @@ class Amqp091Connection:
                 body_max=self.settings.max_message_size,
                 decode=_decoded,
             )
-        run = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max)
-        if run is None:
+        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max)
+        if not runs:
             return False
-        self._buffer.position = run.end_position
-        self._events.append(
-            PublishesReceived(
-                run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, run.entries, run.decoded
-            )
-        )
+        self._buffer.position = end
+        self._events.append(PublishesReceived(channel, runs, sum([len(run.entries) for run in runs])))
         return True
 
     def _take_ack_run(self) -> bool:

@@ -12,7 +12,6 @@ publishes by the stage credit, other methods by ``waiting_methods_max``, above w
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -39,7 +38,7 @@ LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete
 queues' next turn."""
 
 
-METHOD_WORK, PUBLISHES_WORK = 20, 10
+METHOD_WORK, PUBLISHES_WORK = 20, 20
 """Cost of a method or of a run of publishes that waited, in units of :mod:`core.work`; each publish adds half a
 unit."""
 DUE_WORK = 80
@@ -135,7 +134,7 @@ class Channel:
                 break
             work = stage.popleft()
             if isinstance(work, PublishesReceived):
-                self.waiting_publishes -= len(work.entries)
+                self.waiting_publishes -= work.count
                 if not self._take_publishes(work, now, in_front=True):
                     break
             else:
@@ -149,7 +148,7 @@ class Channel:
 
     def _put(self, work: Work, *, in_front: bool = False) -> None:
         if isinstance(work, PublishesReceived):
-            self.waiting_publishes += len(work.entries)
+            self.waiting_publishes += work.count
         else:
             self._shared.waiting_methods += 1
         if in_front:
@@ -159,17 +158,17 @@ class Channel:
 
     def _take_publishes(self, work: PublishesReceived, now: Now, *, in_front: bool = False) -> bool:
         """Publish as many messages as the budget allows; the rest waits. Returns True when none wait."""
-        count = len(work.entries)
+        count = work.count
         rest = None
         if count > self._budget:
             taken = self._budget
-            rest = replace(work, entries=work.entries[taken:])
+            rest = work.split(taken) if taken else work
             self._put(rest, in_front=in_front)
             if not taken:
                 return False
-            work.entries, count = work.entries[:taken], taken
+            count = taken
         self._budget -= count
-        self._shared.work.spent += PUBLISHES_WORK + count // 2
+        self._shared.work.spent += PUBLISHES_WORK * len(work.runs) + count // 2
         self._queues_behind = True
         self.stage_credit.ack(self._shared.reader, count)
         self.publishing.received(work, now)

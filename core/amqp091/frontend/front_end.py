@@ -340,7 +340,7 @@ class Amqp091FrontEnd:
         match event:
             case PublishesReceived():
                 channel = self.channels[event.channel]
-                self.reader.send(channel.stage_credit, len(event.entries), now.monotonic)
+                self.reader.send(channel.stage_credit, event.count, now.monotonic)
                 if self.throttle.publish_received():
                     self._tell_blocked()
                 self._within(channel, partial(channel.take, event, now))

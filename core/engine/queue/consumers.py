@@ -57,6 +57,7 @@ class Attachment:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
         grant allows."""
         count = len(batch.entries)
+        routes = batch.routes
         assert 0 < count <= self.grant
         number = self.next_number
         self.grant -= count
@@ -72,7 +73,7 @@ class Attachment:
                 batch.annotations,
                 batch.sequences if self.sequence_key else None,
                 self.sequence_key,
-                batch.route,
+                routes.copy() if isinstance(routes, list) else routes,
             )
         )
         self.unsettled.append(number, batch)

@@ -45,8 +45,9 @@ def told(events: Iterable[Event]) -> list[object]:
     single: list[object] = []
     for event in events:
         if isinstance(event, PublishesReceived):
-            how = (event.channel, event.exchange, event.routing_key, event.mandatory, event.properties)
-            single += [(*how, entry) for entry in event.entries]
+            for run in event.runs:
+                how = (event.channel, run.exchange, run.routing_key, run.mandatory, run.properties)
+                single += [(*how, entry) for entry in run.entries]
         elif isinstance(event, AcksReceived):
             single += [(event.channel, tags) for tags in _singles(event.ranges)]
         else:
