@@ -5,7 +5,7 @@ import pytest
 from amqp10.frontend.ages import NOTES_MAX, Ages
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.wire.messaging import ACCEPTED
-from core.counters.blocked_time import BlockedTimes
+from core.waiting.blocked_time import BlockedTimes
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 
