@@ -104,8 +104,7 @@ class CreditFlow:
 
     __slots__ = (
         "_blocked_at",
-        "_blocked_time",
-        "_blocked_time_of_kind",
+        "_blocked_times",
         "_blockers",
         "_deferred",
         "_last_blocker",
@@ -154,9 +153,8 @@ class CreditFlow:
         """When the last block began. A further blocker does not begin another block."""
         self._last_blocker: tuple[str, ...] = ()
         """The name of the party that blocked this one last, if any did."""
-        self._blocked_time: BlockedTime | None = None
-        """Its own, which most parties never need."""
-        self._blocked_time_of_kind = blocked_time
+        self._blocked_times: tuple[BlockedTime, ...] = () if blocked_time is None else (blocked_time,)
+        """That of its kind, and from its first block on its own as the first; most parties never need that."""
         self._unstamped = False
         """Whether the last block has ended but its end is not stamped yet. A grant does not carry the time."""
 
@@ -275,7 +273,7 @@ class CreditFlow:
     def blocked_seconds(self, now: float) -> float:
         """Return the total seconds for which this party has been blocked."""
         self.stamp(now)
-        return 0.0 if self._blocked_time is None else self._blocked_time.seconds(now)
+        return self._blocked_times[0].seconds(now) if self.blocks else 0.0
 
     def stamp(self, now: float) -> None:
         """Record that a block which has ended since the last stamp ended now. Every ``send`` stamps too."""
@@ -299,10 +297,10 @@ class CreditFlow:
 
     def _block(self, receiver: "CreditFlow", now: float) -> None:
         if not self._blockers:
+            if not self.blocks:
+                self._blocked_times = (BlockedTime(), *self._blocked_times)
             self.blocks += 1
             self._blocked_at = now
-            if self._blocked_time is None:
-                self._blocked_time = BlockedTime()
             for time in self._blocked_times:
                 time.begin(now)
         self._blockers[receiver] = None
@@ -325,8 +323,3 @@ class CreditFlow:
         self._unstamped = True
         for time in self._blocked_times:
             time.unblocked()
-
-    @property
-    def _blocked_times(self) -> list[BlockedTime]:
-        """Its own blocked time, and that of its kind."""
-        return [time for time in (self._blocked_time, self._blocked_time_of_kind) if time is not None]

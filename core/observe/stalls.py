@@ -45,20 +45,16 @@ class BlockedLabels(NamedTuple):
 class Stall:
     """One subject that stands still for one reason. Listeners may read it and must not change it."""
 
-    __slots__ = ("culprit", "labels", "since", "told", "who")
+    __slots__ = ("culprit", "labels", "reason", "since", "told", "who")
 
     def __init__(self, who: StallSubject, labels: BlockedLabels, culprit: str, since: Now) -> None:
         self.who = who
         self.labels = labels
+        self.reason = labels.reason
         self.culprit = culprit
         """What has to change. The ledger may learn it more exactly while the stall lasts."""
         self.since = since
         self.told = False
-
-    @property
-    def reason(self) -> FlowReason:
-        """Why it stands still."""
-        return self.labels.reason
 
     def seconds(self, now: Now) -> float:
         """How long it has lasted, in seconds."""

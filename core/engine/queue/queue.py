@@ -41,7 +41,6 @@ from core.engine.queue.moving import Move, peek
 from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue_counters import QueueCounters, counts_of
 from core.engine.queue.store_stage import ToStore
-from core.engine.ready.arrivals import ArrivalTimes
 from core.engine.ready.backing import Backing
 from core.engine.ready.batch import NOWHERE, Batch
 from core.engine.ready.remains import LetGo
@@ -51,6 +50,7 @@ from core.errors import EngineError, PreconditionFailed
 from core.interface import DeathReason, Disposal, Publisher, Target
 from core.message import Return, RunPart
 from core.slices import Walk
+from core.waiting.times import Times
 
 REMOVALS_PER_TURN = 10_000
 """How many messages may expire or be pushed out in one turn of a queue; equal to the default of
@@ -110,7 +110,7 @@ class Queue:
         self.stage_credit = stage_credit
         self._to_store = to_store
         self.counters = QueueCounters()
-        self.arrivals = ArrivalTimes()
+        self.arrivals = Times()
         self._sub_queues = [SubQueue(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the sub-queue of a level is at -1 - level."""
         self._passes = all(sub_queue.backing.passes for sub_queue in self._sub_queues)
@@ -161,7 +161,9 @@ class Queue:
 
     def oldest_ready_seconds(self, now: float) -> float | None:
         """The age of the oldest ready message in seconds; None if none is ready. ``now``: monotonic seconds."""
-        return self.arrivals.age(oldest(self._sub_queues), now)
+        sequence = oldest(self._sub_queues)
+        came = None if sequence is None else self.arrivals.time(sequence)
+        return None if came is None else max(0.0, now - came)
 
     @property
     def unacknowledged(self) -> int:
@@ -185,7 +187,9 @@ class Queue:
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Take on messages within the stage's budget. Returns True if messages are left for another turn."""
         if now.monotonic >= self.arrivals.due:
-            self.arrivals.mark(self._next_sequence, now.monotonic, anew=not (self.ready or self.unacknowledged))
+            if not (self.ready or self.unacknowledged):
+                self.arrivals.clear()
+            self.arrivals.mark(self._next_sequence, now.monotonic)
         inbox = self.inbox
         self._work_left = DISPATCH_WORK
         runs = inbox.take_turn()

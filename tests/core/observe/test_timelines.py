@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.clock import Now
 from core.interface import FlowReason, Snapshot, StallSubject
-from core.observe.stalls import Stall
+from core.observe.stalls import BlockedLabels, Stall
 from core.observe.timelines import SAMPLES, Timelines
 
 
@@ -38,7 +38,7 @@ class World:
         who = StallSubject(
             identity=identity, connection="c1", peer="", container_id="", user="", direction="in", address="q"
         )
-        self.stalls.append(Stall(who, FlowReason.QUEUE_FULL, "queue q", self.now))
+        self.stalls.append(Stall(who, BlockedLabels("q", "in", FlowReason.QUEUE_FULL), "queue q", self.now))
 
     def pass_time(self, seconds: float = 1.0) -> None:
         self.now = Now(self.now.monotonic + seconds, self.now.wall + seconds)
