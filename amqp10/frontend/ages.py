@@ -33,6 +33,6 @@ class Ages:
         ages: dict[SenderLink, float] = {}
         for record in session.outgoing.ranges():
             if record.owner not in ages:
-                since = self.times.time(record.first) if record.first < self._below else None
-                ages[record.owner] = 0.0 if since is None else max(0.0, now - since)
+                age = self.times.age(record.first, now) if record.first < self._below else None
+                ages[record.owner] = age or 0.0
         return ages

@@ -46,9 +46,12 @@ class Times:
             self._thin(now)
             self._thin_at = max(THINNED_FROM, 2 * len(self._times))
 
-    def time(self, number: int) -> float | None:
-        """Return when the thing with this number came; None before the first mark is set."""
-        return self._times[max(0, bisect_right(self._numbers, number) - 1)] if self._times else None
+    def age(self, number: int | None, now: float) -> float | None:
+        """Return the seconds since the thing with this number came; None if ``number`` is None and before the first
+        mark."""
+        if number is None or not self._times:
+            return None
+        return max(0.0, now - self._times[max(0, bisect_right(self._numbers, number) - 1)])
 
     def clear(self) -> None:
         """Forget all marks: no thing is left that came before now."""

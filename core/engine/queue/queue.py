@@ -161,9 +161,7 @@ class Queue:
 
     def oldest_ready_seconds(self, now: float) -> float | None:
         """The age of the oldest ready message in seconds; None if none is ready. ``now``: monotonic seconds."""
-        sequence = oldest(self._sub_queues)
-        came = None if sequence is None else self.arrivals.time(sequence)
-        return None if came is None else max(0.0, now - came)
+        return self.arrivals.age(oldest(self._sub_queues), now)
 
     @property
     def unacknowledged(self) -> int:

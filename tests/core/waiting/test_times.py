@@ -25,9 +25,9 @@ def test_an_age_is_never_too_low_and_too_high_by_no_more_than_is_said(steps: lis
         sequence += count
     now += 1.0
     for first, at in added:
-        told = times.time(first)
+        told = times.age(first, now)
         assert told is not None
-        assert now - at - 1e-6 <= now - told <= worst(now - at)
+        assert now - at - 1e-6 <= told <= worst(now - at)
 
 
 @pytest.mark.parametrize(("seconds", "marks"), [(60, 110), (86_400, 260), (10 * 365 * 86_400, 440)])
@@ -47,11 +47,12 @@ def test_marks_are_few_however_long_a_queue_is_busy(seconds: int, marks: int):
     assert most <= 2 * marks + THINNED_FROM
 
 
-def test_nothing_is_known_without_a_mark():
+def test_nothing_is_known_without_a_number_or_a_mark():
     times = Times()
-    assert times.time(0) is None
+    assert times.age(0, 5.0) is None
     times.mark(7, 5.0)
-    assert times.time(3) == 5.0  # the first mark stands for everything before it
+    assert times.age(None, 6.0) is None
+    assert times.age(3, 6.0) == 1.0  # the first mark stands for everything before it
 
 
 def test_when_nothing_is_left_the_marks_begin_anew():
@@ -60,4 +61,4 @@ def test_when_nothing_is_left_the_marks_begin_anew():
         times.mark(number, float(number))
     times.clear()
     times.mark(10, 10.0)
-    assert (len(times), times.time(10)) == (1, 10.0)
+    assert (len(times), times.age(10, 12.0)) == (1, 2.0)
