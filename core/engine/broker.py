@@ -122,6 +122,7 @@ class Broker:
             storage=storage,
             lanes=lanes,
             store_stage=store_stage,
+            without_stage_credit=self._totals.queues_without_stage_credit,
         )
         self._storage = storage
         self.policies = Policies(policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed)
@@ -192,7 +193,7 @@ class Broker:
     def retire(self, publisher: Publisher) -> None:
         self._confirms.leave(publisher)
         if publisher.stage_credit is not None:
-            publisher.stage_credit.end()
+            publisher.stage_credit.end(self._now.monotonic)
         target = publisher.fixed_target
         if isinstance(target, QueueTarget) and target.queue in self._queues:
             self._queues[target.queue].publishers.pop(publisher, None)
@@ -525,8 +526,7 @@ class Broker:
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
         self._totals.queues_deleted += 1
-        self._totals.stage_blocked_seconds += queue.stage_credit.blocked_seconds(self._now.monotonic)
-        queue.stage_credit.end()
+        queue.stage_credit.end(self._now.monotonic)
         self._maker.forget(queue)
         return ready
 

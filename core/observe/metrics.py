@@ -5,7 +5,7 @@ the families that need no walk. A caller that lets other tasks run between two s
 loop for some milliseconds at a time. So a scrape is no snapshot of one moment; each total in it is from one moment.
 
 Totals that only grow come from counters that outlive what they count. Some totals have to be added up over present
-things (time without stage credit). For these the part of ended things is read before the walk: a thing that ends
+things (the balance of link credit). For these the part of ended things is read before the walk: a thing that ends
 meanwhile is missing in this scrape, and the total then stays as it was. It never goes down.
 
 This module must not know protocols, sockets or the loop.
@@ -73,13 +73,12 @@ class BrokerMetrics:
         self._node = node
         self._limits = limits
         self._started = sources.monotonic()
-        self._highest: dict[str, float] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Yield all families, one by one, each with the values at that moment."""
         began = self._sources.monotonic()
         gathered = Gathered(addresses_max=self._addresses_max)
-        gone, link_credit_gone = self._blocked_seconds_of_gone(), self._flow.gone()
+        gone = self._flow.gone()
         walk = self._walk(gathered)
         series = 2  # the two families at the end
         for metric in self._at_once():
@@ -88,7 +87,7 @@ class BrokerMetrics:
             next(walk, None)
         for _ in walk:
             pass
-        for metric in chain(self._gathered(gathered, gone), self._flow.gathered(gathered, link_credit_gone)):
+        for metric in chain(self._gathered(gathered), self._flow.gathered(gathered, gone)):
             series += len(metric.samples)
             yield metric
         yield single("headgate_series", series)
@@ -102,14 +101,13 @@ class BrokerMetrics:
             rows += 1
             if rows % SLICE_ROWS == 0:
                 yield
-        for kind, take in (("link_figures", gathered.link), ("stages", gathered.stage)):
-            for connection in self._sources.connections(kind):
-                for row in connection:
-                    take(row)
-                rows += max(1, len(connection))
-                if rows >= SLICE_ROWS:
-                    rows = 0
-                    yield
+        for connection in self._sources.connections("link_figures"):
+            for row in connection:
+                gathered.link(row)
+            rows += max(1, len(connection))
+            if rows >= SLICE_ROWS:
+                rows = 0
+                yield
 
     # --- families that need no walk ------------------------------------------------------------------------------
 
@@ -237,10 +235,10 @@ class BrokerMetrics:
 
     # --- families that need the walk -----------------------------------------------------------------------------
 
-    def _gathered(self, gathered: Gathered, gone: Mapping[str, float]) -> Iterator[Metric]:
+    def _gathered(self, gathered: Gathered) -> Iterator[Metric]:
         yield from self._queues(gathered)
         yield from self._links(gathered)
-        yield self._stages({stage: time + gone[stage] for stage, time in gathered.blocked_seconds.items()})
+        yield self._stages()
 
     def _queues(self, gathered: Gathered) -> Iterator[Metric]:
         total = gathered.all_queues
@@ -273,21 +271,12 @@ class BrokerMetrics:
         outgoing = [((name, "out"), float(queue.unacked)) for name, queue in gathered.queues.items()]
         yield labelled("headgate_unsettled_deliveries", incoming + outgoing)
 
-    def _stages(self, seconds: Mapping[str, float]) -> Metric:
-        store = _number(self._row(self._sources.broker, "totals"), "store_blocked_seconds")
-        for stage, time in {**seconds, "store": store}.items():
-            self._highest[stage] = max(time, self._highest.get(stage, 0.0))
-        name = "headgate_stage_credit_blocked_seconds_total"
-        return labelled(name, [((stage,), time) for stage, time in self._highest.items()])
-
-    def _blocked_seconds_of_gone(self) -> dict[str, float]:
-        """Time without stage credit of stages that have ended."""
-        counts = [traffic.counts() for traffic in self._sources.traffic.values()]
-        return {
-            "reader": sum(one["reader_blocked_seconds"] for one in counts),
-            "channel": sum(one["channel_blocked_seconds"] for one in counts),
-            "queue": _number(self._row(self._sources.broker, "totals"), "stage_blocked_seconds"),
-        }
+    def _stages(self) -> Metric:
+        now, totals = self._sources.monotonic(), self._row(self._sources.broker, "totals")
+        protocols = [traffic.flow.stage_credit for traffic in self._sources.traffic.values()]
+        seconds = {kind: sum(times.of(kind).seconds(now) for times in protocols) for kind in ("reader", "channel")}
+        seconds |= {kind: _number(totals, f"{kind}_blocked_seconds") for kind in ("queue", "store")}
+        return labelled("headgate_stage_credit_blocked_seconds_total", [((kind,), seconds[kind]) for kind in seconds])
 
     @staticmethod
     def _row(source: Observable, kind: str) -> Snapshot:

@@ -70,7 +70,11 @@ class Channel:
 
     def __init__(self, number: int, shared: Shared) -> None:
         self.number = number
-        self.stage_credit = CreditFlow(f"{shared.identity}/{number}", shared.settings.stage_credit)
+        self.stage_credit = CreditFlow(
+            f"{shared.identity}/{number}",
+            shared.settings.stage_credit,
+            blocked_time=shared.traffic.flow.stage_credit.of("channel"),
+        )
         self.transaction = Transaction(shared.settings)
         self.publishing = Publishing(number, shared, self.stage_credit, self.transaction)
         self.consuming = Consuming(number, shared)
@@ -321,7 +325,7 @@ class Channel:
                 unfinished = self._step(now)
             yield
         self.publishing.release()
-        self.stage_credit.end()
+        self.stage_credit.end(now.monotonic)
         yield from self.consuming.release()
 
     _ANSWERS: ClassVar[Mapping[type[Method], Callable[..., Method | None]]] = {

@@ -122,7 +122,12 @@ class Amqp091FrontEnd:
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
-        self.reader = CreditFlow(info.identity, settings.stage_credit, unblocked=wake)
+        self.reader = CreditFlow(
+            info.identity,
+            settings.stage_credit,
+            blocked_time=self.traffic.flow.stage_credit.of("reader"),
+            unblocked=wake,
+        )
         self.throttle = Throttle(self.reader)
         self._stall = ReaderStall(
             self.throttle,
@@ -244,8 +249,8 @@ class Amqp091FrontEnd:
         self._shared.begin_turn()
         if not self._lost:
             self._lost = True
-            self.traffic.reader_blocked_seconds += self.reader.blocked_seconds(now.monotonic)
             self._stall.end(now)
+            self.reader.end(now.monotonic)
         self._release_all()
         if self._releasing or self.channels:
             return True
@@ -273,8 +278,6 @@ class Amqp091FrontEnd:
         match kind:
             case "connections":
                 return [connection_snapshot(self, now)]
-            case "stages":
-                return stage_snapshots(self, now)
             case "channels":
                 return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
             case _:
@@ -424,7 +427,6 @@ class Amqp091FrontEnd:
         self._closing.pop(channel, None)
         if self.channels.pop(channel.number, None) is not None:
             self.traffic.channels -= 1
-            self.traffic.channel_blocked_seconds += channel.stage_credit.blocked_seconds(self._now.monotonic)
         self._shared.work.spent += CHANNEL_WORK
         self._releasing.append(_released(channel, self._now, then))
         self._go_on_releasing()
@@ -535,14 +537,3 @@ def connection_snapshot(front_end: Amqp091FrontEnd, now: Now) -> Snapshot:
         "stage_credit_unblocks": reader.unblocks,
         "stage_credit_blocked_seconds": reader.blocked_seconds(now.monotonic),
     }
-
-
-def stage_snapshots(front_end: Amqp091FrontEnd, now: Now) -> list[Snapshot]:
-    """How long each stage of the connection was without stage credit."""
-    name = front_end.info.identity
-    stages = [("reader", name, front_end.reader)]
-    stages += [("channel", f"{name}/{number}", channel.stage_credit) for number, channel in front_end.channels.items()]
-    return [
-        {"identity": identity, "kind": kind, "blocked_seconds": flow.blocked_seconds(now.monotonic)}
-        for kind, identity, flow in stages
-    ]
