@@ -34,6 +34,7 @@ from core.amqp091.framing import (
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
     Amqp091Frame,
+    Amqp091ReceiveBuffer,
     FrameType,
     method_frame,
     read_frame,
@@ -52,7 +53,6 @@ from core.amqp091.negotiation import Amqp091ConnectionSettings, Negotiation, Neg
 from core.amqp091.output import Output
 from core.amqp091.properties import BasicProperties, decode_properties
 from core.amqp091.publish_run import PublishRunParser
-from core.amqp091.receive_buffer import Amqp091ReceiveBuffer
 from core.amqp091.table import FieldTable
 
 __all__ = ["Amqp091Connection", "Amqp091ConnectionSettings"]
