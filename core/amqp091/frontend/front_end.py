@@ -31,17 +31,11 @@ from core.amqp091.events import (
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
-from core.amqp091.frontend.flow_report import StageReports
+from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.frontend.shared import Shared
-from core.amqp091.frontend.snapshots import (
-    channel_snapshot,
-    client_name,
-    flow_connection,
-    stall_subject,
-)
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
@@ -276,7 +270,7 @@ class Amqp091FrontEnd:
             case "stages":
                 return stage_snapshots(self, now)
             case "channels":
-                return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
+                return [channel.snapshot(now) for channel in self.channels.values()]
             case _:
                 return []
 
