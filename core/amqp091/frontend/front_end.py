@@ -192,7 +192,8 @@ class Amqp091FrontEnd:
             if not shared.flooded:  # otherwise the next turn comes when output has been sent
                 shared.wake()
             return
-        self._go_on_releasing()
+        if self._releasing:
+            self._go_on_releasing()
         busy = [channel for channel in self.channels.values() if not channel.idle]
         if len(busy) > 1:  # begin with the channel behind the one that had the last turn
             busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
@@ -203,7 +204,8 @@ class Amqp091FrontEnd:
             self._last_channel = channel.number
             if self._within(channel, partial(channel.turn, now)):
                 shared.wake()
-        self._see_to_closing(now)
+        if self._closing or self._close_due:
+            self._see_to_closing(now)
 
     def data_to_send(self, now: Now) -> bytes:
         data = self.connection.data_to_send(now.monotonic)
