@@ -99,7 +99,8 @@ class Connection:
         """Flow frames sent and received, by direction and kind; many connections may share one counter."""
         self._frames_left = settings.frames_per_turn_max
         self._buffer = ReceiveBuffer()
-        self._events: deque[Event] = deque()
+        self.events: deque[Event] = deque()
+        """Events that were not taken yet. Callers may read it, to save a call when it is empty."""
         self._output: list[bytes] = []
         self._output_bytes = 0
         self._by_incoming: dict[int, Session] = {}
@@ -144,11 +145,11 @@ class Connection:
 
     def next_event(self) -> Event | None:
         """The next event, or None when the bytes so far hold no more, or the turn is over."""
-        while not self._events:
+        while not self.events:
             if self._finished or self._frames_left == 0 or not self._advance():
                 return None
             self._frames_left -= 1
-        return self._events.popleft()
+        return self.events.popleft()
 
     def data_to_send(self, monotonic: float) -> bytes:
         """The pending output as bytes for the socket, up to about ``unsent_bytes_max``; b"" when there is none.
@@ -323,7 +324,7 @@ class Connection:
         self._output_bytes += len(frames)
 
     def report(self, event: Event) -> None:
-        self._events.append(event)
+        self.events.append(event)
 
     def hold_partial(self, change_bytes: int) -> None:
         held = self._partial_bytes + change_bytes

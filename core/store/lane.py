@@ -203,7 +203,8 @@ class Lane:
         self._sync_interval_s = sync_interval_s
         self._batch_number = 1
         """The number of the batch that is gathering."""
-        self._extents: list[_Extent] = []
+        self.extents: list[_Extent] = []
+        """The records of the batch that gathers. Callers may read it, to save a call when it is empty."""
         self._growing: dict[str, _Extent] = {}
         """The last extent of each file."""
         self._late: dict[LateWriter, None] = {}
@@ -239,7 +240,7 @@ class Lane:
         """Stage one record, to be written at ``offset``. Returns its position."""
         chunks = encode(kind, payload, self.generation, self._batch_number)
         assert path not in self._leaving, f"{path} is about to be removed"
-        begins = not self._extents
+        begins = not self.extents
         self.staged_bytes += self._put(path, offset, chunks)
         self.staged += 1
         if begins:
@@ -251,7 +252,7 @@ class Lane:
         extent = self._growing.get(path)
         if extent is None or extent.end != offset:
             extent = self._growing[path] = _Extent(path, offset)
-            self._extents.append(extent)
+            self.extents.append(extent)
         size = sum(map(len, chunks))
         extent.chunks += chunks
         extent.end += size
@@ -306,7 +307,7 @@ class Lane:
     @property
     def has_records(self) -> bool:
         """Whether a batch has begun to gather. Late writers alone do not begin one."""
-        return bool(self._extents)
+        return bool(self.extents)
 
     @property
     def has_late_writers(self) -> bool:
@@ -327,7 +328,7 @@ class Lane:
         late, self._late = self._late, {}
         for writer in late:
             writer.write_late()
-        return self._gathered() if self._extents else None
+        return self._gathered() if self.extents else None
 
     @property
     def mark_due(self) -> bool:
@@ -336,11 +337,11 @@ class Lane:
 
     def take_mark(self) -> WriteBatch | None:
         """Take a batch with the mark alone, for when no further records come."""
-        due = self._mark_due and self.failed is None and self.writing is None and not self._extents
+        due = self._mark_due and self.failed is None and self.writing is None and not self.extents
         return self._gathered() if due else None
 
     def _gathered(self) -> WriteBatch:
-        extents, self._extents, self._growing = self._extents, [], {}
+        extents, self.extents, self._growing = self.extents, [], {}
         if self._mark_due and (self._now >= self._mark_from or not extents):
             extents.insert(0, self._mark())
         batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)

@@ -29,7 +29,7 @@ from core.amqp091.methods import Method
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.errors import EngineError, StillGoing
-from core.interface import Disposal
+from core.interface import Disposal, Snapshot
 
 Work = PublishesReceived | AcksReceived | MethodReceived
 
@@ -93,11 +93,6 @@ class Channel:
         this turn."""
 
     @property
-    def reader(self) -> CreditFlow:
-        """The reader's side of the stage credit."""
-        return self._shared.reader
-
-    @property
     def _messages_per_turn(self) -> int:
         return self._shared.settings.channel_messages_per_turn
 
@@ -111,6 +106,30 @@ class Channel:
     def idle(self) -> bool:
         """Whether all input was processed and answered."""
         return not (self._stage or self.waiting)
+
+    def snapshot(self, now: Now) -> Snapshot:
+        """The row of this channel."""
+        shared, publishing, consuming = self._shared, self.publishing, self.consuming
+        reading = self.stage_credit.reading(now.monotonic)
+        return {
+            "identity": f"{shared.identity}/{self.number}",
+            "connection": shared.identity,
+            "channel": self.number,
+            "stage_credit_state": reading.state.value,
+            "stage_credit_held_up_by": list(reading.held_up_by),
+            "stage_credit_blocks": self.stage_credit.blocks,
+            "stage_credit_blocked_seconds": self.stage_credit.blocked_seconds(now.monotonic),
+            "publishes_to": [party.name for party in self.stage_credit.peers if party is not shared.reader],
+            "waiting_publishes": self.waiting_publishes,
+            "published": publishing.published,
+            "unconfirmed": publishing.unconfirmed,
+            "confirming": publishing.confirming,
+            "transactional": self.transaction.selected,
+            "consumers": len(consuming.by_tag),
+            "unacked": consuming.unacked,
+            "prefetch_count": consuming.prefetch_count,
+            "channel_prefetch_count": consuming.channel_prefetch_count,
+        }
 
     # --- the stage ---------------------------------------------------------------------------------------------
 

@@ -135,11 +135,11 @@ class Level:
     def deal(self, batch: Batch) -> None:
         """Hand out messages, one to each consumer in turn; there are at most ``room`` of them."""
         turns = self._turns
-        total = len(batch)
         if len(turns) == 1:
             served = [turns.popleft()]
             served[0].deliver(batch)
         else:
+            total = len(batch)
             count = min(total, len(turns))
             served = [turns.popleft() for _ in range(count)]
             for place, consumer in enumerate(served):

@@ -66,13 +66,13 @@ def test_methods_come_as_events_and_answers_go_out():
     one.connection.send(1, QueueDeclareOk(queue="q"))
     one.connection.send(0, ConnectionBlocked(reason="low on memory"))
     one.connection.write(method_frame(1, QueueDeclareOk(queue="r")))
-    assert one.connection.output_bytes > 0
+    assert one.connection.output.size > 0
     assert one.heard() == [
         (1, QueueDeclareOk(queue="q")),
         (0, ConnectionBlocked(reason="low on memory")),
         (1, QueueDeclareOk(queue="r")),
     ]
-    assert one.connection.output_bytes == 0
+    assert one.connection.output.size == 0
 
 
 def test_the_peer_closes_a_channel_and_hears_so_when_we_are_done():
@@ -306,7 +306,7 @@ def test_a_message_above_the_limit_costs_its_channel_and_no_memory():
     one = opened(1, 2, max_message_size=10)
     assert len(one.say(publish(1, b"x" * 10))) == 1
     events = one.say(method_frame(1, BasicPublish()) + header_frame(1, 11) + body_frame(1, b"x" * 11))
-    assert one.connection.output_bytes < 200
+    assert one.connection.output.size < 200
     assert one.call(2, TxSelect()) == [MethodReceived(2, TxSelect())]
     assert_channel_closed(one, 1, ReplyCode.PRECONDITION_FAILED, events)
 

@@ -226,7 +226,7 @@ def test_a_byte_changed_anywhere_raises_nothing_and_keeps_no_more_than_allowed(p
     made = conversation([bytes(stream)])
     check_lives(made.events)
     connection = made.peer.connection
-    assert connection.output_bytes < 2000 + 20 * len(stream)
+    assert connection.output.size < 2000 + 20 * len(stream)
     connection.fail_channel(1, ChannelFault(ReplyCode.NOT_FOUND, "no queue"))
     made.peer.wait(10.0)
     made.peer.heard()
