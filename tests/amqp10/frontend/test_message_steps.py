@@ -1,4 +1,4 @@
-"""The steps of a message that one of many competing consumers gets, from its publishing to its settling."""
+"""The steps of one message, from its publishing to its settling, beside many consumers, links and connections."""
 
 from pathlib import Path
 
@@ -58,3 +58,37 @@ def test_a_link_encodes_the_fixed_bytes_of_its_frames_once():
         competing.move_one()
     assert "encode_run" in {code.co_name for code in steps}
     assert "_fixed_bytes" not in {code.co_name for code in steps}
+
+
+def steps_beside(*, links: int = 1, connections: int = 1) -> int:
+    """The steps of a message on one of so many pairs of links, each with a queue, after each pair has had two."""
+    broker = InProcessBroker()
+    pairs = []
+    for connection in range(connections):
+        publisher, consumer = broker.connect(), broker.connect()
+        pairs.append((publisher, consumer))
+        publisher.begin()
+        consumer.begin()
+        for handle in range(links):
+            address = broker.queue(f"{connection}-{handle}")
+            publisher.attach_sender(address, handle=handle)
+            consumer.attach_receiver(address, handle=handle)
+            consumer.grant(50, handle=handle)
+
+    def move_one(number: int, connection: int, handle: int) -> None:
+        publisher, consumer = pairs[connection]
+        publisher.transfer(b"hello", handle=handle)
+        consumer.send(Disposition(role=True, first=number, settled=True, state=ACCEPTED))
+
+    for number in range(2 * links):
+        for connection in range(connections):
+            move_one(number, connection, number % links)
+    with traced_steps(Path(__file__).parents[3]) as steps:
+        move_one(2 * links, 0, 0)
+    return steps.total()
+
+
+def test_a_message_takes_as_many_steps_beside_many_links_and_connections_as_beside_one():
+    alone = steps_beside()
+    assert steps_beside(links=100) <= alone + FEW
+    assert steps_beside(connections=100) <= alone + FEW
