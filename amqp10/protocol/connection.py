@@ -15,6 +15,7 @@ This module must not know messages, addresses, the engine, or the clock.
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from amqp10.errors import AmqpError, ConnectionFault, DecodeError, ErrorCondition, LinkFault, SessionFault
 from amqp10.protocol.events import ConnectionClosed, ConnectionOpened
@@ -188,12 +189,15 @@ class Connection:
         """The monotonic time at which ``tick`` has something to do."""
         if self._finished:
             return None
-        times = [self.handshake.refuse_at, self._close_by]
-        if self.settings.idle_time_out_ms and self._heard_at is not None:
-            times.append(self._heard_at + 2 * self.settings.idle_time_out_ms / 1000)
-        if self._heartbeat_s is not None:
-            times.append(self._spoke_at + self._heartbeat_s)
-        return min((time for time in times if time is not None), default=None)
+        refuse_at, heartbeat_s, idle_ms = self.handshake.refuse_at, self._heartbeat_s, self.settings.idle_time_out_ms
+        deadline = inf if self._close_by is None else self._close_by
+        if refuse_at is not None and refuse_at < deadline:
+            deadline = refuse_at
+        if idle_ms and self._heard_at is not None:
+            deadline = min(deadline, self._heard_at + 2 * idle_ms / 1000)
+        if heartbeat_s is not None:
+            deadline = min(deadline, self._spoke_at + heartbeat_s)
+        return None if deadline == inf else deadline
 
     def tick(self, monotonic: float) -> None:
         """A deadline has come: send an empty frame, or fail the connection of a silent peer [2.4.5]."""

@@ -225,9 +225,9 @@ class Lane:
         self._sync_due = -inf
         self._dirty: dict[str, int] = {}
         """Files with written bytes that are in no sync batch yet, each with the end of these bytes."""
-        self._durable_names: set[str] = set()
-        """Files, and their parent folders, whose names survive a power cut. Names from before the start are not
-        included: syncing their folders once more costs little."""
+        self._durable_names: dict[str, set[str]] = {}
+        """Files, and their parent folders, whose names survive a power cut, by the folder that they are in. Names from
+        before the start are not included: syncing their folders once more costs little."""
         self._changed_folders: dict[str, None] = {}
         """Folders from which a file was removed. A file that comes back does no harm, so this alone causes no sync."""
         self._removals: deque[Removal] = deque()
@@ -431,10 +431,16 @@ class Lane:
         folders, self._changed_folders = self._changed_folders, {}
         for path in files:
             name = path
-            while name and name not in self._durable_names:
-                self._durable_names.add(name)  # entered before the sync, because a failed sync ends everything
-                name = name.rpartition("/")[0]
-                folders[name] = None
+            while name:
+                folder = name.rpartition("/")[0]
+                durable = self._durable_names.get(folder)
+                if durable is None:
+                    durable = self._durable_names[folder] = set()
+                elif name in durable:
+                    break
+                durable.add(name)  # entered before the sync, because a failed sync ends everything
+                folders[folder] = None
+                name = folder
         return list(folders)
 
     def _take_removals(self, now: float) -> list[Removal]:
@@ -471,13 +477,20 @@ class Lane:
 
     def _removed(self, removal: Removal) -> None:
         self._leaving.discard(removal.path)
-        self._durable_names.discard(removal.path)
+        parent = removal.path.rpartition("/")[0]
+        if (durable := self._durable_names.get(parent)) is not None:
+            durable.discard(removal.path)
         if removal.is_folder:
+            self._forget_inside(removal.path)
             inside = removal.path + "/"
-            self._durable_names = {name for name in self._durable_names if not name.startswith(inside)}
             for folder in [name for name in self._changed_folders if (name + "/").startswith(inside)]:
-                del self._changed_folders[folder]
-        self._changed_folders[removal.path.rpartition("/")[0]] = None
+                del self._changed_folders[folder]  # at most REMOVALS_MAX have changed since the last sync
+        self._changed_folders[parent] = None
+
+    def _forget_inside(self, folder: str) -> None:
+        """Forget the names in a removed folder, and in the folders in it."""
+        for name in self._durable_names.pop(folder, ()):
+            self._forget_inside(name)
 
     # --- the end
 
