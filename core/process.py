@@ -43,17 +43,15 @@ from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
-from core.server.idle_rounds import IdleRounds
-from core.server.last_work import finish_work
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
 from core.server.reload import Reload
-from core.server.run import TAKEN, Server, read_clocks
+from core.server.rounds import IdleRounds, StallRounds
+from core.server.run import TAKEN, Server, finish_work, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
 from core.server.signals import Signals
-from core.server.stall_rounds import StallRounds
 from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:
@@ -441,9 +439,8 @@ async def _open_admin(
     from core.admin.api.assembly import api_sources
     from core.admin.health import Health
     from core.admin.start import open_admin_server
-    from core.observe.link_metrics import LinkMetrics
     from core.observe.metric_sources import MetricSources
-    from core.observe.metrics import BrokerMetrics
+    from core.observe.metrics import BrokerMetrics, LinkMetrics
 
     sources = MetricSources(
         broker=broker,

@@ -8,7 +8,6 @@ Series are bounded: by the number of addresses for which the ledger keeps totals
 labels.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -17,7 +16,6 @@ from prometheus_client.metrics_core import Metric
 from core.counters.traffic import Traffic
 from core.observe.buckets import cumulative
 from core.observe.gathering import BALANCE, Gathered
-from core.observe.metric_families import OTHER
 from core.observe.metric_sources import MetricSources
 from core.observe.samples import histograms, labelled, single
 
@@ -84,14 +82,8 @@ class FlowMetrics:
         return self._highest[key]
 
     def _stalls(self) -> Iterator[Metric]:
-        seconds = self._sources.stalls.seconds
-        yield labelled("headgate_link_blocked_seconds_total", seconds.items())
-        named = {address for address, _, _ in seconds}
-        now = Counter(
-            (stall.who.address if stall.who.address in named else OTHER, stall.who.direction, stall.reason)
-            for stall in self._sources.stalls.lasting
-        )
-        yield labelled("headgate_links_blocked", [(blocked, now[blocked]) for blocked in seconds])
+        yield labelled("headgate_link_blocked_seconds_total", self._sources.stalls.seconds.items())
+        yield labelled("headgate_links_blocked", self._sources.stalls.lasting_counts.items())
 
     def _windows_and_sockets(self) -> Iterator[Metric]:
         now = self._sources.monotonic()

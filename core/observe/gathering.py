@@ -1,4 +1,4 @@
-"""The sums of one scrape over queues, links and stages, taken row by row so that other tasks may run in between.
+"""The sums of one scrape over queues and links, taken row by row so that other tasks may run in between.
 
 A limited number of addresses gets figures by name, in the order in which they are met; the others are added up. That
 order is the order of their creation, so an address keeps its series as long as it exists.
@@ -63,8 +63,6 @@ class Gathered:
         self.oldest: dict[str, dict[str, float]] = {"in": {}, "out": {}}
         """Seconds that the oldest unsettled message of each address has waited; for several links, the largest
         value."""
-        self.blocked_seconds = {"reader": 0.0, "channel": 0.0, "queue": 0.0}
-        """Time without stage credit of the present stages, by kind."""
         self._addresses_max = addresses_max
 
     def queue(self, row: Row) -> None:
@@ -74,7 +72,6 @@ class Gathered:
         if name not in self.queues:
             self.queues[name] = QueueFigures()
         self.queues[name].add(row)
-        self.blocked_seconds["queue"] += _float(row, "blocked_seconds")
 
     def link(self, row: Row) -> None:
         """Add one link."""
@@ -88,10 +85,6 @@ class Gathered:
             links.balance[figure] += _int(row, figure)
         if "address" in row:
             self._waits(direction, str(row["address"] or ""), row)
-
-    def stage(self, row: Row) -> None:
-        """Add one stage of a connection."""
-        self.blocked_seconds[str(row["kind"])] += _float(row, "blocked_seconds")
 
     def _waits(self, direction: str, address: str, row: Row) -> None:
         """Add the messages of a link that wait to be settled."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.counters.blocked_time import BlockedTime
 from core.counters.traffic import Traffic
 from core.interface import Observable, Snapshot
 from core.observe.stalls import Stalls
 from core.store.lane import Lane
+from core.waiting.blocked_time import BlockedTime
 
 
 class WatchedBroker(Observable, Protocol):
@@ -44,7 +44,7 @@ class MetricSources:
     broker: WatchedBroker
     server: Observable
     connections: Callable[[str], Iterator[Sequence[Snapshot]]]
-    """Yields the rows of a kind ("link_figures", "stages"), connection by connection."""
+    """Yields the rows of a kind ("link_figures"), connection by connection."""
     traffic: Mapping[str, Traffic]
     """The counts of each protocol, by the names in RabbitMQ's labels: ``amqp10``, ``amqp091``."""
     lanes: Sequence[Lane]

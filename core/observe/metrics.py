@@ -5,7 +5,7 @@ the families that need no walk. A caller that lets other tasks run between two s
 loop for some milliseconds at a time. So a scrape is no snapshot of one moment; each total in it is from one moment.
 
 Totals that only grow come from counters that outlive what they count. Some totals have to be added up over present
-things (time without stage credit). For these the part of ended things is read before the walk: a thing that ends
+things (the balance of link credit). For these the part of ended things is read before the walk: a thing that ends
 meanwhile is missing in this scrape, and the total then stays as it was. It never goes down.
 
 This module must not know protocols, sockets or the loop.
@@ -13,8 +13,8 @@ This module must not know protocols, sockets or the loop.
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from prometheus_client.metrics_core import Metric
 
@@ -22,7 +22,7 @@ from core.interface import Observable, Snapshot
 from core.observe.buckets import LAG_SECONDS, LINK_CREDIT, cumulative
 from core.observe.flow_metrics import FlowMetrics
 from core.observe.gathering import Gathered, QueueFigures
-from core.observe.metric_families import MESSAGES, OTHER
+from core.observe.metric_families import MESSAGES, ON_DEMAND, OTHER
 from core.observe.metric_sources import MetricSources
 from core.observe.samples import histograms, labelled, single
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS
@@ -33,6 +33,7 @@ SLICE_ROWS = 500
 VIRTUAL_HOST = "/"
 """The only virtual host."""
 GLOBAL_PREFIX = "rabbitmq_global_"
+LINK_PREFIX = "headgate_link_"
 ALARM_GAUGES = {
     "rabbitmq_alarms_memory_used_watermark": "memory",
     "rabbitmq_alarms_free_disk_space_watermark": "disk",
@@ -73,13 +74,12 @@ class BrokerMetrics:
         self._node = node
         self._limits = limits
         self._started = sources.monotonic()
-        self._highest: dict[str, float] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Yield all families, one by one, each with the values at that moment."""
         began = self._sources.monotonic()
         gathered = Gathered(addresses_max=self._addresses_max)
-        gone, link_credit_gone = self._blocked_seconds_of_gone(), self._flow.gone()
+        gone = self._flow.gone()
         walk = self._walk(gathered)
         series = 2  # the two families at the end
         for metric in self._at_once():
@@ -88,7 +88,7 @@ class BrokerMetrics:
             next(walk, None)
         for _ in walk:
             pass
-        for metric in chain(self._gathered(gathered, gone), self._flow.gathered(gathered, link_credit_gone)):
+        for metric in chain(self._gathered(gathered), self._flow.gathered(gathered, gone)):
             series += len(metric.samples)
             yield metric
         yield single("headgate_series", series)
@@ -102,14 +102,13 @@ class BrokerMetrics:
             rows += 1
             if rows % SLICE_ROWS == 0:
                 yield
-        for kind, take in (("link_figures", gathered.link), ("stages", gathered.stage)):
-            for connection in self._sources.connections(kind):
-                for row in connection:
-                    take(row)
-                rows += max(1, len(connection))
-                if rows >= SLICE_ROWS:
-                    rows = 0
-                    yield
+        for connection in self._sources.connections("link_figures"):
+            for row in connection:
+                gathered.link(row)
+            rows += max(1, len(connection))
+            if rows >= SLICE_ROWS:
+                rows = 0
+                yield
 
     # --- families that need no walk ------------------------------------------------------------------------------
 
@@ -237,10 +236,10 @@ class BrokerMetrics:
 
     # --- families that need the walk -----------------------------------------------------------------------------
 
-    def _gathered(self, gathered: Gathered, gone: Mapping[str, float]) -> Iterator[Metric]:
+    def _gathered(self, gathered: Gathered) -> Iterator[Metric]:
         yield from self._queues(gathered)
         yield from self._links(gathered)
-        yield self._stages({stage: time + gone[stage] for stage, time in gathered.blocked_seconds.items()})
+        yield self._stages()
 
     def _queues(self, gathered: Gathered) -> Iterator[Metric]:
         total = gathered.all_queues
@@ -273,25 +272,37 @@ class BrokerMetrics:
         outgoing = [((name, "out"), float(queue.unacked)) for name, queue in gathered.queues.items()]
         yield labelled("headgate_unsettled_deliveries", incoming + outgoing)
 
-    def _stages(self, seconds: Mapping[str, float]) -> Metric:
-        store = _number(self._row(self._sources.broker, "totals"), "store_blocked_seconds")
-        for stage, time in {**seconds, "store": store}.items():
-            self._highest[stage] = max(time, self._highest.get(stage, 0.0))
-        name = "headgate_stage_credit_blocked_seconds_total"
-        return labelled(name, [((stage,), time) for stage, time in self._highest.items()])
-
-    def _blocked_seconds_of_gone(self) -> dict[str, float]:
-        """Time without stage credit of stages that have ended."""
-        counts = [traffic.counts() for traffic in self._sources.traffic.values()]
-        return {
-            "reader": sum(one["reader_blocked_seconds"] for one in counts),
-            "channel": sum(one["channel_blocked_seconds"] for one in counts),
-            "queue": _number(self._row(self._sources.broker, "totals"), "stage_blocked_seconds"),
-        }
+    def _stages(self) -> Metric:
+        now, totals = self._sources.monotonic(), self._row(self._sources.broker, "totals")
+        protocols = [traffic.flow.stage_credit for traffic in self._sources.traffic.values()]
+        seconds = {kind: sum(times.of(kind).seconds(now) for times in protocols) for kind in ("reader", "channel")}
+        seconds |= {kind: _number(totals, f"{kind}_blocked_seconds") for kind in ("queue", "store")}
+        return labelled("headgate_stage_credit_blocked_seconds_total", [((kind,), seconds[kind]) for kind in seconds])
 
     @staticmethod
     def _row(source: Observable, kind: str) -> Snapshot:
         return next(iter(source.snapshot(kind)))
+
+
+class LinkMetrics:
+    """A collector of the metrics of single links, for a request that names some. They are never in an ordinary scrape,
+    since links come and go and each would leave its series behind."""
+
+    def __init__(self, connections: Callable[[str], Iterator[Sequence[Snapshot]]]) -> None:
+        """``connections`` yields the rows of a kind, connection by connection."""
+        self._connections = connections
+
+    def collect(self, address: str | None, limit: int) -> Iterator[Metric]:
+        """Collect the first ``limit`` links of an address, or of all addresses."""
+        rows = list(islice(self._links(address), limit))
+        for family in ON_DEMAND:
+            figure = family.name.removeprefix(LINK_PREFIX)
+            values = [(_link_labels(row), row[figure]) for row in rows if figure in row]
+            yield labelled(family.name, [(labels, value) for labels, value in values if isinstance(value, int)])
+
+    def _links(self, address: str | None) -> Iterator[Snapshot]:
+        for connection in self._connections("links"):
+            yield from (row for row in connection if address is None or row["address"] == address)
 
 
 def _by_queue(name: str, queues: Mapping[str, QueueFigures], figure: Callable[[QueueFigures], int]) -> Metric:
@@ -314,3 +325,7 @@ def _number(row: Snapshot, key: str) -> float:
     value = row[key]
     assert isinstance(value, int | float), key
     return value
+
+
+def _link_labels(row: Snapshot) -> tuple[str, str, str]:
+    return str(row["identity"]), str(row["direction"]), str(row["address"] or "")

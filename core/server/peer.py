@@ -31,9 +31,8 @@ from core.errors import NotFound
 from core.interface import Snapshot
 from core.server.context import ServerContext
 from core.server.frame_tap import FrameTap, Traceable
-from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose
+from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose, hint
 from core.server.orders import Order
-from core.server.preface import hint
 
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
@@ -296,6 +295,7 @@ class Peer:
         if not self.established and front_end.established:
             self._shared.connections.no_longer_pending(self.info)
             self.established = True
+            self._shared.timers.cancel(self)  # the end of the handshake's time; below a later deadline is entered
             rows = front_end.snapshot("connections", now)
             opened = {key: row[key] for row in rows for key in NAMES_LOGGED if key in row}
             self._shared.log.info("connection-established", protocol=self.protocol, **opened, **self._names())

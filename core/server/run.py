@@ -40,6 +40,10 @@ Background = Callable[[Callable[[], None]], Awaitable[None]]
 """A task beside the peers. Its argument is the turn: a function to call when the task has left work for the engine."""
 
 
+LOOK_SECONDS = 0.05
+"""Seconds between two checks whether consumers have settled all: a stop is delayed by no more than this."""
+
+
 TAKEN = (
     "server.connections_max",
     "server.unauthenticated_max",
@@ -81,7 +85,6 @@ class Server:
         self._work = work or Work()
         self._make_reader = make_reader
         self._turn_timer = TurnTimer()
-        self._timers = Timers(clock, after=self._turn)
         self._pump = Pump(
             engine=engine,
             clock=clock,
@@ -90,6 +93,7 @@ class Server:
             store=store,
             work=self._work,
         )
+        self._timers = Timers(clock, after=self._pump.turn)
         self._connections: Connections[Peer] = Connections(
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,
@@ -157,9 +161,6 @@ class Server:
     def turn(self) -> None:
         """Take a turn: the engine does its pending work, and the peers send the results."""
         self._pump.turn(self._clock())
-
-    def _turn(self, now: Now) -> None:
-        self._pump.turn(now)
 
     def _wake_at(self, when: float) -> None:
         if when < self._turn_timer.timer_at:
@@ -255,6 +256,11 @@ class Server:
         peers = self._connections if identity is None else self._found(identity.partition("/")[0])
         return (rows for peer in peers for rows in peer.parts(kind))
 
+    @property
+    def connection_identities(self) -> list[str]:
+        """The identities of all connections, the oldest first."""
+        return self._connections.identities
+
     def _found(self, identity: str) -> list[Peer]:
         peer = self._connections.find(identity)
         return [] if peer is None else [peer]
@@ -315,6 +321,21 @@ class Server:
         if peer is None:
             raise NotFound(f"there is no '{identity}'")
         peer.order(order)
+
+
+async def finish_work(*, drain: Callable[[], object], unsettled: Callable[[], int], seconds: float) -> None:
+    """Drain before a stop, and wait until nothing is unsettled, for ``seconds`` at most; 0 does neither.
+
+    A broker that stops while deliveries are unsettled delivers them again after its next start.
+    """
+    if seconds <= 0:
+        return
+    drain()
+    with trio.move_on_after(seconds):
+        while True:
+            if not unsettled():
+                return
+            await trio.sleep(LOOK_SECONDS)
 
 
 async def _nothing() -> None:
