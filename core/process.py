@@ -439,9 +439,8 @@ async def _open_admin(
     from core.admin.api.assembly import api_sources
     from core.admin.health import Health
     from core.admin.start import open_admin_server
-    from core.observe.link_metrics import LinkMetrics
     from core.observe.metric_sources import MetricSources
-    from core.observe.metrics import BrokerMetrics
+    from core.observe.metrics import BrokerMetrics, LinkMetrics
 
     sources = MetricSources(
         broker=broker,

@@ -194,9 +194,10 @@ class Amqp10FrontEnd:
         if self._flow.recorder is not None:
             self._flow.report(now)
         data = self.connection.data_to_send(now.monotonic)
-        if self._blocks.tell(self._alarms.on, now):
+        if self._blocks.watches and self._blocks.tell(self._alarms.on, now):
             data += self.connection.data_to_send(now.monotonic)
-        self._answer_events(now)
+        if self.connection.events:
+            self._answer_events(now)
         return data
 
     def output_backlog(self, waiting_bytes: int) -> None:

@@ -13,8 +13,8 @@ This module must not know protocols, sockets or the loop.
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from prometheus_client.metrics_core import Metric
 
@@ -22,7 +22,7 @@ from core.interface import Observable, Snapshot
 from core.observe.buckets import LAG_SECONDS, LINK_CREDIT, cumulative
 from core.observe.flow_metrics import FlowMetrics
 from core.observe.gathering import Gathered, QueueFigures
-from core.observe.metric_families import MESSAGES, OTHER
+from core.observe.metric_families import MESSAGES, ON_DEMAND, OTHER
 from core.observe.metric_sources import MetricSources
 from core.observe.samples import histograms, labelled, single
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS
@@ -33,6 +33,7 @@ SLICE_ROWS = 500
 VIRTUAL_HOST = "/"
 """The only virtual host."""
 GLOBAL_PREFIX = "rabbitmq_global_"
+LINK_PREFIX = "headgate_link_"
 ALARM_GAUGES = {
     "rabbitmq_alarms_memory_used_watermark": "memory",
     "rabbitmq_alarms_free_disk_space_watermark": "disk",
@@ -283,6 +284,27 @@ class BrokerMetrics:
         return next(iter(source.snapshot(kind)))
 
 
+class LinkMetrics:
+    """A collector of the metrics of single links, for a request that names some. They are never in an ordinary scrape,
+    since links come and go and each would leave its series behind."""
+
+    def __init__(self, connections: Callable[[str], Iterator[Sequence[Snapshot]]]) -> None:
+        """``connections`` yields the rows of a kind, connection by connection."""
+        self._connections = connections
+
+    def collect(self, address: str | None, limit: int) -> Iterator[Metric]:
+        """Collect the first ``limit`` links of an address, or of all addresses."""
+        rows = list(islice(self._links(address), limit))
+        for family in ON_DEMAND:
+            figure = family.name.removeprefix(LINK_PREFIX)
+            values = [(_link_labels(row), row[figure]) for row in rows if figure in row]
+            yield labelled(family.name, [(labels, value) for labels, value in values if isinstance(value, int)])
+
+    def _links(self, address: str | None) -> Iterator[Snapshot]:
+        for connection in self._connections("links"):
+            yield from (row for row in connection if address is None or row["address"] == address)
+
+
 def _by_queue(name: str, queues: Mapping[str, QueueFigures], figure: Callable[[QueueFigures], int]) -> Metric:
     return labelled(name, [((VIRTUAL_HOST, queue), figure(figures)) for queue, figures in queues.items()])
 
@@ -303,3 +325,7 @@ def _number(row: Snapshot, key: str) -> float:
     value = row[key]
     assert isinstance(value, int | float), key
     return value
+
+
+def _link_labels(row: Snapshot) -> tuple[str, str, str]:
+    return str(row["identity"]), str(row["direction"]), str(row["address"] or "")

@@ -31,17 +31,11 @@ from core.amqp091.events import (
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
-from core.amqp091.frontend.flow_report import StageReports
+from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.frontend.shared import Shared
-from core.amqp091.frontend.snapshots import (
-    channel_snapshot,
-    client_name,
-    flow_connection,
-    stall_subject,
-)
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
@@ -203,7 +197,8 @@ class Amqp091FrontEnd:
             if not shared.flooded:  # otherwise the next turn comes when output has been sent
                 shared.wake()
             return
-        self._go_on_releasing()
+        if self._releasing:
+            self._go_on_releasing()
         busy = [channel for channel in self.channels.values() if not channel.idle]
         if len(busy) > 1:  # begin with the channel behind the one that had the last turn
             busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
@@ -214,7 +209,8 @@ class Amqp091FrontEnd:
             self._last_channel = channel.number
             if self._within(channel, partial(channel.turn, now)):
                 shared.wake()
-        self._see_to_closing(now)
+        if self._closing or self._close_due:
+            self._see_to_closing(now)
 
     def data_to_send(self, now: Now) -> bytes:
         data = self.connection.data_to_send(now.monotonic)
@@ -279,7 +275,7 @@ class Amqp091FrontEnd:
             case "connections":
                 return [connection_snapshot(self, now)]
             case "channels":
-                return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
+                return [channel.snapshot(now) for channel in self.channels.values()]
             case _:
                 return []
 
@@ -343,7 +339,7 @@ class Amqp091FrontEnd:
         match event:
             case PublishesReceived():
                 channel = self.channels[event.channel]
-                self.reader.send(channel.stage_credit, len(event.entries), now.monotonic)
+                self.reader.send(channel.stage_credit, event.count, now.monotonic)
                 if self.throttle.publish_received():
                     self._tell_blocked()
                 self._within(channel, partial(channel.take, event, now))

@@ -206,7 +206,7 @@ class Queue:
                 self._mortal = True
                 if expiry == now.wall:  # it must reach a waiting consumer now: serve those before it
                     self._serve_consumers(now)
-            part = RunPart(submission.run, start, stop, expiry, submission.route)
+            part = RunPart(submission.run, start, stop, expiry)
             if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
                 passed = self._pass_by(sub_queue, part, submission, confirms, now)
                 if passed == stop - start:
@@ -272,7 +272,7 @@ class Queue:
         if self._limit.copies and self._letters.room:
             numbers = range(self._next_sequence, self._next_sequence + count)
             self._next_sequence += count
-            copies = Batch(numbers, list(part.entries), part.run.attributes, route=part.route, level=NOWHERE)
+            copies = Batch(numbers, list(part.entries), part.run.attributes, routes=part.routes, level=NOWHERE)
             self._endings.give_up(copies, DeathReason.MAXLEN)
 
     # --- what the pump does: handing out --------------------------------------------------------------------
