@@ -96,17 +96,17 @@ class Snapshots:
         """The figures of each queue that change often and are cheap to read. Iterates over a copy, because queues may
         be declared or deleted meanwhile."""
         for queue in list(self.queues.values()):
-            counters = queue.counters
+            counters, ready, now = queue.counters, queue.ready, self.now()
             yield {
                 "name": queue.name,
-                "messages_ready": queue.ready,
+                "messages_ready": ready,
                 "messages_unacknowledged": queue.unacknowledged,
                 "consumers": len(queue.consumers),
-                "oldest_ready_seconds": _oldest(queue, self.now()),
+                "oldest_ready_seconds": _oldest(queue, now) if ready else None,
                 "published": counters.published,
                 "delivered": counters.delivered,
                 "accepted": counters.accepted,
-                "blocked_seconds": queue.stage_credit.blocked_seconds(self.now()),
+                "blocked_seconds": queue.stage_credit.blocked_seconds(now),
             }
 
     def idle_consumers(self) -> Iterator[tuple[str, bool]]:
