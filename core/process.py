@@ -43,17 +43,15 @@ from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
-from core.server.idle_rounds import IdleRounds
-from core.server.last_work import finish_work
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
 from core.server.reload import Reload
-from core.server.run import TAKEN, Server, read_clocks
+from core.server.rounds import IdleRounds, StallRounds
+from core.server.run import TAKEN, Server, finish_work, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
 from core.server.signals import Signals
-from core.server.stall_rounds import StallRounds
 from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:

@@ -444,7 +444,7 @@ FIXED_LIMITS = (
         "stages of a connection in flow events",
         "others are left out",
     ),
-    Fixed("core.server.refusals", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
+    Fixed("core.server.connections", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
     Fixed(
         "core.server.listener",
         "ACCEPTS_PER_WAKE_UP",

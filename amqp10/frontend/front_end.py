@@ -12,17 +12,14 @@ from functools import partial
 
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
-from amqp10.frontend import decode_errors, termini
-from amqp10.frontend.alarm_effects import AlarmEffects
-from amqp10.frontend.balances import count_gone
+from amqp10.frontend import flow_totals, termini
 from amqp10.frontend.conditions import link_fault
-from amqp10.frontend.dynamic_nodes import DynamicNodes
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
-from amqp10.frontend.operating import Operating
+from amqp10.frontend.operating import AlarmEffects, Operating
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, ReportTimes
 from amqp10.frontend.session_watches import SessionWatches
@@ -123,7 +120,7 @@ class Amqp10FrontEnd:
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
-        self._dynamic = DynamicNodes(connection, topology, owner=info.identity, unique=unique)
+        self._dynamic = termini.DynamicNodes(connection, topology, owner=info.identity, unique=unique)
         times = ReportTimes(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
         report_times = times if settings.reasons else None
         self._blocks = BlockWatches(report_times, stalls, partial(stall_subject, info, connection))
@@ -168,8 +165,9 @@ class Amqp10FrontEnd:
     def take_actions(self, now: Now) -> None:
         self._begin_turn(now)
         self._take_some_actions()
-        self._go_on_releasing()
-        if self._management.go_on(self._until, self._fail_receiver):
+        if self._releasing is not None:
+            self._go_on_releasing()
+        if self._management.waiting and self._management.go_on(self._until, self._fail_receiver):
             self._wake()
         if self._mailbox.actions:
             self._wake()
@@ -315,7 +313,7 @@ class Amqp10FrontEnd:
                 self._sessions.forget(event.session, now)
                 self._ending = self._releases_of(event.session)
             case ConnectionClosed():
-                decode_errors.connection_closed(event, self.connection, self.traffic.flow)
+                flow_totals.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
             case SenderFlowReceived() | IncomingSettled():
                 pass  # the broker does not use a publisher's available count or its settling
@@ -343,7 +341,7 @@ class Amqp10FrontEnd:
             self._fail_receiver(link, fault)
 
     def _fail_receiver(self, link: ReceiverLink, fault: LinkFault) -> None:
-        decode_errors.message_refused(fault, self.traffic.flow)
+        flow_totals.message_refused(fault, self.traffic.flow)
         self._session_of(link).fail_link(link, fault)
 
     def _deliveries_settled(self, event: DeliveriesSettled) -> None:
@@ -538,7 +536,7 @@ class Amqp10FrontEnd:
         """The link is over: release its publisher or consumer in the engine, once."""
         user, link.reference = link.reference, None
         if user is not None:
-            count_gone(link, self.traffic.flow)
+            flow_totals.link_gone(link, self.traffic.flow)
         if isinstance(user, PublisherLink | ConsumerLink):
             self._blocks.forget(user, self._now)
             if user.flow is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from amqp10.frontend.balances import balance_row
+from amqp10.frontend.flow_totals import balance_row
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.session_watches import SessionWatches

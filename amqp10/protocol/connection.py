@@ -159,7 +159,9 @@ class Connection:
             sessions, self._to_flush = self._to_flush, {}
             for session in sessions:
                 session.flush()
-        output = self.handshake.take_output()
+        output = self.handshake.output
+        if output:
+            self.handshake.output = b""
         if self._output_bytes and self.output_room() <= 0:
             self._flush_blocked()
         if self._output:

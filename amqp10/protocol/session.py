@@ -181,13 +181,13 @@ class Session:
     def close_incoming_window(self) -> None:
         """Publishing stops: announce a window of 0, and tolerate transfers in flight."""
         if self.window.close(self.limits.incoming_window_margin):
-            self._due.flow_later()
+            self._due.flow_due = True
             self.connection.flush_later(self)
 
     def open_incoming_window(self) -> None:
         """Publishing goes on: announce the whole window."""
         if self.window.open():
-            self._due.flow_later()
+            self._due.flow_due = True
             self.connection.flush_later(self)
 
     # --- links that we open ----------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class Session:
                 raise SessionFault(ErrorCondition.INVALID_FIELD, "a flow with fields of a link, and without its handle")
             self._count_flow("out", flow)
             if flow.echo:
-                self._due.flow_later()
+                self._due.flow_due = True
             return
         link = self._link(flow.handle)
         self._count_flow("out" if isinstance(link, SenderLink) else "in", flow)
@@ -329,7 +329,7 @@ class Session:
             drained = link.credit.flow_received(delivery_count=flow.delivery_count, available=flow.available)
             self.report(SenderFlowReceived(link, flow, drained))
             if flow.echo:
-                self._due.echo_later(link)
+                self._due.echoes[link] = None
 
     def _transfer_received(self, transfer: Transfer, payload: bytes) -> None:
         self.window.received(1)
@@ -474,11 +474,11 @@ class Session:
         self.connection.hold_partial(change_bytes)
 
     def wants_to_send(self, link: SenderLink) -> None:
-        self._due.send_later(link)
+        self._due.sending[link] = None
         self.connection.flush_later(self)
 
     def refill_later(self, link: ReceiverLink) -> None:
-        self._due.refill_later(link)
+        self._due.refills[link] = None
         self.connection.flush_later(self)
 
     # --- output ----------------------------------------------------------------------------------------------------

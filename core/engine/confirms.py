@@ -117,7 +117,7 @@ class Confirms:
     """Puts ``Confirmed`` actions into the publishers' mailboxes, as few as possible. A publisher that has left gets
     none."""
 
-    __slots__ = ("_closed", "_in_turn", "_latest", "_own", "_publishers", "accepted", "rejected", "released")
+    __slots__ = ("_closed", "_latest", "_own", "_publishers", "accepted", "in_turn", "rejected", "released")
 
     def __init__(self) -> None:
         self.accepted = 0
@@ -128,7 +128,9 @@ class Confirms:
         self._publishers: dict[Publisher, None] = {}
         self._own: set[Publisher] = set()
         self._closed: set[Publisher] = set()
-        self._in_turn = False
+        self.in_turn = False
+        """Whether a turn is under way. From its begin, which sets this, to ``end_turn`` adjoining answers with the same
+        outcome are joined into one action."""
         self._latest: dict[Publisher, Confirmed] = {}
         """The last action for each publisher in this turn. It is still in the mailbox, so its range can still be
         extended."""
@@ -159,13 +161,9 @@ class Confirms:
             self._closed.add(publisher)
             publisher.mailbox.put(PublisherClosed(publisher, error))
 
-    def begin_turn(self) -> None:
-        """Until ``end_turn``, adjoining answers with the same outcome are joined into one action."""
-        self._in_turn = True
-
     def end_turn(self) -> None:
         """The mailboxes may be emptied from now on."""
-        self._in_turn = False
+        self.in_turn = False
         self._latest.clear()
 
     def took(self, submission: Submission, place: Hashable, start: int, stop: int) -> None:
@@ -225,6 +223,6 @@ class Confirms:
             latest.last = last
             return
         confirmed = Confirmed(publisher, first, last, outcome, error)
-        if self._in_turn:
+        if self.in_turn:
             self._latest[publisher] = confirmed
         publisher.mailbox.put(confirmed)

@@ -15,7 +15,6 @@ from pathlib import Path
 import structlog
 import trio
 
-from core.alarms.descriptors import files_allowed
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
 from core.config.store import StoreSettings
@@ -24,7 +23,7 @@ from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.errors import PreconditionFailed
 from core.message import Origin
-from core.server.descriptors import total_limit
+from core.server.descriptors import files_allowed, total_limit
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog

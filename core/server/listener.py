@@ -1,7 +1,7 @@
 """Listening sockets and admission: each new connection is served, or refused with a reason. None is left unanswered.
 
 Three answers to a new connection: it is served; at a limit of ours it is *refused*: it gets the protocol's
-whole handshake with a close that names the reason, and is closed within a second (core.server.refusals); when
+whole handshake with a close that names the reason, and is closed within a second (core.server.connections); when
 even descriptors for that are used up it is *shed*: closed at once.
 """
 

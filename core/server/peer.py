@@ -29,9 +29,8 @@ from core.errors import NotFound
 from core.interface import Snapshot
 from core.server.context import ServerContext
 from core.server.frame_tap import FrameTap, Traceable
-from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose
+from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose, hint
 from core.server.orders import Order
-from core.server.preface import hint
 
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""

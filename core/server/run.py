@@ -39,6 +39,10 @@ Background = Callable[[Callable[[], None]], Awaitable[None]]
 """A task beside the peers. Its argument is the turn: a function to call when the task has left work for the engine."""
 
 
+LOOK_SECONDS = 0.05
+"""Seconds between two checks whether consumers have settled all: a stop is delayed by no more than this."""
+
+
 TAKEN = (
     "server.connections_max",
     "server.unauthenticated_max",
@@ -88,7 +92,6 @@ class Server:
         self._clock = clock
         self._background = background
         self._turn_timer = TurnTimer()
-        self._timers = Timers(clock, after=self._turn)
         self._pump = Pump(
             engine=engine,
             clock=clock,
@@ -97,6 +100,7 @@ class Server:
             store=store,
             work=work,
         )
+        self._timers = Timers(clock, after=self._pump.turn)
         self._loop_rounds = LoopRounds(self._pump)
         self._connections: Connections[Peer] = Connections(
             connections_max=sockets_limit(settings.connections_max),
@@ -162,9 +166,6 @@ class Server:
     def turn(self) -> None:
         """Take a turn: the engine does its pending work, and the peers send the results."""
         self._pump.turn(self._clock())
-
-    def _turn(self, now: Now) -> None:
-        self._pump.turn(now)
 
     def _wake_at(self, when: float) -> None:
         if when < self._turn_timer.timer_at:
@@ -320,6 +321,21 @@ class Server:
         if peer is None:
             raise NotFound(f"there is no '{identity}'")
         peer.order(order)
+
+
+async def finish_work(*, drain: Callable[[], object], unsettled: Callable[[], int], seconds: float) -> None:
+    """Drain before a stop, and wait until nothing is unsettled, for ``seconds`` at most; 0 does neither.
+
+    A broker that stops while deliveries are unsettled delivers them again after its next start.
+    """
+    if seconds <= 0:
+        return
+    drain()
+    with trio.move_on_after(seconds):
+        while True:
+            if not unsettled():
+                return
+            await trio.sleep(LOOK_SECONDS)
 
 
 async def _nothing() -> None:

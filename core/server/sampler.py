@@ -21,10 +21,9 @@ from typing import Protocol, TypeVar
 import structlog
 import trio
 
-from core.alarms.descriptors import DescriptorNotice
 from core.alarms.disk_space import RETRIES_MAX, RETRY_S, DiskAlarm
-from core.alarms.event_loop_lag import LagNotice
 from core.alarms.memory import UNKNOWN_TOTAL_BYTES, MemoryAlarm
+from core.alarms.notices import DescriptorNotice, LagNotice
 from core.alarms.registry import ALARMS, NOTICES, AlarmRegistry
 from core.clock import Now
 from core.config.alarms import AlarmSettings, parse_free_limit, parse_watermark

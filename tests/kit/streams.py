@@ -126,7 +126,7 @@ class StreamAtWork:
 
     def turn(self) -> None:
         """Do what the pump does, until nothing more follows at once."""
-        self.confirms.begin_turn()
+        self.confirms.in_turn = True
         while True:
             for waits in (self.written, self.synced):
                 for waiting in waits.reached():

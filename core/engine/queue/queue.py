@@ -187,6 +187,8 @@ class Queue:
         if now.monotonic >= self.arrivals.due:
             self.arrivals.mark(self._next_sequence, now.monotonic, anew=not (self.ready or self.unacknowledged))
         inbox = self.inbox
+        if not inbox.waiting:
+            return False
         self._work_left = DISPATCH_WORK
         runs = inbox.take_turn()
         for submission, start, stop in runs:
@@ -201,8 +203,7 @@ class Queue:
                 expiry = expires_at(attributes, self.options.message_ttl_ms, now)
                 self._mortal = True
                 if expiry == now.wall:  # it must reach a waiting consumer now: serve those before it
-                    for level in self.consumers.levels():
-                        self._serve_level(level, now)
+                    self._serve_consumers(now)
             part = RunPart(submission.run, start, stop, expiry, submission.route)
             if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
                 passed = self._pass_by(sub_queue, part, submission, confirms, now)
@@ -289,8 +290,8 @@ class Queue:
             for consumer, batches in self._attachments.overdue(now):
                 self._endings.dispose(consumer, batches, Return())
         if letters.room and not self._endings.returning:
-            for level in self.consumers.levels():
-                self._serve_level(level, now)
+            if self.consumers.levels:
+                self._serve_consumers(now)
             if self._getting:
                 self._serve_getters(now)
         if self._mortal:
@@ -308,6 +309,12 @@ class Queue:
         elif self._asking:
             self._due(now.monotonic)
         return DISPATCH_WORK - self._work_left + REMOVALS_PER_TURN - self._removable
+
+    def _serve_consumers(self, now: Now) -> None:
+        """Serve the levels, highest priority first."""
+        for level in self.consumers.levels.values():
+            if level:
+                self._serve_level(level, now)
 
     def _serve_level(self, level: Level, now: Now) -> None:
         for sub_queue in self._sub_queues:
@@ -336,9 +343,10 @@ class Queue:
                 if not self._expire(sub_queue, batch):
                     return
             else:
-                self._work_left -= min(len(level), len(batch)) * DELIVERY_WORK + len(batch) // 4
+                count = len(batch)
+                self._work_left -= min(len(level), count) * DELIVERY_WORK + count // 4
                 level.deal(batch)
-                self.counters.delivered += len(batch)
+                self.counters.delivered += count
 
     def _serve_selectively(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
         """Deliver one message at a time, to the next consumer for which it is not barred. This is the slower path, and
