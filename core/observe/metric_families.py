@@ -371,15 +371,5 @@ ON_DEMAND: Sequence[Family[Sequence[Snapshot]]] = (
 )  # fmt: skip
 """Metrics of single links: not in ``/metrics``, only in answers to requests for them."""
 
-FAMILIES: Sequence[Family[Scrape]] = (
-    *IDENTITY,
-    *CONNECTIONS,
-    *MESSAGES,
-    *QUEUES,
-    *LINKS,
-    *FLOW,
-    *PROCESS,
-    *STORE,
-    *SCRAPE,
-)
+FAMILIES = (*IDENTITY, *CONNECTIONS, *MESSAGES, *QUEUES, *LINKS, *FLOW, *PROCESS, *STORE, *SCRAPE)
 """All metrics in ``/metrics``, in their order there."""
