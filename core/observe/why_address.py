@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from core.interface import Snapshot
 from core.observe.advice import QUEUE_ADVICE, HopKind, WaitsFor
-from core.observe.why_chain import Finding, Hop, Look, nothing, reason_of, walk
+from core.observe.why_chain import Hop, Look, nothing, reason_of, walk
 from core.observe.why_ends import in_short, link_answer, reader_answer, worst
 from core.observe.why_rows import Rows, count, figures, text, texts
 from core.observe.why_table import QUEUE, waits_for
@@ -95,7 +95,7 @@ def _blamed(hop: Hop, answers: Sequence[Snapshot]) -> Hop:
         return hop
     what = "publishers" if hop.kind is HopKind.PUBLISHER_QUEUE else "consumers"
     says = f"{_waiting(answers)} of {len(answers)} {what} wait"
-    return replace(hop, finding=Finding(reason, str(found["culprit"]), says))
+    return replace(hop, reason=reason, culprit=str(found["culprit"]), says=says)
 
 
 def _of_queue(queue: Snapshot, lacks: WaitsFor | None, hops: Sequence[Hop]) -> Snapshot:

@@ -90,15 +90,6 @@ Chain = Sequence[Edge]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A reason that holds at an edge. See :class:`Cause`."""
-
-    reason: FlowReason
-    culprit: str
-    says: str
-
-
-@dataclass(frozen=True, slots=True)
 class Hop:
     """An edge that the walk has looked at."""
 
@@ -107,12 +98,14 @@ class Hop:
     known: bool
     stands: bool
     says: str
-    finding: Finding | None
+    """The clause of the cause that holds, else the remark of the edge."""
+    reason: FlowReason | None = None
+    culprit: str = ""
 
     @property
     def blocks(self) -> bool:
         """Whether it blocks. Idleness (``no-message``) does not."""
-        return self.stands or (self.finding is not None and self.finding.reason is not FlowReason.NO_MESSAGE)
+        return self.stands or self.reason not in (None, FlowReason.NO_MESSAGE)
 
     def shown(self) -> Snapshot:
         """The hop as plain values."""
@@ -120,8 +113,8 @@ class Hop:
         return {
             "edge": self.kind.value,
             "verdict": verdict.value,
-            "reason": None if self.finding is None else self.finding.reason.value,
-            "says": self.says if self.finding is None else self.finding.says,
+            "reason": None if self.reason is None else self.reason.value,
+            "says": self.says,
             "numbers": self.numbers,
         }
 
@@ -133,10 +126,9 @@ def walk(chain: Chain, look: Look) -> list[Hop]:
 
 def _hop(edge: Edge, look: Look) -> Hop:
     cause = next((cause for cause in edge.causes if cause.holds(look)), None)
-    finding = None
-    if cause is not None:
-        finding = Finding(cause.reason, _said(cause.culprit, look), _said(cause.says, look))
-    return Hop(edge.kind, edge.numbers(look), edge.known(look), edge.stands(look), _said(edge.says, look), finding)
+    says = _said(edge.says if cause is None else cause.says, look)
+    hop = Hop(edge.kind, edge.numbers(look), edge.known(look), edge.stands(look), says)
+    return hop if cause is None else replace(hop, reason=cause.reason, culprit=_said(cause.culprit, look))
 
 
 def _said(said: Said, look: Look) -> str:
@@ -145,54 +137,43 @@ def _said(said: Said, look: Look) -> str:
 
 def verdict(who: str, hops: Sequence[Hop], stall: Snapshot) -> Snapshot:
     """Return the fields that every answer has, except ``subject``. ``stall`` is the ledger's row, or empty."""
-    hops = _confirmed(hops, stall)
-    found = [hop for hop in hops if hop.finding is not None]
-    place = min(found, key=lambda hop: _precedence(hop.finding, stall), default=None)
-    if place is None or place.finding is None:
+    told = reason_of(stall.get("reason"))
+    hops = list(hops) if told is None else _confirmed(hops, told, text(stall, "culprit") or "not known")
+    order = [told, *FlowReason]
+    found = sorted((hop for hop in hops if hop.reason is not None), key=lambda hop: order.index(hop.reason))
+    if not found or found[0].reason is None:
         remark = next((hop.says for hop in hops if hop.kind in OWN_HOP_KINDS and hop.says), "")
         return nothing(f"Nothing holds up {who}" + (f": {remark}." if remark else "."), hops)
-    named, seconds = place.finding, number(stall, "seconds")
-    waits = named.reason is not FlowReason.NO_MESSAGE
-    also = dict.fromkeys(hop.finding.reason.value for hop in found if hop.finding is not None and hop.blocks)
-    also.pop(named.reason.value, None)
-    sentence = f"Nothing holds up {who}: {named.says}."
+    place, reason, seconds = found[0], found[0].reason, number(stall, "seconds")
+    waits = reason is not FlowReason.NO_MESSAGE
+    sentence = f"Nothing holds up {who}: {place.says}."
     if waits:
         how_long = "waits" if seconds is None else f"has waited for {seconds:.1f} s"
-        sentence = f"{who[:1].upper()}{who[1:]} {how_long}: {named.says}."
+        sentence = f"{who[:1].upper()}{who[1:]} {how_long}: {place.says}."
+    others = dict.fromkeys(hop.reason.value for hop in hops if hop.reason not in (None, reason) and hop.blocks)
     return nothing(sentence, hops) | {
         "waits": waits,
-        "reason": named.reason.value,
-        "culprit": named.culprit,
+        "reason": reason.value,
+        "culprit": place.culprit,
         "since": number(stall, "since"),
         "seconds": seconds,
         "edge": place.kind.value,
         "numbers": place.numbers,
-        "also": list(also),
-        "advice": ADVICE[named.reason].do,
+        "also": list(others),
+        "advice": ADVICE[reason].do,
     }
 
 
-def _precedence(finding: Finding | None, stall: Snapshot) -> int:
-    """The ledger's reason is before all others, which follow in their order."""
-    assert finding is not None
-    return -1 if finding.reason.value == stall.get("reason") else list(FlowReason).index(finding.reason)
-
-
-def _confirmed(hops: Sequence[Hop], stall: Snapshot) -> list[Hop]:
+def _confirmed(hops: Sequence[Hop], told: FlowReason, culprit: str) -> list[Hop]:
     """Return the hops with the ledger's reason added where the figures do not show it, or name another culprit."""
-    reason = reason_of(stall.get("reason"))
-    if reason is None:
-        return list(hops)
-    means = ADVICE[reason].means.rstrip(".")
-    kind, says = ADVICE[reason].hop, means[:1].lower() + means[1:]
-    for hop in hops:
-        if hop.finding is not None and hop.finding.reason is reason:
-            kind, says = hop.kind, hop.finding.says
-            break
-    finding = Finding(reason, text(stall, "culprit") or "not known", says)
-    if all(hop.kind is not kind for hop in hops):
-        return [*hops, Hop(kind, {}, known=True, stands=False, says="", finding=finding)]
-    return [replace(hop, finding=finding) if hop.kind is kind else hop for hop in hops]
+    means = ADVICE[told].means.rstrip(".")
+    unseen = Hop(ADVICE[told].hop, {}, known=True, stands=False, says=means[:1].lower() + means[1:])
+    shown = next((hop for hop in hops if hop.reason is told), unseen)
+    blamed = [
+        replace(hop, says=shown.says, reason=told, culprit=culprit) if hop.kind is shown.kind else hop for hop in hops
+    ]
+    added = all(hop.kind is not shown.kind for hop in hops)
+    return [*blamed, replace(unseen, reason=told, culprit=culprit)] if added else blamed
 
 
 def reason_of(word: object) -> FlowReason | None:
