@@ -375,8 +375,8 @@ FIXED_LIMITS = (
     Fixed("core.amqp091.table", "VALUES_MAX", "fields and elements of one table", "SYNTAX_ERROR, connection closed"),
     Fixed(
         "core.amqp091.frontend.publishing",
-        "SHAPES_KEPT",
-        "kinds of publishes that a channel remembers",
+        "LISTS_KEPT",
+        "property lists of publishes that a channel remembers",
         "the channel drops all of them",
     ),
     Fixed(

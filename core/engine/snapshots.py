@@ -106,7 +106,6 @@ class Snapshots:
                 "published": counters.published,
                 "delivered": counters.delivered,
                 "accepted": counters.accepted,
-                "blocked_seconds": queue.stage_credit.blocked_seconds(now),
             }
 
     def idle_consumers(self) -> Iterator[tuple[str, bool]]:
@@ -166,6 +165,7 @@ class Snapshots:
             "exchanges": len(self.topology.exchanges),
             "bindings": self.topology.bindings_count,
             "policies": self.policies.count,
+            "queue_blocked_seconds": self.totals.queues_without_stage_credit.seconds(self.now()),
             "store_blocked_seconds": 0.0 if self.store is None else self.store.blocked_seconds(self.now()),
             **self.totals.counts(),
         }

@@ -263,7 +263,7 @@ FLOW: Sequence[Family[Scrape]] = (
     _counter("headgate_link_blocked_seconds_total", lambda scrape: scrape.sources.stalls.seconds.items(),
         "Time that links, and readers of AMQP 0.9.1, stood still, by [reason](../flow-reasons.md). Readers, and links"
         ' without an address, have the address ""', "address", "direction", "reason"),
-    _gauge("headgate_links_blocked", Scrape.links_blocked,
+    _gauge("headgate_links_blocked", lambda scrape: scrape.sources.stalls.lasting_counts.items(),
         "Links and readers that stand still now and have for 50 ms: those of `headgate stalls list`",
         "address", "direction", "reason"),
     _counter("headgate_session_window_closed_seconds_total",

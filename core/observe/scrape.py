@@ -1,5 +1,5 @@
-"""The figures of one scrape: rows and counters that are read at its beginning, and sums over queues, links and stages
-that are taken row by row, so that other tasks may run in between.
+"""The figures of one scrape: rows and counters that are read at its beginning, and sums over queues and links that are
+taken some rows at a time, so that other tasks may run in between.
 
 So a scrape is no snapshot of one moment; each total in it is from one moment. Totals that only grow come from counters
 that outlive what they count. Some totals have to be added up over present things. For these the part of ended things is
@@ -20,21 +20,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from core.counters.blocked_time import BlockedTime
 from core.counters.traffic import Traffic
 from core.interface import Observable, Snapshot
 from core.observe.buckets import LINK_CREDIT
-from core.observe.stalls import Stalls
+from core.observe.stalls import OTHER, Stalls
 from core.slices import Walk
 from core.store.lane import Lane
+from core.waiting.blocked_time import BlockedTime
 
 SLICE_ROWS = 100
 """Rows taken in between two pauses: up to 1 ms, most of it for making the rows."""
 VIRTUAL_HOST = "/"
 """The only virtual host."""
-OTHER = "_other"
-"""The label of all addresses beyond ``metrics.addresses_max``. Gauges of these addresses are added up here. Their
-counters are in the totals only, since a sum over changing addresses goes down."""
 DIRECTIONS = ("in", "out")
 QUEUE_FIGURES = ("messages_ready", "messages_unacknowledged", "consumers", "published", "delivered", "accepted")
 BALANCE = ("granted", "consumed", "drained", "withdrawn", "unbalanced")
@@ -98,7 +95,7 @@ class MetricSources:
     broker: WatchedBroker
     server: Observable
     connections: Callable[[str], Iterator[Sequence[Snapshot]]]
-    """Yields the rows of a kind ("link_figures", "stages"), connection by connection."""
+    """Yields the rows of a kind ("link_figures"), connection by connection."""
     traffic: Mapping[str, Traffic]
     """The counts of each protocol, by the names in RabbitMQ's labels: ``amqp10``, ``amqp091``."""
     lanes: Sequence[Lane]
@@ -142,14 +139,6 @@ class Scrape:
         self._link_credit = {direction: [0] * (len(LINK_CREDIT) + 1) for direction in DIRECTIONS}
         self._unconfirmed = Counter[str]()
         self._oldest: dict[str, dict[str, float]] = {direction: {} for direction in DIRECTIONS}
-        counts = [traffic.counts() for traffic in sources.traffic.values()]
-        self._blocked_seconds = {
-            "reader": sum(one["reader_blocked_seconds"] for one in counts),
-            "channel": sum(one["channel_blocked_seconds"] for one in counts),
-            "queue": self.row("totals", "stage_blocked_seconds"),
-            "store": self.row("totals", "store_blocked_seconds"),
-        }
-        """Time without stage credit, of stages that have ended and of those that the walk has met."""
         for traffic in sources.traffic.values():
             for direction, gone in traffic.flow.link_credit.items():
                 self.links[direction].update({figure: getattr(gone, figure) for figure in BALANCE})
@@ -162,17 +151,16 @@ class Scrape:
         while rows := list(islice(queues, SLICE_ROWS)):
             self._take_queues(rows)
             yield
-        for kind, take in (("link_figures", self._take_links), ("stages", self._take_stages)):
-            found: list[Snapshot] = []
-            looked_at = 0
-            for part in self.sources.connections(kind):
-                found += part
-                looked_at += max(1, len(part))
-                if looked_at >= SLICE_ROWS:
-                    take(found)
-                    found, looked_at = [], 0
-                    yield
-            take(found)
+        links: list[Snapshot] = []
+        looked_at = 0
+        for part in self.sources.connections("link_figures"):
+            links += part
+            looked_at += max(1, len(part))
+            if looked_at >= SLICE_ROWS:
+                self._take_links(links)
+                links, looked_at = [], 0
+                yield
+        self._take_links(links)
 
     def _take_queues(self, rows: Sequence[Snapshot]) -> None:
         by_name: dict[str, list[Snapshot]] = {}
@@ -184,7 +172,6 @@ class Scrape:
         for name, of_name in by_name.items():
             for figure in QUEUE_FIGURES:
                 self._queues[name][figure] += sum(_ints(of_name, figure))
-        self._blocked_seconds["queue"] += sum(_float(row, "blocked_seconds") for row in rows)
 
     def _take_links(self, rows: Sequence[Snapshot]) -> None:
         for direction, sums in self.links.items():
@@ -203,10 +190,6 @@ class Scrape:
             oldest[name] = max(_float(row, "oldest_unsettled_seconds"), oldest.get(name, 0.0))
             if direction == "in":
                 self._unconfirmed[name] += sum(_ints((row,), "unconfirmed"))
-
-    def _take_stages(self, rows: Sequence[Snapshot]) -> None:
-        for row in rows:
-            self._blocked_seconds[str(row["kind"])] += _float(row, "blocked_seconds")
 
     def _name(self, name: str, known: Mapping[str, object]) -> str:
         """The name under which an address is counted."""
@@ -249,7 +232,8 @@ class Scrape:
         return sum(queue[figure] for queue in self._queues.values() for figure in figures)
 
     def by_queue(self, figures: Sequence[str], *, other: bool) -> Series:
-        """The sum of these figures for each queue, and if ``other`` for :data:`OTHER`."""
+        """The sum of these figures for each queue, and if ``other`` for those beyond the limit. Counters are left out
+        there, since a sum over changing addresses goes down."""
         for name, queue in self._queues.items():
             if other or name != OTHER:
                 yield (VIRTUAL_HOST, name), sum(queue[figure] for figure in figures)
@@ -275,16 +259,6 @@ class Scrape:
         limits["connections"] = self.row("descriptors", "sockets_used"), self.row("descriptors", "sockets_limit")
         limits["descriptors"] = self.row("descriptors", "total_used"), self.row("descriptors", "total_limit")
         return limits
-
-    def links_blocked(self) -> Series:
-        """How many links stand still now, by all labels for which there are seconds."""
-        seconds = self.sources.stalls.seconds
-        named = {address for address, _, _ in seconds}
-        now = Counter(
-            (stall.who.address if stall.who.address in named else OTHER, stall.who.direction, stall.reason)
-            for stall in self.sources.stalls.lasting
-        )
-        return [(blocked, now[blocked]) for blocked in seconds]
 
     def link_credit_now(self) -> Series:
         """The distribution of the link credit of links, by direction."""
@@ -321,8 +295,11 @@ class Scrape:
 
     def stages(self) -> Series:
         """Seconds without stage credit, by kind of stage."""
-        for stage, seconds in self._blocked_seconds.items():
-            yield stage, self.not_below((stage,), seconds)
+        for kind in ("reader", "channel"):
+            times = (of.flow.stage_credit.of(kind) for of in self.sources.traffic.values())
+            yield kind, sum(time.seconds(self.began) for time in times)
+        for kind in ("queue", "store"):
+            yield kind, self.row("totals", f"{kind}_blocked_seconds")
 
     def not_below(self, key: tuple[str, ...], total: float) -> float:
         """Keep a total from going down when a thing has ended during the walk."""

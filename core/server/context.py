@@ -10,11 +10,11 @@ import trio
 
 from core.clock import Now
 from core.config.server import ServerSettings
-from core.counters.blocked_time import BlockedTime
 from core.server.connections import Connections
 from core.server.frontends import FrontEndFactory
 from core.server.pump import Pump
 from core.server.timers import Timers
+from core.waiting.blocked_time import BlockedTime
 
 READ_BYTES = 262_144
 """The most that one read takes. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a

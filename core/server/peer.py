@@ -290,6 +290,7 @@ class Peer:
         if not self.established and front_end.established:
             self._shared.connections.no_longer_pending(self.info)
             self.established = True
+            self._shared.timers.cancel(self)  # the end of the handshake's time; below a later deadline is entered
             rows = front_end.snapshot("connections", now)
             opened = {key: row[key] for row in rows for key in NAMES_LOGGED if key in row}
             self._shared.log.info("connection-established", protocol=self.protocol, **opened, **self._names())

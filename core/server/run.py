@@ -261,6 +261,11 @@ class Server:
         peers = self._connections if identity is None else self._found(identity.partition("/")[0])
         return (rows for peer in peers for rows in peer.parts(kind))
 
+    @property
+    def connection_identities(self) -> list[str]:
+        """The identities of all connections, the oldest first."""
+        return self._connections.identities
+
     def _found(self, identity: str) -> list[Peer]:
         peer = self._connections.find(identity)
         return [] if peer is None else [peer]

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.counters.blocked_time import BlockedTime
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.observe.metrics import BrokerMetrics
 from core.observe.scrape import MetricSources
+from core.waiting.blocked_time import BlockedTime
 from tests.kit.wire import InProcessBroker
 
 Values = Mapping[str, Mapping[tuple[str, ...], float]]

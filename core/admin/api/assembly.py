@@ -4,7 +4,8 @@ This module knows the broker, the server, the lanes and the sampler; the other m
 :mod:`core.admin.api.sources`, apart from ``definitions.py``, which uses the broker.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from core.admin.api.definitions import BrokerDefinitions
 from core.admin.api.sources import ApiSources, ConstantValues
@@ -13,6 +14,7 @@ from core.config.admin import AdminSettings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
+from core.interface import Snapshot
 from core.observe.overview import Overview, OverviewSources
 from core.observe.stalls import Stalls
 from core.observe.timelines import Timelines
@@ -55,11 +57,12 @@ def api_sources(
         )
     )
     timelines = Timelines(
+        connections=lambda: server.connection_identities,
         rows={
-            "links": lambda: server.connections("links"),
-            "sessions": lambda: server.connections("sessions"),
-            "channels": lambda: server.connections("channels"),
-            "queues": lambda: ([row] for row in broker.queue_figures()),
+            "links": partial(_rows_of, server, "links"),
+            "sessions": partial(_rows_of, server, "sessions"),
+            "channels": partial(_rows_of, server, "channels"),
+            "queues": lambda _: ([row] for row in broker.queue_figures()),
         },
         stalls=lambda: stalls.current.values(),
         clock=read_clocks,
@@ -89,3 +92,8 @@ def api_sources(
         ready=lambda: bool(server.listening_on) and not server.leaving,
         turn=server.turn,
     )
+
+
+def _rows_of(server: Server, kind: str, connections: Iterable[str]) -> Iterator[Sequence[Snapshot]]:
+    """The rows of a kind on some connections, those that have gone left out."""
+    return (some for connection in connections for some in server.connections(kind, connection))

@@ -46,7 +46,6 @@ def busy() -> Scraped:
         for direction in ("in", "out", "in")
     ]
     scraped.server.links.append([{"direction": "out", "link_credit": 0}, link() | {"address": None}])
-    scraped.server.stages = [[{"kind": kind, "blocked_seconds": next(numbers) / 4} for kind in ("reader", "channel")]]
     scraped.idle["a"] = 0.25
     for traffic in scraped.traffic.values():
         for name in traffic.counts():
@@ -63,6 +62,8 @@ def busy() -> Scraped:
         flow.transfers_over_credit = next(numbers)
         flow.flow_frames["in", "grant"] += next(numbers)
         flow.closed_windows.begin(("in", "disk"), float(next(numbers)) / 1000)
+        for kind in ("reader", "channel"):
+            flow.stage_credit.begin(kind, float(next(numbers)) / 100)
         flow.paused_readers.begin("memory", float(next(numbers)) / 1000)
         flow.settle_seconds[True].observe(0.003, next(numbers))
         flow.settle_seconds[False].observe(0.3, next(numbers))
