@@ -439,9 +439,10 @@ async def _open_admin(
     from core.admin.api.assembly import api_sources
     from core.admin.health import Health
     from core.admin.start import open_admin_server
-    from core.observe.metric_sources import MetricSources
     from core.observe.metrics import BrokerMetrics, LinkMetrics
+    from core.observe.scrape import MetricSources
 
+    limits = _limits(settings)
     sources = MetricSources(
         broker=broker,
         server=server,
@@ -453,10 +454,6 @@ async def _open_admin(
         full_sockets=server.counters.full_sockets,
         idle_consumers=lambda: idle.ratios,
         monotonic=lambda: read_clocks().monotonic,
-    )
-    limits = _limits(settings)
-    metrics = BrokerMetrics(
-        sources,
         addresses_max=settings.metrics.addresses_max,
         version=headgate_version(),
         node=node_name(),
@@ -469,7 +466,7 @@ async def _open_admin(
             started=lambda: bool(server.listening_on),
             draining=lambda: server.leaving,
         ),
-        collect=metrics.collect,
+        collect=BrokerMetrics(sources).collect,
         collect_links=LinkMetrics(server.connections).collect,
         sources=api_sources(
             settings.admin,
