@@ -9,23 +9,33 @@ import platform
 import random
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
-from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
 from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.handshake import NoHandshake, ServerHandshake
-from amqp10.protocol.sasl import SaslMechanisms, SaslOutcome, encode_sasl_frame
+from amqp10.protocol.sasl import (
+    OUTCOME_SYS_TEMP,
+    AnswerPending,
+    Challenge,
+    Failure,
+    SaslMechanisms,
+    SaslOutcome,
+    Success,
+    encode_sasl_frame,
+)
 from amqp10.protocol.session import SessionLimits
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from core import process
+from core.access import exchange
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
 from core.access.mechanisms import offered
@@ -111,6 +121,44 @@ def connection_settings(settings: Amqp10FrontEndSettings) -> ConnectionSettings:
         properties=settings.properties,
         offered_capabilities=CAPABILITIES,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """A mechanism of :mod:`core.access` as a :class:`amqp10.protocol.sasl.SaslServerMechanism`."""
+
+    inner: exchange.SaslMechanism
+
+    @property
+    def name(self) -> str:
+        """The name as registered with IANA."""
+        return self.inner.name
+
+    def start(self) -> "LoginAttempt":
+        """Begin an attempt."""
+        return LoginAttempt(self.inner.start())
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    """One attempt to log in: replies of :mod:`core.access` become the classes of the SASL layer."""
+
+    inner: exchange.SaslExchange
+
+    def respond(self, response: bytes) -> Challenge | Success | Failure | AnswerPending:
+        """Answer a response of the peer."""
+        kind, data = self.inner.respond(response)
+        match kind:
+            case "success":
+                return Success(data.decode())
+            case "challenge":
+                return Challenge(data)
+            case "wait":
+                return AnswerPending()
+            case "later":
+                return Failure("too many logins have failed or wait", OUTCOME_SYS_TEMP)
+            case "failure":
+                return Failure("the credentials are wrong")
 
 
 def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Now
 from core.errors import EngineError
-from core.message import Attributes, Origin, Return, Route, Run
+from core.message import Attributes, Origin, Return, Routes, Run
 from core.slices import Walk
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
@@ -192,8 +192,8 @@ class Delivered:
     """A number for each message, sent as the annotation ``sequence_key``; None when no numbers are sent."""
     sequence_key: str = ""
     """``x-stream-offset`` or ``x-opt-sequence``."""
-    route: Route | None = None
-    """How these messages came into the queue; None when they were published directly into it."""
+    routes: Routes = None
+    """How these messages came into the queue. A list belongs to the front end."""
 
 
 @dataclass(eq=False, slots=True)
@@ -320,6 +320,10 @@ class Engine(Protocol):
         Raises NotFound when the exchange does not exist, or the queue of a target that is not fixed; then no message of
         the run is published. A message that is routed to no queue is confirmed as RELEASED.
         """
+
+    def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
+        """Publish a run through one exchange, each message with a routing key of its own. The publisher has no fixed
+        target. Otherwise it is as :meth:`publish`."""
 
     def consume(
         self, queue: str, mailbox: Mailbox, owner: object, options: ConsumeOptions, reference: object

@@ -43,17 +43,15 @@ from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
-from core.server.idle_rounds import IdleRounds
-from core.server.last_work import finish_work
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
 from core.server.reload import Reload
-from core.server.run import TAKEN, Server, read_clocks
+from core.server.rounds import IdleRounds, StallRounds
+from core.server.run import TAKEN, Server, finish_work, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
 from core.server.signals import Signals
-from core.server.stall_rounds import StallRounds
 from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:
@@ -435,9 +433,8 @@ async def _open_admin(
     that."""
     from core.admin.health import Health
     from core.admin.start import open_admin_server
-    from core.observe.link_metrics import LinkMetrics
-    from core.observe.metric_sources import MetricSources
-    from core.observe.metrics import BrokerMetrics
+    from core.observe.metrics import BrokerMetrics, LinkMetrics
+    from core.observe.scrape import MetricSources
 
     sources = MetricSources(
         broker=broker,
@@ -450,9 +447,6 @@ async def _open_admin(
         full_sockets=server.counters.full_sockets,
         idle_consumers=lambda: idle.ratios,
         monotonic=lambda: read_clocks().monotonic,
-    )
-    metrics = BrokerMetrics(
-        sources,
         addresses_max=settings.metrics.addresses_max,
         version=headgate_version(),
         node=control.node,
@@ -465,7 +459,7 @@ async def _open_admin(
             started=lambda: bool(server.listening_on),
             draining=lambda: server.leaving,
         ),
-        collect=metrics.collect,
+        collect=BrokerMetrics(sources).collect,
         collect_links=LinkMetrics(server.connections).collect,
         control=control,
         traffic=traffic,

@@ -380,8 +380,8 @@ FIXED_LIMITS = (
     Fixed("core.amqp091.table", "VALUES_MAX", "fields and elements of one table", "SYNTAX_ERROR, connection closed"),
     Fixed(
         "core.amqp091.frontend.publishing",
-        "SHAPES_KEPT",
-        "kinds of publishes that a channel remembers",
+        "LISTS_KEPT",
+        "property lists of publishes that a channel remembers",
         "the channel drops all of them",
     ),
     Fixed(
@@ -451,7 +451,7 @@ FIXED_LIMITS = (
         "stages of a connection in flow events",
         "others are left out",
     ),
-    Fixed("core.server.refusals", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
+    Fixed("core.server.connections", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
     Fixed(
         "core.server.listener",
         "ACCEPTS_PER_WAKE_UP",

@@ -12,17 +12,14 @@ from functools import partial
 
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
-from amqp10.frontend import decode_errors, termini
-from amqp10.frontend.alarm_effects import AlarmEffects
-from amqp10.frontend.balances import count_gone
+from amqp10.frontend import flow_totals, termini
 from amqp10.frontend.conditions import link_fault
-from amqp10.frontend.dynamic_nodes import DynamicNodes
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
-from amqp10.frontend.operating import Operating
+from amqp10.frontend.operating import AlarmEffects, Operating
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, ReportTimes
 from amqp10.frontend.session_watches import SessionWatches
@@ -71,7 +68,7 @@ from core.interface import (
     TopologyVerbs,
 )
 from core.observe.flow_events.recorder import FlowEvents
-from core.observe.stalls import Stalls
+from core.observe.stalls import SLICE, Stalls
 from core.server.drain import DRAINED
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
@@ -123,12 +120,14 @@ class Amqp10FrontEnd:
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
-        self._dynamic = DynamicNodes(connection, topology, owner=info.identity, unique=unique)
+        self._dynamic = termini.DynamicNodes(connection, topology, owner=info.identity, unique=unique)
         times = ReportTimes(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
         report_times = times if settings.reasons else None
         self._blocks = BlockWatches(report_times, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
+        self._consumers: dict[ConsumerLink, None] = {}
+        """The consuming links, in order of attaching."""
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
@@ -168,8 +167,9 @@ class Amqp10FrontEnd:
     def take_actions(self, now: Now) -> None:
         self._begin_turn(now)
         self._take_some_actions()
-        self._go_on_releasing()
-        if self._management.go_on(self._until, self._fail_receiver):
+        if self._releasing is not None:
+            self._go_on_releasing()
+        if self._management.waiting and self._management.go_on(self._until, self._fail_receiver):
             self._wake()
         if self._mailbox.actions:
             self._wake()
@@ -194,9 +194,10 @@ class Amqp10FrontEnd:
         if self._flow.recorder is not None:
             self._flow.report(now)
         data = self.connection.data_to_send(now.monotonic)
-        if self._blocks.tell(self._alarms.on, now):
+        if self._blocks.watches and self._blocks.tell(self._alarms.on, now):
             data += self.connection.data_to_send(now.monotonic)
-        self._answer_events(now)
+        if self.connection.events:
+            self._answer_events(now)
         return data
 
     def output_backlog(self, waiting_bytes: int) -> None:
@@ -266,16 +267,18 @@ class Amqp10FrontEnd:
     # --- stalls ----------------------------------------------------------------------------------------------------
 
     def look(self, now: Now) -> Iterator[int]:
-        """Check which consuming links wait for their client; yields after each session, with its number of links."""
+        """Check which consuming links wait for their client; yields between some, with the number looked at."""
         for session in self.connection.sessions:
             self._sessions.look(session, now)
-            for link in session.links:
-                user = link.reference
-                if isinstance(user, ConsumerLink):
-                    backlog = self.connection.backlog_bytes
-                    reason = user.waits_for_client(backlog_bytes=backlog, ready=self._topology.ready_messages)
-                    self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
-            yield len(session.links)
+            yield 0
+        consumers = list(self._consumers)
+        for start in range(0, len(consumers), SLICE):
+            some = [user for user in consumers[start : start + SLICE] if user in self._consumers]
+            for user in some:
+                backlog = self.connection.backlog_bytes
+                reason = user.waits_for_client(backlog_bytes=backlog, ready=self._topology.ready_messages)
+                self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
+            yield len(some)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -315,7 +318,7 @@ class Amqp10FrontEnd:
                 self._sessions.forget(event.session, now)
                 self._ending = self._releases_of(event.session)
             case ConnectionClosed():
-                decode_errors.connection_closed(event, self.connection, self.traffic.flow)
+                flow_totals.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
             case SenderFlowReceived() | IncomingSettled():
                 pass  # the broker does not use a publisher's available count or its settling
@@ -343,7 +346,7 @@ class Amqp10FrontEnd:
             self._fail_receiver(link, fault)
 
     def _fail_receiver(self, link: ReceiverLink, fault: LinkFault) -> None:
-        decode_errors.message_refused(fault, self.traffic.flow)
+        flow_totals.message_refused(fault, self.traffic.flow)
         self._session_of(link).fail_link(link, fault)
 
     def _deliveries_settled(self, event: DeliveriesSettled) -> None:
@@ -452,6 +455,7 @@ class Amqp10FrontEnd:
             self._refuse(link, fault_of(error))
             return
         link.reference = user
+        self._consumers[user] = None
         self.traffic.consumers += 1
         self._stalls.look_at(self.look, wanted=True)
         link.attach(
@@ -538,7 +542,7 @@ class Amqp10FrontEnd:
         """The link is over: release its publisher or consumer in the engine, once."""
         user, link.reference = link.reference, None
         if user is not None:
-            count_gone(link, self.traffic.flow)
+            flow_totals.link_gone(link, self.traffic.flow)
         if isinstance(user, PublisherLink | ConsumerLink):
             self._blocks.forget(user, self._now)
             if user.flow is not None:
@@ -547,6 +551,7 @@ class Amqp10FrontEnd:
             if isinstance(user, PublisherLink):
                 self.traffic.publishers -= 1
             else:
+                del self._consumers[user]
                 self.traffic.consumers -= 1
         elif isinstance(user, ManagementLinks):
             user.released(link)

@@ -154,7 +154,8 @@ class ManagementRequests:
         self._owner = owner
         self._settings = settings
         self._work = work
-        self._waiting: OrderedDict[Pair, None] = OrderedDict()
+        self.waiting: OrderedDict[Pair, None] = OrderedDict()
+        """The pairs that have requests, the next one first."""
 
     def links_of(self, session: Session) -> "ManagementLinks":
         """The pairs of a session of this connection."""
@@ -164,7 +165,7 @@ class ManagementRequests:
 
     def join(self, pair: Pair) -> None:
         """Add a pair that has requests."""
-        self._waiting[pair] = None
+        self.waiting[pair] = None
 
     def go_on(self, until: int, fail: Callable[[ReceiverLink, LinkFault], None]) -> bool:
         """Answer requests until the work counter reaches ``until``. Returns True when there is more to do.
@@ -172,8 +173,8 @@ class ManagementRequests:
         ``fail`` ends a link with a request that cannot be answered.
         """
         work = self._work
-        while self._waiting and work.spent < until:
-            pair, _ = self._waiting.popitem(last=False)
+        while self.waiting and work.spent < until:
+            pair, _ = self.waiting.popitem(last=False)
             if not pair.asked:
                 continue
             link = pair.asked[0].link
@@ -183,8 +184,8 @@ class ManagementRequests:
                 pair.forget_requests()
                 fail(link, fault)
             if pair.asked:
-                self._waiting[pair] = None
-        return bool(self._waiting)
+                self.waiting[pair] = None
+        return bool(self.waiting)
 
 
 class ManagementLinks:

@@ -1,20 +1,66 @@
-"""Executes an operator's orders on the links and sessions of one connection: see :mod:`core.server.orders`.
+"""What alarms and an operator's orders do to the links and sessions of one connection.
 
-A paused publisher loses its link credit; messages that it sent before it learns of that are still accepted [2.6.7]. A
-paused consumer gets no messages for its link credit, and a drain of it is answered at once. Links to the broker's own
-nodes cannot be paused, because an operator uses them to undo an order.
+While an alarm is on, sessions that publish close their window; a drain of the broker stops deliveries too. Orders
+(:mod:`core.server.orders`) are about one link or session. A paused publisher loses its link credit; messages that it
+sent before it learns of that are still accepted [2.6.7]. A paused consumer gets no messages for its link credit, and a
+drain of it is answered at once. Links to the broker's own nodes cannot be paused, because an operator uses them to undo
+an order.
 """
 
 from amqp10.errors import ErrorCondition, LinkFault, SessionFault
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.reasons import BlockWatches, reason_of_alarms
+from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.snapshots import link_identity, session_identity
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.session import Link, Session
+from core.clock import Now
 from core.errors import EngineError, Invalid, NotFound
 from core.interface import FlowReason
 from core.server.frontends import PeerInfo
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
+
+
+class AlarmEffects:
+    """Applies alarms to one connection. ``on`` holds the alarms that the engine reported last."""
+
+    def __init__(self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches) -> None:
+        self.on: frozenset[str] = frozenset()
+        self._connection = connection
+        self._sessions = sessions
+        self._blocks = blocks
+
+    def changed(self, alarms: frozenset[str], now: Now) -> None:
+        """The alarms changed. An alarm stops publishing: sessions that publish close their window, and no others. A
+        drain stops deliveries too."""
+        self.on = alarms
+        for session in self._connection.sessions:
+            self._hold_consumers(session, wanted=FlowReason.DRAIN_MODE in alarms)
+            if not alarms:
+                session.open_incoming_window()
+                self._sessions.observe(session, None, direction="in", now=now)
+                continue
+            publishers = [link.reference for link in session.links if isinstance(link.reference, PublisherLink)]
+            if publishers:
+                self.close_window(session, now)
+            for publisher in publishers:
+                self._blocks.look_at(publisher)
+
+    def close_window(self, session: Session, now: Now) -> None:
+        """Close the window of a session that publishes while an alarm is on."""
+        session.close_incoming_window()
+        self._sessions.observe(session, reason_of_alarms(self.on), direction="in", now=now)
+
+    def _hold_consumers(self, session: Session, *, wanted: bool) -> None:
+        for link in session.links:
+            user = link.reference
+            if isinstance(user, ConsumerLink) and (FlowReason.DRAIN_MODE in user.holds) is not wanted:
+                if wanted:
+                    user.hold(FlowReason.DRAIN_MODE)
+                else:
+                    user.let_go(FlowReason.DRAIN_MODE)
+                self._blocks.look_at(user)
 
 
 class Operating:

@@ -8,14 +8,20 @@ some fields, and would lose messages or get those of other consumers: unsupporte
 ``docs/protocol/fields.md`` has each field.
 """
 
+from collections.abc import Callable
+
 from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, queue_address
 from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.frontend.stream_filters import StreamFilters
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
 from amqp10.targets import parse_target
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong
 from core.interface import Target as EngineTarget
+from core.interface import TopologyVerbs
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 """The outcomes that a consumer may use [3.4]."""
@@ -166,6 +172,35 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
     if address is not None:
         raise LinkFault(ErrorCondition.INVALID_FIELD, "a dynamic terminus must not name an address")
     return dynamic_queue_name(container_id, link_name, unique)
+
+
+class DynamicNodes:
+    """The queues behind the dynamic nodes of one connection: each lives as long as the link that asked for it."""
+
+    def __init__(
+        self, connection: Connection, topology: TopologyVerbs, *, owner: object, unique: Callable[[], str]
+    ) -> None:
+        """``unique`` returns the part of a name that no peer can guess."""
+        self._connection = connection
+        self._topology = topology
+        self._owner = owner
+        self._unique = unique
+        self._names: dict[SenderLink | ReceiverLink, str] = {}
+
+    def make(self, link: SenderLink | ReceiverLink, link_name: str, address: object) -> str:
+        """Declare a queue for this link; returns its name. Raises EngineError, LinkFault."""
+        remote = self._connection.remote
+        container_id = remote.container_id if remote is not None else ""
+        name = dynamic_name(container_id, link_name, self._unique(), address=address)
+        self._topology.declare_dynamic_queue(name, self._owner)
+        self._names[link] = name
+        return name
+
+    def delete(self, link: SenderLink | ReceiverLink) -> None:
+        """Delete the queue of a link that is over, if it had one."""
+        name = self._names.pop(link, None)
+        if name is not None:
+            self._topology.delete_queue(name, self._owner)
 
 
 def effective_source(source: Source, queue_name: str, stream: StreamFilters | None = None) -> Source:

@@ -39,6 +39,8 @@ class Handshake(Protocol):
     identity: str
     refuse_at: float | None
     """The monotonic time at which ``tick`` ends a refused handshake."""
+    output: bytes
+    """Bytes to send. The connection takes them."""
 
     @property
     def waiting(self) -> bool:
@@ -46,9 +48,6 @@ class Handshake(Protocol):
 
     def advance(self, buffer: ReceiveBuffer, monotonic: float) -> bool:
         """Take the next header or frame. False when the buffer holds no whole one. Raises ConnectionFault."""
-
-    def take_output(self) -> bytes:
-        """Bytes to send."""
 
     def tick(self, monotonic: float) -> None:
         """Act on the deadline ``refuse_at`` if it has come."""
@@ -63,14 +62,11 @@ class NoHandshake:
         self.identity = ANONYMOUS
         self.waiting = False
         self.refuse_at: float | None = None
+        self.output = b""
 
     def advance(self, buffer: ReceiveBuffer, monotonic: float) -> bool:
         """There is nothing to take."""
         return False
-
-    def take_output(self) -> bytes:
-        """There is nothing to send."""
-        return b""
 
     def tick(self, monotonic: float) -> None:
         """There are no deadlines."""
@@ -104,7 +100,7 @@ class ServerHandshake:
         self._bare_allowed = bare_allowed
         self._refusal_delay_s = refusal_delay_s
         self._frame_size_max = frame_size_max
-        self._output = b""
+        self.output = b""
         self._late_output = b""
         self._reason = ""
 
@@ -124,16 +120,11 @@ class ServerHandshake:
         """See :class:`Handshake`."""
         return self._sasl.waiting
 
-    def take_output(self) -> bytes:
-        """Bytes to send."""
-        output, self._output = self._output, b""
-        return output
-
     def tick(self, monotonic: float) -> None:
         """Send the refusal if its time has come."""
         if self.refuse_at is not None and monotonic >= self.refuse_at:
             self.refuse_at = None
-            self._output += self._late_output
+            self.output += self._late_output
             self.refused = self._reason
 
     def _take_header(self, buffer: ReceiveBuffer) -> bool:
@@ -143,12 +134,12 @@ class ServerHandshake:
         protocol = parse_protocol_header(header)
         if protocol is ProtocolId.SASL and not self._in_sasl:
             self._in_sasl = True
-            self._output += PROTOCOL_HEADER_SASL + self._sasl.start()
+            self.output += PROTOCOL_HEADER_SASL + self._sasl.start()
         elif protocol is ProtocolId.AMQP and (self._in_sasl or self._bare_allowed):
-            self._output += PROTOCOL_HEADER_AMQP
+            self.output += PROTOCOL_HEADER_AMQP
             self.complete = True
         else:
-            self._output += PROTOCOL_HEADER_AMQP if self._in_sasl else PROTOCOL_HEADER_SASL
+            self.output += PROTOCOL_HEADER_AMQP if self._in_sasl else PROTOCOL_HEADER_SASL
             self.refused = f"protocol header {header!r} is not accepted here"
         return True
 
@@ -169,7 +160,7 @@ class ServerHandshake:
             self._reason = self._sasl.result.reason
             self.refuse_at = monotonic + self._refusal_delay_s()
             return True
-        self._output += output
+        self.output += output
         if self._sasl.result is not None:
             self.identity = self._sasl.result.identity
         return True
@@ -188,7 +179,7 @@ class ClientHandshake:
         self._frame_size_max = frame_size_max
         self._expected = PROTOCOL_HEADER_SASL if credentials else PROTOCOL_HEADER_AMQP
         self._in_frames = False
-        self._output = self._expected
+        self.output = self._expected
 
     def advance(self, buffer: ReceiveBuffer, monotonic: float) -> bool:
         """Take the next header or frame [2.2, 5.3.1]."""
@@ -208,11 +199,6 @@ class ClientHandshake:
             self.complete = True
         return True
 
-    def take_output(self) -> bytes:
-        """Bytes to send."""
-        output, self._output = self._output, b""
-        return output
-
     def tick(self, monotonic: float) -> None:
         """A client's handshake has no deadlines."""
 
@@ -221,7 +207,7 @@ class ClientHandshake:
             frame = buffer.next_frame(self._frame_size_max)
             if frame is None:
                 return False
-            self._output += sasl.frame_received(buffer.data, frame)
+            self.output += sasl.frame_received(buffer.data, frame)
         except ConnectionFault as fault:
             self.refused = fault.description
             raise
@@ -231,5 +217,5 @@ class ClientHandshake:
             self.identity = sasl.result.identity
             self._in_frames = False
             self._expected = PROTOCOL_HEADER_AMQP
-            self._output += PROTOCOL_HEADER_AMQP
+            self.output += PROTOCOL_HEADER_AMQP
         return True

@@ -41,52 +41,40 @@ class OutputChannel(Protocol):
 class SessionOutput:
     """The frames that are due on one session."""
 
-    __slots__ = ("_echoes", "_flow_due", "_refills", "_sending", "as_receiver", "as_sender")
+    __slots__ = ("as_receiver", "as_sender", "echoes", "flow_due", "refills", "sending")
 
     def __init__(self) -> None:
         self.as_receiver: DispositionBatch[DeliveryState | None] = DispositionBatch()
         """States of deliveries that the peer sent."""
         self.as_sender: DispositionBatch[DeliveryState | None] = DispositionBatch()
         """States of our own deliveries, sent to tell the peer that we have settled them."""
-        self._sending: dict[SenderLink, None] = {}
-        self._refills: dict[ReceiverLink, None] = {}
-        self._echoes: dict[ReceiverLink, None] = {}
-        self._flow_due = False
+        self.sending: dict[SenderLink, None] = {}
+        """The links that have something to send."""
+        self.refills: dict[ReceiverLink, None] = {}
+        """The links whose link credit may be due for a top-up."""
+        self.echoes: dict[ReceiverLink, None] = {}
+        """The links for whose state the peer has asked; several such requests get one answer."""
+        self.flow_due = False
+        """Whether the session's own flow is due: the peer asked for it, or the window changed."""
 
     @property
     def blocked(self) -> bool:
         """Deliveries wait for the peer's window or for the socket."""
-        return bool(self._sending)
-
-    def send_later(self, link: SenderLink) -> None:
-        """Note that the link has something to send."""
-        self._sending[link] = None
-
-    def refill_later(self, link: ReceiverLink) -> None:
-        """Note that the link credit of a link may be due for a top-up."""
-        self._refills[link] = None
-
-    def echo_later(self, link: ReceiverLink) -> None:
-        """Note that the peer asked for the state of a link; several such requests get one answer."""
-        self._echoes[link] = None
-
-    def flow_later(self) -> None:
-        """Note that the session's own flow is due: the peer asked for it, or the window changed."""
-        self._flow_due = True
+        return bool(self.sending)
 
     def forget(self, link: SenderLink | ReceiverLink) -> None:
         """Drop the pending output of a link that is over."""
         if isinstance(link, SenderLink):
-            self._sending.pop(link, None)
+            self.sending.pop(link, None)
         else:
-            self._refills.pop(link, None)
-            self._echoes.pop(link, None)
+            self.refills.pop(link, None)
+            self.echoes.pop(link, None)
 
     def clear(self) -> None:
         """Drop the pending output of all links: the session is over."""
-        self._sending.clear()
-        self._refills.clear()
-        self._echoes.clear()
+        self.sending.clear()
+        self.refills.clear()
+        self.echoes.clear()
 
     def flush(self, channel: OutputChannel) -> None:
         """Write everything that is due, as far as the window and the output allow."""
@@ -94,10 +82,12 @@ class SessionOutput:
             self._write_dispositions(self.as_receiver, channel, role=RECEIVER)
         if self.as_sender.pending:
             self._write_dispositions(self.as_sender, channel, role=SENDER)
-        self._write_link_flows()
-        self._transmit(channel)
-        if channel.window.top_up() or self._flow_due:
-            self._flow_due = False
+        if self.refills or self.echoes:
+            self._write_link_flows()
+        if self.sending:
+            self._transmit(channel)
+        if channel.window.top_up() or self.flow_due:
+            self.flow_due = False
             channel.send_flow()
 
     @staticmethod
@@ -125,19 +115,17 @@ class SessionOutput:
                 )
 
     def _write_link_flows(self) -> None:
-        if self._refills:
-            refills, self._refills = self._refills, {}
-            for link in refills:
-                link.refill()
-        if self._echoes:
-            echoes, self._echoes = self._echoes, {}
-            for link in echoes:
-                if link.end.attached:
-                    link.write_flow()
+        refills, self.refills = self.refills, {}
+        for link in refills:
+            link.refill()
+        echoes, self.echoes = self.echoes, {}
+        for link in echoes:
+            if link.end.attached:
+                link.write_flow()
 
     def _transmit(self, channel: OutputChannel) -> None:
         """Give each link that has something to send an equal share of the window, until all of it is used."""
-        sending, window = self._sending, channel.window
+        sending, window = self.sending, channel.window
         progress = True
         while sending and progress:
             progress = False

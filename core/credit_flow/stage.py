@@ -14,6 +14,7 @@ This module does not know the contents of a run; the caller passes its number of
 """
 
 from collections import deque
+from itertools import chain, repeat
 from typing import Generic, TypeVar
 
 RunT = TypeVar("RunT")
@@ -46,22 +47,11 @@ class Stage(Generic[RunT]):
     def take_turn(self) -> list[tuple[RunT, int, int]]:
         """Take the runs of one turn, as ``(run, start, stop)``: the messages from ``start`` (inclusive) to ``stop``
         (exclusive)."""
-        return self._take(self.messages_per_turn, RUNS_PER_TURN)
-
-    def take_all(self) -> list[tuple[RunT, int, int]]:
-        """Take all runs, whatever the budget, when the stage is removed."""
-        return self._take(None, len(self._runs))
-
-    @property
-    def stalled(self) -> bool:
-        """Whether the budget is 0, so that no turn takes anything."""
-        return self.messages_per_turn == 0
-
-    def _take(self, limit: int | None, runs: int) -> list[tuple[RunT, int, int]]:
+        limit = self.messages_per_turn
         budget = self.waiting if limit is None else min(limit, self.waiting)
         parts: list[tuple[RunT, int, int]] = []
         self.waiting -= budget
-        while budget and len(parts) < runs:
+        while budget and len(parts) < RUNS_PER_TURN:
             run, count = self._runs[0]
             start = self._head_start
             stop = min(count, start + budget)
@@ -75,3 +65,16 @@ class Stage(Generic[RunT]):
                 self._head_start = stop
         self.waiting += budget
         return parts
+
+    def take_all(self) -> list[tuple[RunT, int, int]]:
+        """Take all runs, whatever the budget, when the stage is removed."""
+        starts = chain((self._head_start,), repeat(0))
+        parts = [(run, start, count) for (run, count), start in zip(self._runs, starts, strict=False)]
+        self._runs.clear()
+        self.waiting = self.runs = self._head_start = 0
+        return parts
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the budget is 0, so that no turn takes anything."""
+        return self.messages_per_turn == 0

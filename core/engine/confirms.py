@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from core.errors import EngineError
 from core.interface import Confirmed, Outcome, Publisher, PublisherClosed
-from core.message import Route, Run
+from core.message import Run
 
 
 class OutcomeRange(NamedTuple):
@@ -102,22 +102,20 @@ class Submission(NamedTuple):
     run: Run
     progress: RunProgress | None
     """None if the run goes to one place."""
-    route: Route | None = None
-    """None if the run was published straight to a queue."""
 
     @staticmethod
-    def to(places: Sequence[Hashable], publisher: Publisher, run: Run, route: Route | None = None) -> "Submission":
+    def to(places: Sequence[Hashable], publisher: Publisher, run: Run) -> "Submission":
         """Make the submission of a run for these places, at least one."""
         several = len(places) > 1
         progress = RunProgress(len(run.entries), dict.fromkeys(places, 0)) if several else None
-        return Submission(publisher, run, progress, route)
+        return Submission(publisher, run, progress)
 
 
 class Confirms:
     """Puts ``Confirmed`` actions into the publishers' mailboxes, as few as possible. A publisher that has left gets
     none."""
 
-    __slots__ = ("_closed", "_in_turn", "_latest", "_own", "_publishers", "accepted", "rejected", "released")
+    __slots__ = ("_closed", "_latest", "_own", "_publishers", "accepted", "in_turn", "rejected", "released")
 
     def __init__(self) -> None:
         self.accepted = 0
@@ -128,7 +126,9 @@ class Confirms:
         self._publishers: dict[Publisher, None] = {}
         self._own: set[Publisher] = set()
         self._closed: set[Publisher] = set()
-        self._in_turn = False
+        self.in_turn = False
+        """Whether a turn is under way. From its begin, which sets this, to ``end_turn`` adjoining answers with the same
+        outcome are joined into one action."""
         self._latest: dict[Publisher, Confirmed] = {}
         """The last action for each publisher in this turn. It is still in the mailbox, so its range can still be
         extended."""
@@ -159,18 +159,14 @@ class Confirms:
             self._closed.add(publisher)
             publisher.mailbox.put(PublisherClosed(publisher, error))
 
-    def begin_turn(self) -> None:
-        """Until ``end_turn``, adjoining answers with the same outcome are joined into one action."""
-        self._in_turn = True
-
     def end_turn(self) -> None:
         """The mailboxes may be emptied from now on."""
-        self._in_turn = False
+        self.in_turn = False
         self._latest.clear()
 
     def took(self, submission: Submission, place: Hashable, start: int, stop: int) -> None:
         """The place has taken on the messages of the run from ``start`` (inclusive) to ``stop`` (exclusive)."""
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         if progress is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.ACCEPTED)
         else:
@@ -179,7 +175,7 @@ class Confirms:
 
     def reject(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place has rejected these messages, and has answered all messages before them."""
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         if progress is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.REJECTED, error)
         else:
@@ -189,7 +185,7 @@ class Confirms:
     def gone(self, submission: Submission, place: Hashable, start: int, stop: int | None = None) -> None:
         """The place was deleted: it takes on none of these messages, nor any after them. Without ``stop``: all from
         ``start`` on."""
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         if progress is None:
             self.release(publisher, run.first + start, run.first + (len(run.entries) if stop is None else stop) - 1)
         else:
@@ -201,7 +197,7 @@ class Confirms:
         self._answer(publisher, first, last, Outcome.RELEASED)
 
     def _answer_progress(self, submission: Submission) -> None:
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         assert progress is not None
         for start, stop, outcome, error in progress.answers():
             self._answer(publisher, run.first + start, run.first + stop - 1, outcome, error)
@@ -225,6 +221,6 @@ class Confirms:
             latest.last = last
             return
         confirmed = Confirmed(publisher, first, last, outcome, error)
-        if self._in_turn:
+        if self.in_turn:
             self._latest[publisher] = confirmed
         publisher.mailbox.put(confirmed)

@@ -15,6 +15,7 @@ that is valid until the next start. Without storage there are only classic queue
 from collections.abc import Callable
 from itertools import count
 
+from core.credit_flow.flow import CreditFlow
 from core.engine.classic.residency import Residency, Resident
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.options.arguments import queue_type
@@ -36,6 +37,7 @@ from core.store.descriptions import FOLDERS_OF_KINDS
 from core.store.lane import Lane
 from core.store.store import PASSING, Store
 from core.store.stream_log import StreamLog
+from core.waiting.blocked_time import BlockedTime
 
 STREAMS_FOLDER = "streams"
 
@@ -94,7 +96,9 @@ class QueueMaker:
         storage: Storage | None,
         lanes: Lanes | None,
         store_stage: StoreStage | None,
+        without_stage_credit: BlockedTime,
     ) -> None:
+        """``without_stage_credit`` counts how long queues have none."""
         self.residents: dict[Resident, AnyQueue] = {}
         """The backings that can page out, with the queue of each."""
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
@@ -104,6 +108,7 @@ class QueueMaker:
         self._storage = storage
         self._lanes = lanes
         self._store_stage = store_stage
+        self._without_stage_credit = without_stage_credit
         self._passing = count(1)
         self._kept_as: dict[AnyQueue, str] = {}
 
@@ -135,6 +140,10 @@ class QueueMaker:
                 self._storage.quorum.forget(int(kept_as))
                 self._storage.store.quorum.remove_folder(f"{FOLDERS_OF_KINDS['quorum']}/{kept_as}")
 
+    def _stage_credit(self, name: str) -> CreditFlow:
+        """What a queue has of publishers that use stage credit, and of the store."""
+        return CreditFlow(name, self._settings.stage_credit, blocked_time=self._without_stage_credit)
+
     def _queue(
         self,
         name: str,
@@ -155,7 +164,7 @@ class QueueMaker:
             context=self._context,
             messages_per_turn=self._settings.queue_messages_per_turn,
             first_sequence=first_sequence,
-            stage_credit=self._settings.stage_credit,
+            stage_credit=self._stage_credit(name),
             to_store=to_store,
         )
 
@@ -239,7 +248,7 @@ class QueueMaker:
             synced=lanes.streams_synced,
             filter_value=(lambda entry, origin: None) if converter is None else converter.filter_value,
             messages_per_turn=self._settings.queue_messages_per_turn,
-            stage_credit=self._settings.stage_credit,
+            stage_credit=self._stage_credit(name),
         )
         self._kept_as[queue] = str(definition.id)
         return queue

@@ -1,18 +1,44 @@
-"""The connections of a server: admission under the limits, and finding a connection by its name.
+"""The connections of a server: admission under the limits, finding a connection by its name, and refusals.
 
 A connection counts as *pending* from accept until its front end says that it is established. Pending ones are
 limited in all and per remote address, so that half-open connections cannot lock out the others.
+
+A refused peer gets, in one piece, the handshake of its own protocol and a close with the reason, and then time to read
+it. Each one holds a descriptor meanwhile, so there are never more than REFUSALS_MAX. When that many are under way and
+another connection waits, the time of each is cut short: a peer that behaves needs no more than a round trip, and one
+that does not must not keep others waiting for long.
 """
 
+import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import trio
 
 from core.server.drain import Drain
-from core.server.frontends import PeerInfo
-from core.server.refusals import Refusals
+from core.server.frontends import PREFACE_BYTES, FrontEndFactory, PeerInfo, choose
+
+REFUSALS_MAX = 32
+"""Refusals under way at the same time."""
+
+PREFACE_SECONDS_MAX = 0.4
+"""A refused peer that does not send its protocol header by then is answered in the first protocol."""
+
+HURRIED_PREFACE_SECONDS_MAX = 0.1
+"""The same when other connections wait. Not less: a busy client needs tens of milliseconds, and an answer in the wrong
+protocol tells it nothing."""
+
+READING_SECONDS_MAX = 0.5
+"""From the answer to the close: with the time for the preface, a refused connection is closed within a second."""
+
+HURRIED_READING_SECONDS_MAX = 0.03
+"""The same when other connections wait: with it, a full backlog of 1024 well-behaved peers is answered within a
+second."""
+
+DRAIN_BYTES = 65_536
+"""How much is read at once of what a refused peer sends; it is thrown away."""
 
 PeerT = TypeVar("PeerT")
 """What serves a connection: a :class:`core.server.peer.Peer`, which uses this module."""
@@ -47,6 +73,11 @@ class Connections(Generic[PeerT]):
     def __iter__(self) -> Iterator[PeerT]:
         """Iterate over a copy: peers may come and go meanwhile."""
         return iter(list(self._peers.values()))
+
+    @property
+    def identities(self) -> list[str]:
+        """The names of all connections, the oldest first."""
+        return list(self._peers)
 
     @property
     def pending(self) -> int:
@@ -109,3 +140,79 @@ class Connections(Generic[PeerT]):
         while self._peers:
             self._none_left = trio.Event()
             await self._none_left.wait()
+
+
+class Refusals:
+    """The refusals under way, over all listeners."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[socket.socket, _Step | None] = {}
+        """What each waits for; None when its task has not started."""
+        self._listeners = trio.lowlevel.ParkingLot()
+        """Where listeners wait for room."""
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    @property
+    def full(self) -> bool:
+        """Whether no further connection can be refused now."""
+        return len(self) >= REFUSALS_MAX
+
+    async def room(self) -> None:
+        """Wait until one more connection can be refused. That is soon, since the time of those under way is cut
+        short."""
+        for step in self._under_way.values():
+            if step is not None:
+                step.hurry()
+        while self.full:
+            await self._listeners.park()
+
+    def enter(self, accepted: socket.socket) -> None:
+        """Take a place for a connection; a call of :meth:`refuse` follows."""
+        self._under_way[accepted] = None
+
+    async def refuse(self, accepted: socket.socket, *, factories: Sequence[FrontEndFactory], reason: str) -> None:
+        """Answer in the peer's protocol, and close when the peer has closed or its time is over."""
+        preface = b""
+        try:
+            with self._step(accepted, PREFACE_SECONDS_MAX, hurried_seconds=HURRIED_PREFACE_SECONDS_MAX):
+                await trio.lowlevel.wait_readable(accepted)
+                preface = accepted.recv(DRAIN_BYTES)[:PREFACE_BYTES]
+            accepted.send(choose(factories, preface).refusal(reason))  # a fresh socket takes that much at once
+            accepted.shutdown(socket.SHUT_WR)
+            with self._step(accepted, READING_SECONDS_MAX, hurried_seconds=HURRIED_READING_SECONDS_MAX):
+                await _drain(accepted)
+        except OSError:
+            pass  # the peer closed first
+        finally:
+            accepted.close()
+            del self._under_way[accepted]
+            self._listeners.unpark_all()
+
+    def _step(self, accepted: socket.socket, seconds: float, *, hurried_seconds: float) -> trio.CancelScope:
+        now = trio.current_time()
+        step = self._under_way[accepted] = _Step(trio.CancelScope(deadline=now + seconds), now + hurried_seconds)
+        if self._listeners:
+            step.hurry()
+        return step.scope
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One wait of a refusal, and its deadline if other connections wait."""
+
+    scope: trio.CancelScope
+    hurried_until: float
+
+    def hurry(self) -> None:
+        self.scope.deadline = min(self.scope.deadline, self.hurried_until)
+
+
+async def _drain(accepted: socket.socket) -> None:
+    """Read until the peer has closed. Closing a socket with unread data resets the connection, and the answer is
+    lost."""
+    while True:
+        await trio.lowlevel.wait_readable(accepted)
+        if not accepted.recv(DRAIN_BYTES):
+            return

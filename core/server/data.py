@@ -15,7 +15,6 @@ from pathlib import Path
 import structlog
 import trio
 
-from core.alarms.descriptors import files_allowed
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
 from core.config.store import StoreSettings
@@ -24,7 +23,7 @@ from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.errors import PreconditionFailed
 from core.message import Origin
-from core.server.descriptors import total_limit
+from core.server.descriptors import files_allowed, total_limit
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
@@ -304,8 +303,11 @@ class OpenData:
     def write_inline(self) -> bool:
         """Make the small writes of the server's turn, between the engine and the sockets. True when something was
         written."""
-        wrote = [inline.write() for inline in self._inline.values()]  # a list: every lane writes, also after one has
-        return any(wrote)
+        wrote = False
+        for lane, inline in self._inline.items():
+            if lane.extents or lane.write_wanted:
+                wrote |= inline.write()
+        return wrote
 
     def compact_step(self) -> bool:
         """Do one step of housekeeping in the store. True when there is more to do."""

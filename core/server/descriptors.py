@@ -1,8 +1,11 @@
-"""File descriptors: how many there are, and a spare one with which the listener can still answer when they run out.
+"""File descriptors: how many there are, their division between sockets and files, and a spare one for the listener.
 
-Without a spare, a full table leaves new connections in the listen queue: the peer believes it is connected
-and hears nothing. With one, the listener closes the spare, accepts, closes the connection at once and takes
-the spare again.
+Sockets come first, because refusing a connection is worse than opening a file again. Files get a tenth, and all
+descriptors that sockets do not use.
+
+Without a spare one, a full table leaves new connections in the listen queue: the peer believes it is connected and
+hears nothing. With one, the listener closes the spare, accepts, closes the connection at once and takes the spare
+again.
 
 New connections alone never get that far: a connection is refused earlier if the store might then lack descriptors,
 since a store that cannot open a file ends the broker.
@@ -12,8 +15,21 @@ import os
 import resource
 from types import TracebackType
 
-from core.alarms.descriptors import FILES_MIN, sockets_allowed
-from core.alarms.descriptors import RESERVED as RESERVED
+RESERVED = 64
+"""Descriptors that neither connections nor the store's files may use: 32 for connections being refused, the others for
+listeners, the event loop's own, the log and the spare."""
+FILES_MIN = 8
+"""The fewest files that the store needs at once: one being written for each lane, and some being read."""
+
+
+def sockets_allowed(total_limit: int) -> int:
+    """Return how many of all descriptors may be sockets: nine tenths, less two."""
+    return max(0, total_limit * 9 // 10 - 2)
+
+
+def files_allowed(total_limit: int, sockets_used: int) -> int:
+    """Return how many files may be open beside ``sockets_used`` sockets."""
+    return max(FILES_MIN, total_limit - RESERVED - sockets_used)
 
 
 def raise_limit() -> int:

@@ -14,6 +14,20 @@ from core.server.orders import Order
 PREFACE_BYTES = 8
 """Both AMQP 1.0 [2.2] and 0.9.1 [0-9-1 4.2.2] open with a protocol header of eight bytes."""
 
+_HINTS = (
+    (b"\x16\x03", "TLS: this port speaks plain AMQP; connect without TLS"),
+    (b"GET ", "HTTP: this port speaks AMQP, not HTTP"),
+    (b"POST ", "HTTP: this port speaks AMQP, not HTTP"),
+    (b"PUT ", "HTTP: this port speaks AMQP, not HTTP"),
+    (b"HEAD ", "HTTP: this port speaks AMQP, not HTTP"),
+    (b"PRI * HT", "HTTP/2: this port speaks AMQP, not HTTP"),
+    (b"OPTIONS ", "HTTP: this port speaks AMQP, not HTTP"),
+    (b"CONNECT ", "HTTP: this port speaks AMQP, not HTTP"),
+    (b"\x10", "MQTT: this port speaks AMQP, not MQTT"),
+    (b"SSH-", "SSH: this port speaks AMQP"),
+    (b"AMQP", "AMQP of a version that is not served here"),
+)
+
 
 def is_loopback(host: str) -> bool:
     """Whether this is an address of the machine for itself."""
@@ -127,3 +141,11 @@ def choose(factories: Sequence[FrontEndFactory], preface: bytes) -> FrontEndFact
         if factory.accepts(preface):
             return factory
     return factories[0]
+
+
+def hint(preface: bytes) -> str:
+    """Return one line for the log about a header that no front end accepts."""
+    for start, text in _HINTS:
+        if preface.startswith(start):
+            return text
+    return "not an AMQP protocol header"

@@ -1,7 +1,7 @@
 """Listening sockets and admission: each new connection is served, or refused with a reason. None is left unanswered.
 
 Three answers to a new connection: it is served; at a limit of ours it is *refused*: it gets the protocol's
-whole handshake with a close that names the reason, and is closed within a second (core.server.refusals); when
+whole handshake with a close that names the reason, and is closed within a second (core.server.connections); when
 even descriptors for that are used up it is *shed*: closed at once.
 """
 
@@ -151,8 +151,7 @@ class Listener:
             local_host=local_host,
             local_port=local_port,
         )
-        peer = Peer(accepted, info, shared)
-        shared.nursery.start_soon(peer.serve)
+        Peer(accepted, info, shared).serve()
 
     def _shed(self) -> bool:
         """Close one waiting connection by means of the spare descriptor. False when that fails too."""

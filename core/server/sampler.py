@@ -21,19 +21,18 @@ from typing import Protocol, TypeVar
 import structlog
 import trio
 
-from core.alarms.descriptors import DescriptorNotice
 from core.alarms.disk_space import RETRIES_MAX, RETRY_S, DiskAlarm
-from core.alarms.event_loop_lag import LagNotice
 from core.alarms.memory import UNKNOWN_TOTAL_BYTES, MemoryAlarm
+from core.alarms.notices import DescriptorNotice, LagNotice
 from core.alarms.registry import ALARMS, NOTICES, AlarmRegistry
 from core.clock import Now
 from core.config.alarms import AlarmSettings, parse_free_limit, parse_watermark
 from core.config.units import explain_convention
-from core.counters.blocked_time import BlockedTimes
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.server.measures import Measures
+from core.waiting.blocked_time import BlockedTimes
 
 MEMORY_INTERVAL_S = 1.0
 PAGING_GIVE_BACK_S = 10.0

@@ -2,7 +2,6 @@
 
 import pytest
 
-from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.sasl import (
     Challenge,
@@ -17,6 +16,7 @@ from amqp10.protocol.sasl import (
     encode_sasl_frame,
 )
 from amqp10.protocol.session import SessionLimits
+from amqp10.serve import Mechanism
 from amqp10.wire.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
 from amqp10.wire.messaging import Target
 from amqp10.wire.performatives import Attach, Begin, Close, Disposition, End, Open, encode_performative

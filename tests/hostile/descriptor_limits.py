@@ -23,9 +23,9 @@ from amqp10.client import ClientConnection, ClientSettings, Message, connect
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.performatives import Begin, Close, Open, decode_performative, encode_performative
-from core.alarms.descriptors import RESERVED
 from core.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStart
-from core.server.refusals import HURRIED_PREFACE_SECONDS_MAX
+from core.server.connections import HURRIED_PREFACE_SECONDS_MAX
+from core.server.descriptors import RESERVED
 from tests.kit.amqp091_peer import methods_in, opening
 from tests.kit.amqp091_socket import Amqp091Socket
 from tests.kit.attacked_server import OPENING

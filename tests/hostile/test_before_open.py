@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from amqp10.frontend.authentication import Mechanism
 from amqp10.protocol.sasl import (
     OUTCOME_AUTH,
     Challenge,
@@ -20,6 +19,7 @@ from amqp10.protocol.sasl import (
     SaslResponse,
     encode_sasl_frame,
 )
+from amqp10.serve import Mechanism
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_TLS, encode_frame
 from amqp10.wire.performatives import Begin, Close, Open, encode_performative
 from amqp10.wire.types import Symbol

@@ -165,11 +165,12 @@ class Facts:
             )
         )
         self.timelines = Timelines(
+            connections=list,
             rows={
-                "links": lambda: self.server.connections("links"),
-                "sessions": lambda: self.server.connections("sessions"),
-                "channels": lambda: self.server.connections("channels"),
-                "queues": lambda: ([row] for row in self.broker.queue_figures()),
+                "links": lambda _: self.server.connections("links"),
+                "sessions": lambda _: self.server.connections("sessions"),
+                "channels": lambda _: self.server.connections("channels"),
+                "queues": lambda _: ([row] for row in self.broker.queue_figures()),
             },
             stalls=lambda: self.stalls.current.values(),
             clock=lambda: self.now,

@@ -15,8 +15,8 @@ import trio
 import trio.testing
 
 from amqp10.client import Backoff, ClientConnection, ClientSettings, connect
-from amqp10.frontend.authentication import Mechanism
 from amqp10.frontend.settings import Amqp10FrontEndSettings
+from amqp10.serve import Mechanism
 from core.access.mechanisms import offered
 from core.clock import Now
 from tests.kit.logins import from_here, make_access, user

@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 
 from core.clock import Now
+from core.credit_flow.flow import GENERAL, CreditFlow
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions, QueueType
 from core.engine.queue.consumers import Attachment
@@ -112,6 +113,7 @@ class StreamAtWork:
             written=self.written,
             synced=self.synced,
             filter_value=filter_value,
+            stage_credit=CreditFlow("s", GENERAL),
         )
         self.mailbox = Mailbox(lambda: None)
         self.publisher = Publisher(self.mailbox, None, QueueTarget("s"), None)
@@ -126,7 +128,7 @@ class StreamAtWork:
 
     def turn(self) -> None:
         """Do what the pump does, until nothing more follows at once."""
-        self.confirms.begin_turn()
+        self.confirms.in_turn = True
         while True:
             for waits in (self.written, self.synced):
                 for waiting in waits.reached():

@@ -56,7 +56,7 @@ from core.observe.flow_events.ring import RecordRing
 from core.observe.stall_log import StallLog
 from core.observe.stalls import AFTER_S, Stalls
 from core.server.frontends import FrontEnd, PeerInfo
-from core.server.stall_rounds import ROUND_S, ROUNDS_PER_LOOK
+from core.server.rounds import ROUND_S, ROUNDS_PER_LOOK
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, work
 

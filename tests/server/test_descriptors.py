@@ -14,8 +14,7 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from core.alarms.descriptors import FILES_MIN
-from core.server.descriptors import too_few_left, total_limit
+from core.server.descriptors import FILES_MIN, too_few_left, total_limit
 from tests.kit.echo import HEADER
 
 LIMIT = 256

@@ -7,13 +7,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.server.listener import open_listeners
-from core.server.refusals import (
+from core.server.connections import (
     HURRIED_PREFACE_SECONDS_MAX,
     HURRIED_READING_SECONDS_MAX,
     PREFACE_SECONDS_MAX,
     REFUSALS_MAX,
 )
+from core.server.listener import open_listeners
 from tests.kit.echo import HEADER
 from tests.kit.serving import Serving, serving, settled
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.private_words import ACTORS
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("amqp10", "core", "bench", "distributions", "pipeline", "pyspark_amqp10", "tests", ".ci", "examples")
 
@@ -175,6 +177,24 @@ def bare_credit(text: str) -> Iterator[tuple[str, str]]:
     for found in re.finditer(r"(?<![\w.-])credits?(?![\w(-]|\.\w)", words, re.IGNORECASE):
         if not QUALIFIED.search(words[: found.start()]):
             yield words[: found.start()], found[0]
+
+
+def test_no_page_names_an_actor_that_is_no_actor():
+    """A sentence of the docs, of the settings' files and of the console names its subject."""
+    pages = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        *(path for path in (ROOT / "config").rglob("*") if path.suffix in TEXT_SUFFIXES and path.is_file()),
+        *(path for path in (ROOT / "core/admin/console/page").rglob("*") if path.suffix in (".js", ".css", ".html")),
+    ]
+    actor = re.compile(rf"\b({'|'.join(ACTORS)})\b", re.IGNORECASE)
+    assert len(pages) > 40
+    assert_none(
+        f"{name(path)}:{number}: {found[0]}"
+        for path in pages
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (found := actor.search(re.sub(r"`[^`]*`", "", line))) is not None
+    )
 
 
 def test_modules_hold_no_state():

@@ -1,6 +1,7 @@
 """Makes the HTTP API and its live stream over a control plane, and what they need recorded."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
@@ -11,8 +12,10 @@ from core.clock import Now
 from core.config.admin import AdminSettings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
+from core.interface import Snapshot
 from core.observe.overview import Overview, OverviewSources
 from core.observe.timelines import Timelines
+from core.server.run import Server
 
 AMQP10 = "amqp10"
 """The name, in metrics, of the protocol whose publishers and consumers are links."""
@@ -36,11 +39,12 @@ def record(
         )
     )
     timelines = Timelines(
+        connections=lambda: control.serving.connection_identities,
         rows={
-            "links": lambda: control.connections("links"),
-            "sessions": lambda: control.connections("sessions"),
-            "channels": lambda: control.connections("channels"),
-            "queues": lambda: ([row] for row in control.broker.queue_figures()),
+            "links": partial(_rows_of, control.serving, "links"),
+            "sessions": partial(_rows_of, control.serving, "sessions"),
+            "channels": partial(_rows_of, control.serving, "channels"),
+            "queues": lambda _: ([row] for row in control.broker.queue_figures()),
         },
         stalls=lambda: control.stalls.current.values(),
         clock=clock,
@@ -66,3 +70,8 @@ def make_api(control: BrokerControl, live: LiveFeed, *, body_max: int, log: Filt
     """Return the application over a control plane."""
     own = [live_operation(live), *rabbitmq.OPERATIONS, *rabbitmq_writes.OPERATIONS, *rabbitmq_health.OPERATIONS]
     return Api(control, own, body_max=body_max, log=log)
+
+
+def _rows_of(server: Server, kind: str, connections: Iterable[str]) -> Iterator[Sequence[Snapshot]]:
+    """The rows of a kind on some connections, those that have gone left out."""
+    return (some for connection in connections for some in server.connections(kind, connection))

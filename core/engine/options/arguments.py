@@ -1,4 +1,5 @@
-"""The arguments of queues and exchanges: which arguments each type of queue has, and which values they take.
+"""The arguments of queues and exchanges: which arguments each type of queue has, which values they take, and whether a
+repeated declaration equals the existing one, arguments included.
 
 =================================  ==================================  ======  ================================
 argument                           values                              types   acts
@@ -50,8 +51,8 @@ import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
-from core.errors import Invalid, PreconditionFailed
-from core.interface import QueueDeclaration
+from core.errors import Inequivalent, Invalid, PreconditionFailed
+from core.interface import ExchangeDeclaration, QueueDeclaration
 
 Check = Callable[[object], bool]
 
@@ -221,3 +222,40 @@ def frozen(value: object) -> Hashable:
         return ("bool", value)
     assert isinstance(value, Hashable)
     return value
+
+
+def check_same_queue(existing: QueueDeclaration, wanted: QueueDeclaration) -> None:
+    """Raises Inequivalent, which names the difference, if a repeated declaration differs from the existing one."""
+    about = f"queue '{existing.name}'"
+    _check_same(about, "durable", existing.durable, wanted.durable)
+    _check_same(about, "exclusive", existing.exclusive, wanted.exclusive)
+    _check_same(about, "auto_delete", existing.auto_delete, wanted.auto_delete)
+    _check_same_arguments(
+        about,
+        {**existing.arguments, "x-queue-type": queue_type(existing.arguments)},
+        {**wanted.arguments, "x-queue-type": queue_type(wanted.arguments)},
+    )
+
+
+def check_same_exchange(existing: ExchangeDeclaration, wanted: ExchangeDeclaration) -> None:
+    """Raises Inequivalent, which names the difference, if a repeated declaration differs from the existing one."""
+    about = f"exchange '{existing.name}'"
+    _check_same(about, "type", existing.type.value, wanted.type.value)
+    _check_same(about, "durable", existing.durable, wanted.durable)
+    _check_same(about, "auto_delete", existing.auto_delete, wanted.auto_delete)
+    _check_same(about, "internal", existing.internal, wanted.internal)
+    _check_same_arguments(about, existing.arguments, wanted.arguments)
+
+
+def _check_same_arguments(about: str, existing: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+    for name in sorted(existing.keys() | wanted.keys()):
+        _check_same(about, f"argument {name}", existing.get(name), wanted.get(name))
+
+
+def _check_same(about: str, field: str, existing: object, wanted: object) -> None:
+    if frozen(existing) != frozen(wanted):
+        raise Inequivalent(f"{about}: {field} is {_shown(existing)}, the declaration asks for {_shown(wanted)}")
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else repr(value)

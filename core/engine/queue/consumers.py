@@ -57,6 +57,7 @@ class Attachment:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
         grant allows."""
         count = len(batch.entries)
+        routes = batch.routes
         assert 0 < count <= self.grant
         number = self.next_number
         self.grant -= count
@@ -72,7 +73,7 @@ class Attachment:
                 batch.annotations,
                 batch.sequences if self.sequence_key else None,
                 self.sequence_key,
-                batch.route,
+                routes.copy() if isinstance(routes, list) else routes,
             )
         )
         self.unsettled.append(number, batch)
@@ -125,18 +126,20 @@ class Level:
     def room(self, ready: int) -> int:
         """Return how many of ``ready`` messages one ``deal`` can hand out, one to each in turn, within every grant."""
         count = len(self._turns)
-        if count > 1 and ready <= count:
+        if count == 1:
+            return self._turns[0].grant
+        if ready <= count:
             return ready  # every consumer on a level has a grant; no need to look at all of them for a few messages
         return count * min(consumer.grant for consumer in self._turns)
 
     def deal(self, batch: Batch) -> None:
         """Hand out messages, one to each consumer in turn; there are at most ``room`` of them."""
         turns = self._turns
-        total = len(batch)
         if len(turns) == 1:
             served = [turns.popleft()]
             served[0].deliver(batch)
         else:
+            total = len(batch)
             count = min(total, len(turns))
             served = [turns.popleft() for _ in range(count)]
             for place, consumer in enumerate(served):
@@ -153,15 +156,15 @@ class Level:
 class Consumers:
     """All consumers attached to a queue, in order of age."""
 
-    __slots__ = ("_active", "_attached", "_levels", "_single_active")
+    __slots__ = ("_active", "_attached", "_single_active", "levels")
 
     def __init__(self, *, single_active: bool) -> None:
         self._single_active = single_active
         self._attached: dict[int, Attachment] = {}
         self._active: Attachment | None = None
         """The active consumer of a queue with a single active consumer; else None."""
-        self._levels: dict[int, Level] = {}
-        """By priority, highest first; only priorities of attached consumers."""
+        self.levels: dict[int, Level] = {}
+        """By priority, highest first; only priorities of attached consumers. A level may be empty."""
 
     def __len__(self) -> int:
         return len(self._attached)
@@ -169,14 +172,9 @@ class Consumers:
     def __iter__(self) -> Iterator[Attachment]:
         return iter(self._attached.values())
 
-    def levels(self) -> Iterator[Level]:
-        """Iterate over the levels that can take a message, highest priority first. The iterator reads a level only
-        after the caller has served the one above it."""
-        return (level for level in self._levels.values() if level)
-
     def first_level(self) -> Level | None:
         """The highest level on which a consumer can take a message now."""
-        for level in self._levels.values():
+        for level in self.levels.values():
             if level:
                 return level
         return None
@@ -185,10 +183,10 @@ class Consumers:
         """Add a consumer; it has no grant yet."""
         self._attached[consumer.identity] = consumer
         priority = consumer.options.priority
-        if priority not in self._levels:
-            self._levels[priority] = Level()
-            self._levels = dict(sorted(self._levels.items(), reverse=True))
-        self._levels[priority].attached[consumer.identity] = consumer
+        if priority not in self.levels:
+            self.levels[priority] = Level()
+            self.levels = dict(sorted(self.levels.items(), reverse=True))
+        self.levels[priority].attached[consumer.identity] = consumer
         if self._single_active:
             consumer.active = False
             self._choose_active(newcomer=consumer)
@@ -196,13 +194,13 @@ class Consumers:
     def detach(self, consumer: Attachment) -> None:
         """Remove a consumer; if it was the active one, the next becomes active."""
         priority = consumer.options.priority
-        level = self._levels[priority]
+        level = self.levels[priority]
         level.leave(consumer)
         del level.attached[consumer.identity]
         del self._attached[consumer.identity]
         consumer.detached = True
         if not level.attached:
-            del self._levels[priority]
+            del self.levels[priority]
         if consumer is self._active:
             self._active = None
         if self._single_active:
@@ -210,7 +208,7 @@ class Consumers:
 
     def granted(self, consumer: Attachment) -> None:
         """The consumer's grant was set or drained: it enters the turns of its level, or leaves them."""
-        level = self._levels[consumer.options.priority]
+        level = self.levels[consumer.options.priority]
         if consumer.grant and consumer.active and not self._yields(consumer):
             level.enter(consumer)
         else:
@@ -245,7 +243,7 @@ class Consumers:
 
     def _best(self) -> Attachment | None:
         """The consumer that should be active: highest priority, then oldest; None without consumers."""
-        first = next(iter(self._levels.values()), None)
+        first = next(iter(self.levels.values()), None)
         return None if first is None else next(iter(first.attached.values()))
 
     def _yields(self, active: Attachment) -> bool:
@@ -253,4 +251,4 @@ class Consumers:
         everything."""
         if not self._single_active:
             return False
-        return next(iter(self._levels)) > active.options.priority
+        return next(iter(self.levels)) > active.options.priority

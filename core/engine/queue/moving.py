@@ -157,7 +157,7 @@ class Move:
                 attributes = replace(attributes, redelivered=True)
             run = Run(self._courier.load(piece), self._context.entries(piece), attributes, route.routing_keys[1:])
             for part, queues in self._context.route(route.exchange, route.routing_keys, run):
-                self._courier.submit(part, tuple(queues), route)
+                self._courier.submit(part, tuple(queues))
 
     def _routed(self, batch: Batch) -> Iterator[tuple[Route | None, Batch]]:
         match self._target:

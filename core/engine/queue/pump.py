@@ -97,7 +97,7 @@ class QueueTurns:
             _, _, queue = heappop(self._due)
             del self._due_at[queue]
             self.touch(queue)
-        self._confirms.begin_turn()
+        self._confirms.in_turn = True
         for waits in self._waits:
             if not waits.entries:
                 continue
@@ -133,18 +133,13 @@ class QueueTurns:
             if inbox.waiting:
                 spent -= inbox.waiting + RUN_WORK * inbox.runs
             work.spent += spent + queue.dispatch(now)
-            self._look_ahead(queue)
+            if queue.expired:
+                self.expired.append(queue)
+            elif (deadline := queue.deadline) < self._due_at.get(queue, inf):
+                self._due_at[queue] = deadline
+                heappush(self._due, (deadline, next(self._numbers), queue))
         self._late = bool(touched)
         if touched:
             for queue in self._touched:
                 touched[queue] = None
             self._touched = touched
-
-    def _look_ahead(self, queue: AnyQueue) -> None:
-        if queue.expired:
-            self.expired.append(queue)
-            return
-        deadline = queue.deadline
-        if deadline < self._due_at.get(queue, inf):
-            self._due_at[queue] = deadline
-            heappush(self._due, (deadline, next(self._numbers), queue))

@@ -29,9 +29,8 @@ from dataclasses import dataclass, field
 from itertools import chain, count, islice
 from typing import Protocol, TypeVar
 
-from core.engine.options.arguments import check_exchange_arguments, check_queue
+from core.engine.options.arguments import check_exchange_arguments, check_queue, check_same_exchange, check_same_queue
 from core.engine.routing.edges import Edge, Node
-from core.engine.routing.equivalence import check_same_exchange, check_same_queue
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
 from core.engine.settings import VirtualHostSettings
 from core.errors import (

@@ -38,7 +38,7 @@ class Owing:
 
     def send(self, link: SenderLink, n: int, size: int = 1) -> None:
         link.send_run(0, [b"x" * size] * n, b"")
-        self.output.send_later(link)
+        self.output.sending[link] = None
 
     def flush(self) -> list[object]:
         """The frames that were sent, in order: dispositions and flows whole, of transfers the handle."""
@@ -56,12 +56,12 @@ def test_nothing_is_owed():
 def test_dispositions_then_link_credit_then_transfers_then_the_session():
     owing = Owing()
     sender, receiver = owing.sender(1), owing.receiver(2)
-    owing.output.flow_later()
+    owing.output.flow_due = True
     owing.send(sender, 2)
     sender.answer_flow(available=7, drained=False)
     receiver.credit.received(3)
-    owing.output.refill_later(receiver)
-    owing.output.echo_later(receiver)
+    owing.output.refills[receiver] = None
+    owing.output.echoes[receiver] = None
     owing.output.as_sender.add(5, 5, RELEASED, settled=True)
     owing.output.as_receiver.add(1, 3, ACCEPTED, settled=True)
     out = owing.flush()
@@ -105,8 +105,8 @@ def test_a_burst_of_wishes_gets_one_answer():
     owing = Owing()
     receiver = owing.receiver(2)
     for _ in range(3):
-        owing.output.echo_later(receiver)
-        owing.output.flow_later()
+        owing.output.echoes[receiver] = None
+        owing.output.flow_due = True
     (flow,) = owing.flush()
     assert isinstance(flow, Flow)
     assert owing.channel.session_flows == 1
@@ -115,7 +115,7 @@ def test_a_burst_of_wishes_gets_one_answer():
 def test_a_link_that_is_gone_is_not_echoed():
     owing = Owing()
     receiver = owing.receiver(2)
-    owing.output.echo_later(receiver)
+    owing.output.echoes[receiver] = None
     receiver.end.detach()
     owing.channel.take()
     assert owing.flush() == []
@@ -126,8 +126,8 @@ def test_what_is_forgotten_is_not_owed():
     sender, receiver = owing.sender(1), owing.receiver(2)
     owing.send(sender, 2)
     receiver.credit.received(3)
-    owing.output.refill_later(receiver)
-    owing.output.echo_later(receiver)
+    owing.output.refills[receiver] = None
+    owing.output.echoes[receiver] = None
     for link in (sender, receiver, owing.sender(3), owing.receiver(4)):
         owing.output.forget(link)
     assert owing.flush() == []
@@ -177,7 +177,7 @@ def test_an_answer_is_not_blocked():
     owing = Owing(remote_window=0, room=0)
     sender = owing.sender(1)
     sender.answer_flow(available=0, drained=True)
-    owing.output.send_later(sender)
+    owing.output.sending[sender] = None
     (flow,) = owing.flush()
     assert isinstance(flow, Flow)
     assert not owing.output.blocked

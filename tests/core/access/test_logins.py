@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from amqp10.frontend.authentication import Mechanism
 from amqp10.protocol.sasl import OUTCOME_AUTH, OUTCOME_SYS_TEMP, SaslInit, SaslOutcome, encode_sasl_frame
+from amqp10.serve import Mechanism
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, encode_frame
 from amqp10.wire.performatives import Open, encode_performative
 from core.access.exchange import SaslMechanism

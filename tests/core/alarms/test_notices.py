@@ -1,11 +1,8 @@
 """Notices: they are shown with their figures, and no publisher waits for them."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from core.alarms.descriptors import FILES_MIN, RESERVED, DescriptorNotice, files_allowed, sockets_allowed
-from core.alarms.event_loop_lag import REMEMBERED, LagNotice
+from core.alarms.notices import REMEMBERED, DescriptorNotice, LagNotice
 from core.alarms.registry import NOTICES, AlarmRegistry
 from core.errors import Invalid
 from core.interface import Mailbox
@@ -13,28 +10,6 @@ from core.interface import Mailbox
 
 def row(registry: AlarmRegistry, name: str) -> dict[str, object]:
     return next(row for row in registry.snapshot() if row["name"] == name)
-
-
-def test_row_0_26_sockets_get_nine_tenths_less_two():
-    assert sockets_allowed(924) == 829
-    assert sockets_allowed(1024) == 919
-    assert sockets_allowed(1) == 0
-
-
-@given(total_limit=st.integers(16, 2**30))
-def test_row_0_26_the_formula(total_limit: int):
-    assert sockets_allowed(total_limit) == (total_limit * 9 - 20) // 10
-
-
-@given(total_limit=st.integers(0, 2**20), sockets_used=st.integers(0, 2**20), more=st.integers(0, 1000))
-def test_row_0_26_files_shrink_as_sockets_grow(total_limit: int, sockets_used: int, more: int):
-    allowed = files_allowed(total_limit, sockets_used)
-    assert FILES_MIN <= files_allowed(total_limit, sockets_used + more) <= allowed
-    assert allowed == FILES_MIN or allowed + sockets_used + RESERVED == total_limit
-
-
-def test_row_0_26_one_file_less_for_each_socket():
-    assert [files_allowed(1024, sockets) for sockets in (0, 1, 500, 919, 2000)] == [960, 959, 460, 41, FILES_MIN]
 
 
 def test_connections_that_run_out_are_a_notice():

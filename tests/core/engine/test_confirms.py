@@ -130,7 +130,7 @@ def test_answers_grow_within_a_turn_only():
     subject.enter(one)
     first = Submission.to(["q"], one, Run(0, bodies(2), PLAIN))
     second = Submission.to(["q"], one, Run(2, bodies(2), PLAIN))
-    subject.begin_turn()
+    subject.in_turn = True
     subject.took(first, "q", 0, 2)
     subject.took(second, "q", 0, 1)
     subject.end_turn()
@@ -145,7 +145,7 @@ def test_outcomes_and_publishers_are_not_mixed():
     subject, one, two = Confirms(), publisher(), publisher()
     subject.enter(one)
     subject.enter(two)
-    subject.begin_turn()
+    subject.in_turn = True
     subject.took(Submission.to(["q"], one, Run(0, bodies(1), PLAIN)), "q", 0, 1)
     subject.took(Submission.to(["q"], two, Run(1, bodies(1), PLAIN)), "q", 0, 1)
     subject.release(one, 1, 1)
@@ -173,7 +173,7 @@ def test_rejections_carry_their_reason_and_are_joined_with_their_like_only():
     subject, one = Confirms(), publisher()
     subject.enter(one)
     run = Submission.to(["q"], one, Run(0, bodies(9), PLAIN))
-    subject.begin_turn()
+    subject.in_turn = True
     subject.took(run, "q", 0, 2)
     subject.reject(run, "q", 2, 4, FULL)
     subject.reject(run, "q", 4, 6, FULL)
@@ -189,7 +189,7 @@ def test_the_engines_own_publishers_are_answered_at_once_and_not_counted():
     subject, own = Confirms(), publisher()
     subject.enter_own(own)
     run = Submission.to(["q"], own, Run(0, bodies(4), PLAIN))
-    subject.begin_turn()
+    subject.in_turn = True
     subject.took(run, "q", 0, 2)
     assert confirms(own.mailbox.take()) == [(0, 1, ACCEPTED)]
     subject.took(run, "q", 2, 4)

@@ -9,7 +9,7 @@ import trio.testing
 
 from core.amqp091.methods import BasicQos, BasicQosOk
 from core.observe.idle_consumers import SLICE, IdleConsumers
-from core.server.idle_rounds import IdleRounds
+from core.server.rounds import IdleRounds
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import connect
 

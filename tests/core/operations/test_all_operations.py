@@ -183,11 +183,11 @@ async def test_a_wrong_value_is_refused_with_the_same_text_over_both(operation: 
 async def test_what_is_missing_unknown_or_twice_is_refused_with_the_same_text_over_both(operation: Operation):
     path, free = split(operation, operation.path, operation.example.parameters)
     cases = [] if operation.document else [(free | {"nonsense": "1"}, "there is no parameter 'nonsense' here")]
-    for parameter in operation.parameters:
-        if parameter.required and not parameter.is_document:
-            cases.append(
-                ({name: free[name] for name in free if name != parameter.name}, f"{parameter.name} is missing")
-            )
+    cases += [
+        ({name: free[name] for name in free if name != parameter.name}, f"{parameter.name} is missing")
+        for parameter in operation.parameters
+        if parameter.required and not parameter.is_document
+    ]
     for given, text in cases:
         amqp, http = await both(shop(), operation.method, path, given)
         assert (amqp.status, amqp.value) == (http.status, http.value)

@@ -18,7 +18,7 @@ export class Refused extends Error {
   }
 }
 
-let asking = null; // the dialog for the token that is open, if one is: everybody waits for the same
+let asking = null; // the dialog for the token that is open, if one is: all requests wait for the same
 
 /** The path of a thing; names come from clients and may hold anything. */
 export function at(...segments) {

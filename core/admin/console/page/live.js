@@ -1,6 +1,6 @@
 /**
  * What the broker tells by itself: an overview each second and the stalls of now, with the last five minutes of
- * overviews. One stream serves every page; it is opened again when it breaks, and closed while nobody looks.
+ * overviews. One stream serves every page; it is opened again when it breaks, and closed while the page is hidden.
  */
 
 import { events, Refused } from "./api.js";

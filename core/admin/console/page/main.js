@@ -85,7 +85,7 @@ function show() {
   keepFresh(current, fault);
 }
 
-/** Asks again and again, one question at a time, and only while somebody looks. */
+/** Asks again and again, one question at a time, and only while the page is visible. */
 async function keepFresh(page, fault) {
   const { signal } = page.abort;
   while (page.refresh && !signal.aborted) {
@@ -153,7 +153,7 @@ function alarmOf(row) {
     element("b", {}, `${stops ? "Alarm" : "Notice"}: ${row.name}`),
     element("span", {}, row.cause ?? ""),
     element("span", {}, `since ${moment(row.since)}`),
-    element("span", { class: "effect" }, stops ? (EFFECTS[row.name] ?? "Publishers are stopped.") : "Nobody is stopped by it."),
+    element("span", { class: "effect" }, stops ? (EFFECTS[row.name] ?? "Publishers are stopped.") : "No client is stopped by it."),
   );
 }
 

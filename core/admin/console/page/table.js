@@ -9,7 +9,7 @@
 import { bar, element } from "./dom.js";
 import { badge } from "./reasons.js";
 
-const ROWS_MAX = 500; // more are nothing that anybody reads, and the browser would have to lay them out
+const ROWS_MAX = 500; // a reader does not read more, and the browser would have to lay them out
 
 export class Table {
   #columns;

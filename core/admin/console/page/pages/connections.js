@@ -56,7 +56,7 @@ export function connectionsPage({ live }) {
     { title: "sent", number: true, of: (row) => bytes(row.bytes_out), sort: (row) => row.bytes_out },
     { title: "waits for", of: (row) => (waits.has(row.identity) ? { badge: waits.get(row.identity).reason } : { text: "–", tone: "faint" }) },
   ]);
-  const none = empty("Nobody is connected", "Clients connect with amqp://USER:PASSWORD@HOST:5672. To try it: headgate publish /queues/QUEUE hello");
+  const none = empty("No connections", "Clients connect with amqp://USER:PASSWORD@HOST:5672. To try it: headgate publish /queues/QUEUE hello");
   return {
     node: element("div", {}, heading("Connections"), card(null, table.node, none)),
     async refresh(signal) {

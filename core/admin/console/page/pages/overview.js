@@ -21,7 +21,7 @@ export function overviewPage({ live, why }) {
     { name: "links waiting", show: number, step: true, tone: "wait", fill: true },
   ], { span: SPAN_S });
   const stalls = stallTable("Who waits now", why);
-  const none = empty("Nobody waits", "Every link has link credit, or nothing to send. When one stands still, it is listed here with the reason.");
+  const none = empty("No link waits", "Every link has link credit, or nothing to send. When one stands still, it is listed here with the reason.");
   const list = card("Who waits now", stalls.node, none);
   const charts = [card("Messages a second", inside(rates.node)), card("Links that wait", inside(waiting.node))];
   const page = document.createElement("div");

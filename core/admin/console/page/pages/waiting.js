@@ -25,7 +25,7 @@ export function stallTable(caption, why) {
   ], { order: ["for", "descending"] });
 }
 
-/** Shows those of one direction, or words for nobody; of very many stalls the broker tells the longest only. */
+/** Shows the stalls of one direction, or a sentence when there are none. Of very many stalls the broker tells the longest only. */
 function showStalls(table, none, more, { stalls, stallsTotal }, direction) {
   const rows = stalls.filter((stall) => stall.direction === direction);
   table.update(rows);
@@ -69,7 +69,7 @@ export function slowConsumersPage({ live, why }) {
     { title: "link credit", number: true, of: (row) => number(row.link_credit), sort: (row) => row.link_credit ?? -1 },
     { title: "unacknowledged", number: true, of: (row) => number(row.unacked), sort: (row) => row.unacked ?? -1 },
   ], { order: ["oldest unsettled", "descending"] });
-  const alone = empty("No consumers", "Nobody consumes from this broker. Attach a receiver to a queue, for example with: headgate consume /queues/QUEUE");
+  const alone = empty("No consumers", "No client consumes from this broker. Attach a receiver to a queue, for example with: headgate consume /queues/QUEUE");
   const more = element("p", { class: "inside faint", hidden: true });
   return {
     node: element(

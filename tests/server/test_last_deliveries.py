@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from amqp10.client import ClientError, Message, connect
-from core.server.last_work import finish_work
+from core.server.run import finish_work
 from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
 
 

@@ -1,11 +1,18 @@
-"""Counts input that cannot be understood: from a client with a bug, a fuzzer, or another protocol on the port."""
+"""What links and connections that are over add to the totals of the protocol, and the same of a link that is in use.
+
+Link credit: what became of it. Errors: input that cannot be understood, from a client with a bug, a fuzzer, or another
+protocol on the port.
+"""
 
 from collections.abc import Mapping
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import ConnectionClosed
+from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.session import Link
 from core.counters.flow_totals import FlowTotals
+from core.interface import Snapshot
 
 COUNTED: Mapping[str, str] = {
     ErrorCondition.DECODE_ERROR: "decode-error",
@@ -14,6 +21,31 @@ COUNTED: Mapping[str, str] = {
     ErrorCondition.NOT_IMPLEMENTED: "not-implemented",
 }
 """The conditions of such input, with their names in the metrics."""
+
+
+def balance_row(link: Link) -> Snapshot:
+    """The balance of a link that is in use."""
+    balance = link.credit.balance
+    return {
+        "granted": balance.granted,
+        "consumed": balance.consumed,
+        "drained": balance.drained,
+        "withdrawn": balance.withdrawn,
+        "unbalanced": int(balance.left != link.credit.room),
+    }
+
+
+def link_gone(link: Link, totals: FlowTotals) -> None:
+    """Add the balance of a link that is over to the totals."""
+    balance = link.credit.balance
+    totals.transfers_over_credit += balance.exceeded
+    totals.link_credit["out" if isinstance(link, SenderLink) else "in"].add(
+        granted=balance.granted,
+        consumed=balance.consumed,
+        drained=balance.drained,
+        withdrawn=balance.withdrawn,
+        left=link.credit.room,
+    )
 
 
 def connection_closed(event: ConnectionClosed, connection: Connection, totals: FlowTotals) -> None:

@@ -12,8 +12,8 @@ from core.config.log import LogSettings
 from core.interface import FlowReason, StallSubject
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stall, Stalls
+from core.server.rounds import StallRounds
 from core.server.run import read_clocks
-from core.server.stall_rounds import StallRounds
 
 READER = StallSubject(
     identity="c1", connection="c1", peer="host:1", container_id="", user="guest", direction="in", address=""

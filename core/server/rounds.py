@@ -1,4 +1,4 @@
-"""The task that drives the ledger of stalls: it has front ends look for stalls, and tells listeners of those that last.
+"""The tasks that look at all links and queues from time to time: for stalls, and for consumers that are idle.
 
 An operator shall see a stall within a second of its beginning, and its end within a second. A stall that only a look
 can find needs two looks, so that a link that moves in between is not taken for one; listeners are told with the second
@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 
 import trio
 
+from core.observe.idle_consumers import IdleConsumers
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
 
+IDLE_ROUND_S = 1.0
 ROUND_S = 0.2
 ROUNDS_PER_LOOK = 2
 """One look every 0.4 s: the second look after the beginning comes within 0.8 s, the first one after the end within 0.4
@@ -36,6 +38,21 @@ class StallRounds:
             await _slices(self._stalls.tell())
             await _slices(self._log.tell())
             turn()
+
+
+class IdleRounds:
+    """Samples, once a second, which queues have messages and no consumer that may be handed one. One background task
+    for each server that is observed."""
+
+    def __init__(self, queues: Callable[[], Iterator[tuple[str, bool]]], idle: IdleConsumers) -> None:
+        self._queues = queues
+        self._idle = idle
+
+    async def run(self, turn: Callable[[], None]) -> None:
+        """Sample until cancelled. This leaves no work for the engine, so ``turn`` is unused."""
+        while True:
+            await trio.sleep(IDLE_ROUND_S)
+            await _slices(self._idle.sample(self._queues()))
 
 
 async def _slices(work: Iterator[None]) -> None:
