@@ -475,35 +475,6 @@ class Observable(Protocol):
         """All rows of a kind ("queues", "links", …), or the one with this identity ([] when there is none)."""
 
 
-class Control(Protocol):
-    """What an operator may do while the broker runs."""
-
-    def set_alarm(self, name: str) -> None:
-        """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
-
-    def clear_alarm(self, name: str) -> None:
-        """Clear an alarm that was raised by hand. Raises Invalid."""
-
-    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
-        """The first ready messages of a queue, ``count`` at most; they stay as they are.
-
-        Of each: ``sequence``, ``bytes``, ``priority``, ``durable``, ``delivery_count``, ``expires_at`` (wall-clock
-        seconds, or None) and the fields of :meth:`Converter.describe`. Raises NotFound, Locked (an exclusive queue),
-        Invalid (a count).
-        """
-
-    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
-        """Begin to move ready messages elsewhere, the first ``count`` or all that are ready now.
-
-        Returns the number of the move. Its result is in the queue's snapshot, under ``last_move``. Raises NotFound,
-        Locked, Forbidden (an internal exchange), Invalid (a stream, a count, the queue itself), PreconditionFailed
-        (another move is under way).
-        """
-
-    def replay_messages(self, queue: str, count: int | None) -> int:
-        """Move ready messages, each dead-lettered one to the queue in which it died first; otherwise as above."""
-
-
 class DeathReason(Enum):
     """Why a message was dead-lettered."""
 

@@ -80,7 +80,7 @@ OPERATOR = object()
 
 
 class Broker:
-    """``Engine``, ``Topology``, ``Observable`` and ``Control`` of the interface, for one virtual host."""
+    """``Engine``, ``Topology`` and ``Observable`` of the interface, for one virtual host."""
 
     def __init__(
         self,
@@ -389,7 +389,7 @@ class Broker:
         for queue in self._queues.values():
             queue.conclude()
 
-    # --- Observable, Control --------------------------------------------------------------------------------
+    # --- what is shown, and what an operator does -----------------------------------------------------------
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Queues, consumers, publishers, exchanges, bindings, policies, stages, lanes, alarms, engine, totals; [] for
@@ -413,11 +413,11 @@ class Broker:
         return self._snapshots.idle_consumers()
 
     def set_alarm(self, name: str) -> None:
-        """See :class:`core.interface.Control`."""
+        """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
         self.alarms.set(name, BY_HAND, "raised by hand")
 
     def clear_alarm(self, name: str) -> None:
-        """See :class:`core.interface.Control`."""
+        """Clear an alarm that was raised by hand. Raises Invalid."""
         self.alarms.clear(name, BY_HAND)
 
     def drain(self, *, wanted: bool) -> None:
@@ -430,13 +430,13 @@ class Broker:
         return sum(queue.unacknowledged for queue in self._queues.values())
 
     def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
-        """See :class:`core.interface.Control`."""
+        """Rows of the first ready messages, which stay as they are. Raises NotFound, Locked, Invalid (a count)."""
         looked_at = self._operated(queue)
         self._pump.touch(looked_at)
         return [shown(one, self._converter) for one in looked_at.peek(count)]
 
     def move_messages(self, queue: str, target: Target, count: int | None) -> int:
-        """See :class:`core.interface.Control`."""
+        """Begin to move ready messages; returns the move's number. Raises EngineError, as for every operator."""
         source = self._operated(queue)
         if not isinstance(target, QueueTarget):
             self._check_exchange(target.exchange)
@@ -447,7 +447,7 @@ class Broker:
         return self._begin_move(source, target, count)
 
     def replay_messages(self, queue: str, count: int | None) -> int:
-        """See :class:`core.interface.Control`."""
+        """Move ready messages, each to the queue in which it died first; otherwise as above."""
         return self._begin_move(self._operated(queue), None, count)
 
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:

@@ -96,13 +96,13 @@ class Snapshots:
         """The figures of each queue that change often and are cheap to read. Iterates over a copy, because queues may
         be declared or deleted meanwhile."""
         for queue in list(self.queues.values()):
-            counters = queue.counters
+            counters, ready, now = queue.counters, queue.ready, self.now()
             yield {
                 "name": queue.name,
-                "messages_ready": queue.ready,
+                "messages_ready": ready,
                 "messages_unacknowledged": queue.unacknowledged,
                 "consumers": len(queue.consumers),
-                "oldest_ready_seconds": _oldest(queue, self.now()),
+                "oldest_ready_seconds": _oldest(queue, now) if ready else None,
                 "published": counters.published,
                 "delivered": counters.delivered,
                 "accepted": counters.accepted,

@@ -33,7 +33,7 @@ def traced_calls(root: Path) -> Iterator[list[CodeType]]:
 
 
 @contextmanager
-def traced_steps(root: Path) -> Iterator[Counter[CodeType]]:
+def traced_steps(root: Path = Path(__file__).parents[2]) -> Iterator[Counter[CodeType]]:
     """Yield how many steps each function of the broker takes in this thread, until the block ends.
 
     A step is a line that begins, or a loop's or comprehension's return to its first line, in the same files as for

@@ -1,7 +1,5 @@
 """The steps of one message, from its publishing to its settling, beside many consumers, links and connections."""
 
-from pathlib import Path
-
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Disposition
 from tests.kit.call_trace import traced_steps
@@ -42,7 +40,7 @@ class Competing:
         """The steps of one message, after each consumer had two."""
         for _ in range(2 * len(self.consumers)):
             self.move_one()
-        with traced_steps(Path(__file__).parents[3]) as steps:
+        with traced_steps() as steps:
             self.move_one()
         return steps.total()
 
@@ -54,7 +52,7 @@ def test_a_message_takes_as_many_steps_beside_many_consumers_as_beside_one():
 def test_a_link_encodes_the_fixed_bytes_of_its_frames_once():
     competing = Competing(1)
     competing.move_one()
-    with traced_steps(Path(__file__).parents[3]) as steps:
+    with traced_steps() as steps:
         competing.move_one()
     assert "encode_run" in {code.co_name for code in steps}
     assert "_fixed_bytes" not in {code.co_name for code in steps}
@@ -83,7 +81,7 @@ def steps_beside(*, links: int = 1, connections: int = 1) -> int:
     for number in range(2 * links):
         for connection in range(connections):
             move_one(number, connection, number % links)
-    with traced_steps(Path(__file__).parents[3]) as steps:
+    with traced_steps() as steps:
         move_one(2 * links, 0, 0)
     return steps.total()
 

@@ -7,8 +7,7 @@ from amqp10.protocol.session import SessionLimits
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import End
 from core.amqp091.properties import BasicProperties
-from core.observe.metric_families import OTHER
-from core.observe.stalls import Stalls
+from core.observe.stalls import OTHER, Stalls
 from tests.kit.scraped import Scraped
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 from tests.kit.wire091 import Wire091Peer, connect

@@ -11,9 +11,10 @@ from heapq import nsmallest
 from itertools import islice
 from urllib.parse import quote, unquote
 
-from core.admin.api.sources import ApiSources
+from core.control_plane import BrokerControl
 from core.interface import Snapshot
 from core.observe.stalls import Stall
+from core.observe.timelines import Timelines
 from core.slices import Walk, gathered
 
 EDGES_LOOKED_AT_MAX = 10_000
@@ -21,24 +22,24 @@ QUEUE_PREFIXES = ("/queues/", "/queue/", "/amq/queue/")
 """The prefixes of AMQP 1.0 addresses that name queues."""
 
 
-def flow_map(sources: ApiSources) -> Walk[Snapshot]:
+def flow_map(control: BrokerControl, timelines: Timelines) -> Walk[Snapshot]:
     """Return the nodes and edges of the map; of many edges, those that are blocked for longest and busiest."""
-    queues = {str(row["name"]): row for row in (yield from gathered(sources.rows("queues")))}
-    stalls = {who.identity: stall for who, stall in sources.stalls().items()}
+    queues = {str(row["name"]): row for row in (yield from gathered(control.rows("queues")))}
+    stalls = {who.identity: stall for who, stall in control.stalls.current.items()}
     edges: list[Snapshot] = []
     for kind in ("links", "channels"):
-        for rows in sources.connections(kind):
+        for rows in control.connections(kind):
             room = EDGES_LOOKED_AT_MAX - len(edges)
-            edges += yield from gathered(islice(_edges(kind, rows, sources, stalls, queues.keys()), room))
+            edges += yield from gathered(islice(_edges(kind, rows, timelines, stalls, queues.keys()), room))
             yield
-    shown = nsmallest(sources.constants.flow_map_max, edges, key=_rank)
-    return {**_nodes(shown, sources, queues), "edges": shown, "edges_total": len(edges)}
+    shown = nsmallest(control.flow_map_max, edges, key=_rank)
+    return {**_nodes(shown, control, queues), "edges": shown, "edges_total": len(edges)}
 
 
 def _edges(
     kind: str,
     rows: Sequence[Snapshot],
-    sources: ApiSources,
+    timelines: Timelines,
     stalls: Mapping[str, Stall],
     queues: AbstractSet[str],
 ) -> Iterator[Snapshot]:
@@ -48,8 +49,8 @@ def _edges(
         figures: Snapshot = {
             "identity": stalled,
             "why_kind": "links" if kind == "links" else "connections",
-            "rate": round(sources.timelines.rate(kind, identity), 1),
-            "blocked_share": round(sources.timelines.blocked_share(kind, identity), 3),
+            "rate": round(timelines.rate(kind, identity), 1),
+            "blocked_share": round(timelines.blocked_share(kind, identity), 3),
             **_stall(stalls.get(stalled)),
         }
         if kind == "links":
@@ -76,14 +77,14 @@ def _rank(edge: Snapshot) -> tuple[float, float, str]:
     return -share, -rate, str(edge["identity"])
 
 
-def _nodes(edges: list[Snapshot], sources: ApiSources, queues: Mapping[str, Snapshot]) -> Snapshot:
+def _nodes(edges: list[Snapshot], control: BrokerControl, queues: Mapping[str, Snapshot]) -> Snapshot:
     publishers = dict.fromkeys(str(edge["from"]) for edge in edges if edge["direction"] == "in")
     consumers = dict.fromkeys(str(edge["to"]) for edge in edges if edge["direction"] == "out")
     addresses = dict.fromkeys(str(edge["to" if edge["direction"] == "in" else "from"]) for edge in edges)
     wanted = publishers | consumers
     known = {
         str(row["identity"]): row
-        for rows in sources.connections("connections")
+        for rows in control.connections("connections")
         for row in rows
         if row["identity"] in wanted
     }
