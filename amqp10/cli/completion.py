@@ -1,7 +1,7 @@
 """``headgate completion``: prints the script with which a shell completes commands and options.
 
-The scripts are files beside this one. Making a script takes half a second of CPU, because cyclopts imports every
-command for it. ``docs/generate.py`` writes the files when commands change, and a test compares.
+The scripts are files beside this one, because making one takes more CPU time than a command may take.
+``docs/generate.py`` writes the files when commands change, and a test compares.
 """
 
 from pathlib import Path
