@@ -1,7 +1,6 @@
 """The neutral message: opaque bytes, and the few facts that the engine itself uses.
 
 The engine never looks inside an entry. What it must know about all messages of a run stands beside them once, in
-The engine never looks inside an entry. What it must know about all messages of a run stands beside them once, in
 :class:`Attributes`; a queue entry is the encoded ``bytes`` and nothing more. That is 63 bytes of memory for a 12-byte
 message, against 160 to 320 as a tuple or object, and the garbage collector does not track bytes.
 """

@@ -36,7 +36,7 @@ class EngineSettings(Section):
     """Limits on queues and exchanges, and on the work on them."""
 
     queues_max: Annotated[int, Unit("queues")] = Field(default=10_000, ge=1)
-    """Queues that may exist at once, dynamic ones included. An empty queue costs about 2 KiB."""
+    """Queues that may exist at once, dynamic ones included. An empty queue costs about 14 KiB of memory."""
 
     exchanges_max: Annotated[int, Unit("exchanges")] = Field(default=1_000, ge=1)
     """Exchanges that may exist at once, the built-in ones included."""
