@@ -47,6 +47,9 @@ class EngineSettings(Section):
     policies_max: Annotated[int, Unit("policies")] = Field(default=100, ge=0)
     """Policies that may exist at once. Each is looked at whenever a queue is declared."""
 
+    cached_routes_max: Annotated[int, Unit("routes")] = Field(default=10_000, ge=1)
+    """Routing results that are cached, by exchange and routing keys. A full cache is emptied."""
+
     stage_messages_per_turn: StageSettings = StageSettings()
 
     work_per_turn: WorkSettings = WorkSettings()

@@ -27,6 +27,7 @@ from core.store.lane import Lane
 from core.store.stream_chunk import Chunk, ChunkCache
 from core.store.stream_log import StreamLog
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.settings import GENERAL
 
 FOLDER = "streams/7"
 ALIKE = Attributes()
@@ -112,6 +113,7 @@ class StreamAtWork:
             written=self.written,
             synced=self.synced,
             filter_value=filter_value,
+            stage_credit=GENERAL,
         )
         self.mailbox = Mailbox(lambda: None)
         self.publisher = Publisher(self.mailbox, None, QueueTarget("s"), None)

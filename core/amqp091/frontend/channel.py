@@ -71,8 +71,8 @@ class Channel:
 
     def __init__(self, number: int, shared: Shared) -> None:
         self.number = number
-        self.stage_credit = CreditFlow(f"{shared.identity}/{number}", shared.settings.stage_credit)
-        self.transaction = Transaction(shared.settings)
+        self.stage_credit = CreditFlow(f"{shared.identity}/{number}", shared.stage_credit)
+        self.transaction = Transaction(shared.settings.amqp091)
         self.publishing = Publishing(number, shared, self.stage_credit, self.transaction)
         self.consuming = Consuming(number, shared)
         self.definitions = DefinitionMethods(shared)
@@ -96,7 +96,7 @@ class Channel:
 
     @property
     def _messages_per_turn(self) -> int:
-        return self._shared.settings.channel_messages_per_turn
+        return self._shared.messages_per_turn
 
     @property
     def waiting(self) -> bool:

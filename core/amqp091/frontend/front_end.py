@@ -34,7 +34,6 @@ from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import Publishing
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.snapshots import (
     channel_snapshot,
@@ -45,8 +44,9 @@ from core.amqp091.frontend.snapshots import (
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
+from core.config.settings import Settings
 from core.counters.traffic import Traffic
-from core.credit_flow.flow import CreditFlow
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.errors import NotFound
 from core.interface import (
     Action,
@@ -109,7 +109,7 @@ class Amqp091FrontEnd:
         topology: TopologyVerbs,
         converter: Converter,
         stalls: Stalls,
-        settings: Amqp091FrontEndSettings,
+        settings: Settings,
         unique: Callable[[], str],
         wake: Callable[[], None],
         traffic: Traffic | None = None,
@@ -122,7 +122,8 @@ class Amqp091FrontEnd:
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
-        self.reader = CreditFlow(info.identity, settings.stage_credit, unblocked=wake)
+        stage_credit = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
+        self.reader = CreditFlow(info.identity, stage_credit, unblocked=wake)
         self.throttle = Throttle(self.reader)
         self._stall = ReaderStall(
             self.throttle,
@@ -142,11 +143,13 @@ class Amqp091FrontEnd:
             connection=connection,
             reader=self.reader,
             settings=settings,
+            stage_credit=stage_credit,
             unique=unique,
             wake=wake,
             traffic=self.traffic,
             work=work or Work(),
         )
+        self._events_per_turn_max = settings.amqp091.events_per_turn_max
         self._flow = flow
         self._stages: StageReports | None = None
         """None while flow events are not recorded."""
@@ -298,7 +301,7 @@ class Amqp091FrontEnd:
         """Whether no more input is to be taken now; the end of the connection is always taken."""
         shared = self._shared
         return self.connection.opened and (
-            self.throttle.blocked or shared.flooded or shared.waiting_methods > shared.settings.waiting_methods_max
+            self.throttle.blocked or shared.flooded or shared.waiting_methods > shared.waiting_methods_max
         )
 
     def _see_to_heartbeats(self) -> None:
@@ -310,7 +313,7 @@ class Amqp091FrontEnd:
         """Process input, as far as the stages accept it, and within the limits of one turn."""
         self._now = now
         shared = self._shared
-        left = shared.settings.events_per_turn_max
+        left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
             event = self.connection.next_event(self._room, now.monotonic)
             if event is None:

@@ -24,7 +24,7 @@ from dataclasses import asdict, replace
 from math import inf
 
 from core.clock import Now
-from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
@@ -90,7 +90,7 @@ class Queue:
         context: CourierContext | None = None,
         messages_per_turn: int | None = None,
         first_sequence: int = 0,
-        stage_credit: StageCreditSpec = GENERAL,
+        stage_credit: StageCreditSpec,
         to_store: ToStore | None = None,
     ) -> None:
         """``backings`` makes the backing of each priority level, from 0 up.

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import inf
 
 from core.clock import Now
-from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
@@ -179,7 +179,7 @@ class StreamQueue:
         synced: Waits[PositionWaiter],
         filter_value: FilterValue = lambda entry, origin: None,
         messages_per_turn: int | None = None,
-        stage_credit: StageCreditSpec = GENERAL,
+        stage_credit: StageCreditSpec,
     ) -> None:
         """``written`` and ``synced`` are the waits of the log's lane; a wait in ``synced`` makes the lane sync soon.
         ``filter_value`` returns the filter value of a message, like :meth:`core.interface.Converter.filter_value`."""

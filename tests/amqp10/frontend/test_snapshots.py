@@ -1,10 +1,9 @@
 """The rows of a connection, its sessions and links: plain values that agree with what happened."""
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
-from amqp10.protocol.session import SessionLimits
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import End
 from core.interface import Snapshot
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 CONNECTION_KEYS = {
@@ -20,8 +19,11 @@ def only(rows: list[Snapshot]) -> Snapshot:
 
 def linked() -> tuple[InProcessBroker, WirePeer]:
     """A client that publishes at handle 0 and consumes at handle 1."""
-    limits = SessionLimits(max_incoming_window=50, window_top_up=20)
-    broker = InProcessBroker(Amqp10FrontEndSettings(session=limits, max_link_credit=10, link_credit_top_up=5))
+    broker = InProcessBroker(
+        make_settings(
+            amqp10={"max_incoming_window": 50, "window_top_up": 20, "max_link_credit": 10, "link_credit_top_up": 5}
+        )
+    )
     address = broker.queue()
     peer = broker.connect()
     peer.begin(channel=2)

@@ -19,6 +19,7 @@ from core.slices import run_at_once
 from tests.kit.engine import NOW, bodies, entries_for, later, queue
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.kept_broker import KeptBroker
+from tests.kit.settings import GENERAL
 from tests.kit.storage import KeptDefinitions, open_storage, work
 
 DURABLE = Attributes(durable=True)
@@ -155,7 +156,7 @@ class OneQueue:
         self._confirms.enter(self._publisher)
         self._numbers = 0
         self._consumers = 0
-        self.queue = Queue("q", QueueOptions(), lambda _level: backing)
+        self.queue = Queue("q", QueueOptions(), lambda _level: backing, stage_credit=GENERAL)
 
     def publish(self, count: int) -> None:
         run = Run(self._numbers, bodies(count, self._numbers), DURABLE)

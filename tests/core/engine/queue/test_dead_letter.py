@@ -22,6 +22,7 @@ from core.interface import Consumer, DeathReason, Delivered, Disposal, ExchangeT
 from core.message import Attributes, Return
 from tests.kit.dead_letters import PlainConverter, body, deaths
 from tests.kit.engine import NOW, Peer, binding, bodies, entries_for, exchange, later, make_broker, queue
+from tests.kit.settings import GENERAL
 
 REJECTED, EXPIRED = DeathReason.REJECTED, DeathReason.EXPIRED
 
@@ -316,7 +317,7 @@ def test_a_queue_whose_letters_are_stuck_gives_up_and_hands_out_nothing_more():
 
 
 def test_a_queue_without_a_courier_does_not_dead_letter():
-    one = Queue("q", QueueOptions(dead_letter_exchange="x"), lambda _level: MemoryBacking())
+    one = Queue("q", QueueOptions(dead_letter_exchange="x"), lambda _level: MemoryBacking(), stage_credit=GENERAL)
     assert one.counts()["dropped"] == {}
 
 

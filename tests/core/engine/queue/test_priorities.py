@@ -18,6 +18,7 @@ from core.interface import ConsumeOptions, Delivered, Disposal, Mailbox, Outcome
 from core.message import Attributes, Return, Run
 from core.slices import run_at_once
 from tests.kit.engine import NOW, PLAIN, Peer, bodies, confirms, entries_for, make_broker, queue
+from tests.kit.settings import GENERAL
 
 
 def prioritised(levels: int = 9) -> Peer:
@@ -200,7 +201,7 @@ class Alone:
         self.backing = PagedBacking()
         assert isinstance(self.backing, Pages)
         self.confirms = Confirms()
-        self.queue = Queue("q", options, lambda _level: self.backing, **arguments)
+        self.queue = Queue("q", options, lambda _level: self.backing, stage_credit=GENERAL, **arguments)
         self.mailbox = Mailbox(lambda: None)
         self.publisher = Publisher(self.mailbox, "x", None, "p")
         self.confirms.enter(self.publisher)
