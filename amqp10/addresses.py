@@ -22,6 +22,7 @@ import re
 
 from amqp10.errors import quote
 from amqp10.wire.percent import percent_decode, percent_encode
+from core.errors import Invalid
 from core.interface import ExchangeTarget, QueueTarget, Target
 
 MANAGEMENT_ADDRESS = "/management"
@@ -66,6 +67,14 @@ def parse_source(address: object) -> str:
                 " bind a queue to it and consume from '/queues/:queue'"
             )
     raise _no_form(address, "'/queues/:queue'")
+
+
+def named_queue(text: str) -> str:
+    """The queue that an operator names, by its name or by an address. Raises Invalid."""
+    try:
+        return parse_source(text) if text.startswith("/") else text
+    except AddressError as error:
+        raise Invalid(str(error)) from error
 
 
 def queue_address(name: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
@@ -47,11 +48,11 @@ from core.interface import Converter, Mailbox
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
+from core.operations.all_operations import OPERATIONS
+from core.operations.table import Table
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
-from core.server.run import Server
-from core.server.sampler import Sampler
 from core.server.signals import Signals
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
@@ -132,6 +133,12 @@ class LoginAttempt:
                 return Failure("the credentials are wrong")
 
 
+def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
+    """The management node of a broker, with every operation of :mod:`core.operations`."""
+    control.queue_of_address = named_queue
+    return ManagementNode(broker, control, Table({"/headgate": OPERATIONS}))
+
+
 def amqp10_factory(
     *,
     settings: Settings,
@@ -144,7 +151,7 @@ def amqp10_factory(
     flow: FlowEvents | None = None,
 ) -> FrontEndFactory:
     """The AMQP 1.0 front end, for the server's accept loop."""
-    node = ManagementNode(broker, control)
+    node = management_node(broker, control)
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
 
@@ -247,10 +254,6 @@ class AllProtocols:
         """The control plane, which the front ends share."""
         assert self._control is not None
         return self._control
-
-    def started(self, server: Server, sampler: Sampler) -> None:
-        """Give the server and the sampler to the control plane, which shows both."""
-        self.control.server, self.control.sampler = server, sampler
 
 
 async def serve(

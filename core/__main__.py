@@ -31,8 +31,6 @@ from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.process import headgate_version, serve
 from core.server.frontends import FrontEndFactory
-from core.server.run import Server
-from core.server.sampler import Sampler
 from core.store.errors import StoreDamaged, StoreFailure, StoreRefused
 
 USAGE, DAMAGED, DISK_FAILED = 2, 8, 9
@@ -79,10 +77,6 @@ class Amqp091Alone:
         """The control plane."""
         assert self._control is not None
         return self._control
-
-    def started(self, server: Server, sampler: Sampler) -> None:
-        """Keep what the admin server needs; it shows the server and the sampler."""
-        self.control.server, self.control.sampler = server, sampler
 
 
 def broker(

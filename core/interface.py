@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Now
 from core.errors import EngineError
-from core.message import Attributes, Origin, Return, Route, Run
+from core.message import Attributes, Origin, Return, Routes, Run
 from core.slices import Walk
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
@@ -192,8 +192,8 @@ class Delivered:
     """A number for each message, sent as the annotation ``sequence_key``; None when no numbers are sent."""
     sequence_key: str = ""
     """``x-stream-offset`` or ``x-opt-sequence``."""
-    route: Route | None = None
-    """How these messages came into the queue; None when they were published directly into it."""
+    routes: Routes = None
+    """How these messages came into the queue. A list belongs to the front end."""
 
 
 @dataclass(eq=False, slots=True)
@@ -320,6 +320,10 @@ class Engine(Protocol):
         Raises NotFound when the exchange does not exist, or the queue of a target that is not fixed; then no message of
         the run is published. A message that is routed to no queue is confirmed as RELEASED.
         """
+
+    def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
+        """Publish a run through one exchange, each message with a routing key of its own. The publisher has no fixed
+        target. Otherwise it is as :meth:`publish`."""
 
     def consume(
         self, queue: str, mailbox: Mailbox, owner: object, options: ConsumeOptions, reference: object
@@ -469,35 +473,6 @@ class Observable(Protocol):
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """All rows of a kind ("queues", "links", …), or the one with this identity ([] when there is none)."""
-
-
-class Control(Protocol):
-    """What an operator may do while the broker runs."""
-
-    def set_alarm(self, name: str) -> None:
-        """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
-
-    def clear_alarm(self, name: str) -> None:
-        """Clear an alarm that was raised by hand. Raises Invalid."""
-
-    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
-        """The first ready messages of a queue, ``count`` at most; they stay as they are.
-
-        Of each: ``sequence``, ``bytes``, ``priority``, ``durable``, ``delivery_count``, ``expires_at`` (wall-clock
-        seconds, or None) and the fields of :meth:`Converter.describe`. Raises NotFound, Locked (an exclusive queue),
-        Invalid (a count).
-        """
-
-    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
-        """Begin to move ready messages elsewhere, the first ``count`` or all that are ready now.
-
-        Returns the number of the move. Its result is in the queue's snapshot, under ``last_move``. Raises NotFound,
-        Locked, Forbidden (an internal exchange), Invalid (a stream, a count, the queue itself), PreconditionFailed
-        (another move is under way).
-        """
-
-    def replay_messages(self, queue: str, count: int | None) -> int:
-        """Move ready messages, each dead-lettered one to the queue in which it died first; otherwise as above."""
 
 
 class DeathReason(Enum):

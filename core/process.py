@@ -122,9 +122,6 @@ class Protocols(Protocol):
     def control(self) -> BrokerControl:
         """The control plane for operators; available once there are front ends."""
 
-    def started(self, server: Server, sampler: Sampler) -> None:
-        """Called when everything is put together, for parts that show it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Surface:
@@ -223,9 +220,11 @@ async def _serve(
         store=data.write_inline,
         work=broker.work,
     )
-    protocols.started(server, sampler)
     reload = _reload(settings, surface, access.users, server, sampler)
-    protocols.control.settings_text = lambda: render(reload.in_force)
+    control = protocols.control
+    control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
+    control.limits, control.users = _limits(settings), lambda: access.users.names
+    control.settings_text = lambda: render(reload.in_force)
     open_admin = partial(
         _open_admin,
         settings,
@@ -233,11 +232,9 @@ async def _serve(
         server=server,
         data=data,
         sampler=sampler,
-        stalls=stalls,
         idle=idle,
-        control=protocols.control,
+        control=control,
         traffic=protocols.traffic,
-        users=access.users,
         log=log,
     )
     try:
@@ -248,7 +245,7 @@ async def _serve(
             lambda addresses: surface.ready(addresses, said),
             signals=surface.signals,
             reload=reload,
-            before_stop=_last_work(reload, protocols.control, server),
+            before_stop=_last_work(reload, control),
         )
         broker.conclude()
         await data.leave_in_order(server.turn)
@@ -377,16 +374,16 @@ def _reload(settings: Settings, surface: _Surface, users: Users, server: Server,
     )
 
 
-def _last_work(reload: Reload, control: BrokerControl, server: Server) -> Callable[[], Awaitable[None]]:
+def _last_work(reload: Reload, control: BrokerControl) -> Callable[[], Awaitable[None]]:
     """Make the function that is awaited between the request to stop and the good-bye."""
 
     def drain() -> None:
         control.drain(wanted=True)
-        server.turn()
+        control.turn()
 
     async def finish() -> None:
         seconds = reload.in_force.server.drain_time
-        await finish_work(drain=drain, unsettled=lambda: control.unsettled, seconds=seconds)
+        await finish_work(drain=drain, unsettled=lambda: control.broker.unsettled, seconds=seconds)
 
     return finish
 
@@ -409,21 +406,17 @@ async def _open_admin(
     server: Server,
     data: OpenData,
     sampler: Sampler,
-    stalls: Stalls,
     idle: IdleConsumers,
     control: BrokerControl,
     traffic: Mapping[str, Traffic],
-    users: Users,
     log: FilteringBoundLogger,
 ) -> "AdminServer":
     """Open the admin server; it listens when this returns. Its code is loaded here, so that a broker without one saves
     that."""
-    from core.admin.api.assembly import api_sources
     from core.admin.health import Health
     from core.admin.start import open_admin_server
-    from core.observe.link_metrics import LinkMetrics
-    from core.observe.metric_sources import MetricSources
-    from core.observe.metrics import BrokerMetrics
+    from core.observe.metrics import BrokerMetrics, LinkMetrics
+    from core.observe.scrape import MetricSources
 
     sources = MetricSources(
         broker=broker,
@@ -432,18 +425,14 @@ async def _open_admin(
         traffic=traffic,
         lanes=data.lanes,
         lag=sampler,
-        stalls=stalls,
+        stalls=control.stalls,
         full_sockets=server.counters.full_sockets,
         idle_consumers=lambda: idle.ratios,
         monotonic=lambda: read_clocks().monotonic,
-    )
-    limits = _limits(settings)
-    metrics = BrokerMetrics(
-        sources,
         addresses_max=settings.metrics.addresses_max,
         version=headgate_version(),
-        node=node_name(),
-        limits=limits,
+        node=control.node,
+        limits=control.limits,
     )
     return await open_admin_server(
         settings.admin,
@@ -452,21 +441,9 @@ async def _open_admin(
             started=lambda: bool(server.listening_on),
             draining=lambda: server.leaving,
         ),
-        collect=metrics.collect,
+        collect=BrokerMetrics(sources).collect,
         collect_links=LinkMetrics(server.connections).collect,
-        sources=api_sources(
-            settings.admin,
-            control=control,
-            broker=broker,
-            server=server,
-            stalls=stalls,
-            traffic=traffic,
-            lanes=data.lanes,
-            sampler=sampler,
-            users=lambda: users.names,
-            limits=limits,
-            version=headgate_version(),
-            node=node_name(),
-        ),
+        control=control,
+        traffic=traffic,
         log=log,
     )

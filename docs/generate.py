@@ -372,13 +372,13 @@ FIXED_LIMITS = (
         "amqp10.management.message", "RESPONSE_BYTES_MAX", "bytes of a management response", "status 400, ask for less"
     ),
     Fixed("amqp10.management.bindings", "LISTED_MAX", "bindings in one listing", "status 400, name a key"),
-    Fixed("amqp10.management.control", "PAGE_MAX", "snapshots in one page", "`next` names where to go on"),
+    Fixed("core.operations.rows", "PAGE_MAX", "snapshots in one page", "`next` names where to go on"),
     Fixed("core.amqp091.table", "DEPTH_MAX", "levels of tables and arrays", "SYNTAX_ERROR, connection closed"),
     Fixed("core.amqp091.table", "VALUES_MAX", "fields and elements of one table", "SYNTAX_ERROR, connection closed"),
     Fixed(
         "core.amqp091.frontend.publishing",
-        "SHAPES_KEPT",
-        "kinds of publishes that a channel remembers",
+        "LISTS_KEPT",
+        "property lists of publishes that a channel remembers",
         "the channel drops all of them",
     ),
     Fixed(
@@ -418,7 +418,7 @@ FIXED_LIMITS = (
     ),
     Fixed("core.admin.api.json_values", "DEPTH_MAX", "nested maps and lists", "the request is answered 400"),
     Fixed(
-        "core.admin.api.bodies",
+        "core.admin.api.requests",
         "AT_ONCE_BYTES_MAX",
         "bytes of a body without definitions",
         "the request is answered 413",
@@ -426,8 +426,10 @@ FIXED_LIMITS = (
     Fixed("core.admin.api.documents", "KEYS_MAX", "keys of definitions", "the request is answered 400"),
     Fixed("core.admin.api.documents", "ENTRIES_MAX", "entries of definitions", "the request is answered 400"),
     Fixed("core.admin.api.documents", "ENTRY_CHARACTERS_MAX", "characters of one entry", "the request is answered 400"),
-    Fixed("core.admin.api.operations", "PARAMETERS_MAX", "parameters of a query", "the request is answered 400"),
-    Fixed("core.admin.api.operations", "SEGMENT_CHARACTERS_MAX", "characters of a name", "the request is answered 400"),
+    Fixed("core.admin.api.requests", "PARAMETERS_MAX", "parameters of a query", "the request is answered 400"),
+    Fixed(
+        "core.operations.operation", "TEXT_CHARACTERS_MAX", "characters of a parameter", "the request is answered 400"
+    ),
     Fixed(
         "core.admin.api.live",
         "STALLS_MAX",

@@ -21,7 +21,7 @@ from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.reasons import BlockWatches, ReportTimes
+from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
 from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
@@ -69,7 +69,7 @@ from core.interface import (
     TopologyVerbs,
 )
 from core.observe.flow_events.recorder import FlowEvents
-from core.observe.stalls import Stalls
+from core.observe.stalls import SLICE, Stalls
 from core.server.drain import DRAINED
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
@@ -123,11 +123,11 @@ class Amqp10FrontEnd:
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, topology, owner=info.identity, unique=unique)
-        reason = self.settings.flow_reason
-        times = ReportTimes(after_s=reason.after, interval_s=1 / reason.per_second_max) if reason.enabled else None
-        self._blocks = BlockWatches(times, stalls, partial(stall_subject, info, connection))
+        self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
+        self._consumers: dict[ConsumerLink, None] = {}
+        """The consuming links, in order of attaching."""
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
@@ -194,9 +194,10 @@ class Amqp10FrontEnd:
         if self._flow.recorder is not None:
             self._flow.report(now)
         data = self.connection.data_to_send(now.monotonic)
-        if self._blocks.tell(self._alarms.on, now):
+        if self._blocks.watches and self._blocks.tell(self._alarms.on, now):
             data += self.connection.data_to_send(now.monotonic)
-        self._answer_events(now)
+        if self.connection.events:
+            self._answer_events(now)
         return data
 
     def output_backlog(self, waiting_bytes: int) -> None:
@@ -266,16 +267,18 @@ class Amqp10FrontEnd:
     # --- stalls ----------------------------------------------------------------------------------------------------
 
     def look(self, now: Now) -> Iterator[int]:
-        """Check which consuming links wait for their client; yields after each session, with its number of links."""
+        """Check which consuming links wait for their client; yields between some, with the number looked at."""
         for session in self.connection.sessions:
             self._sessions.look(session, now)
-            for link in session.links:
-                user = link.reference
-                if isinstance(user, ConsumerLink):
-                    backlog = self.connection.backlog_bytes
-                    reason = user.waits_for_client(backlog_bytes=backlog, ready=self._topology.ready_messages)
-                    self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
-            yield len(session.links)
+            yield 0
+        consumers = list(self._consumers)
+        for start in range(0, len(consumers), SLICE):
+            some = [user for user in consumers[start : start + SLICE] if user in self._consumers]
+            for user in some:
+                backlog = self.connection.backlog_bytes
+                reason = user.waits_for_client(backlog_bytes=backlog, ready=self._topology.ready_messages)
+                self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
+            yield len(some)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -452,6 +455,7 @@ class Amqp10FrontEnd:
             self._refuse(link, fault_of(error))
             return
         link.reference = user
+        self._consumers[user] = None
         self.traffic.consumers += 1
         self._stalls.look_at(self.look, wanted=True)
         link.attach(
@@ -547,6 +551,7 @@ class Amqp10FrontEnd:
             if isinstance(user, PublisherLink):
                 self.traffic.publishers -= 1
             else:
+                del self._consumers[user]
                 self.traffic.consumers -= 1
         elif isinstance(user, ManagementLinks):
             user.released(link)

@@ -274,10 +274,13 @@ class ConsumerLink:
         """The client disposed of deliveries. Raises LinkFault for added annotations that are too large."""
         if self.consumer is not None:
             check_added_annotations(event.state)
+            count = event.last - event.first + 1
+            if len(event.ranges) > 1:
+                count = sum(last - first + 1 for first, last in event.ranges)
             if isinstance(event.state, Accepted):
-                self._traffic.messages_acknowledged += sum(last - first + 1 for first, last in event.ranges)
+                self._traffic.messages_acknowledged += count
             if self.flow is not None:
-                self.flow.settled(sum(last - first + 1 for first, last in event.ranges), _settled_as(event.state))
+                self.flow.settled(count, _settled_as(event.state))
             self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
 
     def go_on(self) -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 from amqp10.protocol.session import Link
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
+from core.config.amqp10 import FlowReasonSettings
 from core.interface import FlowReason, StallSubject
 from core.observe.stalls import Stalls
 
@@ -123,16 +124,18 @@ class Glimpse(NamedTuple):
 class BlockWatches:
     """The links of one connection that are blocked, or whose peers have not got the end of a block."""
 
-    __slots__ = ("_glimpses", "_report_times", "_reported", "_stalls", "_subject_of", "_subjects", "_watches")
+    __slots__ = ("_glimpses", "_report_times", "_reported", "_stalls", "_subject_of", "_subjects", "watches")
 
     def __init__(
-        self, report_times: ReportTimes | None, stalls: Stalls, subject_of: Callable[[Link], StallSubject]
+        self, settings: FlowReasonSettings, stalls: Stalls, subject_of: Callable[[Link], StallSubject]
     ) -> None:
-        """Without ``report_times`` only the ledger gets reasons, and no peer."""
-        self._report_times = report_times
+        """Where ``settings`` do not want peers told, only the ledger gets reasons."""
+        times = ReportTimes(after_s=settings.after, interval_s=1 / settings.per_second_max)
+        self._report_times = times if settings.enabled else None
         self._stalls = stalls
         self._subject_of = subject_of
-        self._watches: dict[BlockableLink, BlockWatch] = {}
+        self.watches: dict[BlockableLink, BlockWatch] = {}
+        """The links that ``tell`` checks. Callers may read it, to save a call when it is empty."""
         self._glimpses: dict[BlockableLink, Glimpse] = {}
         self._subjects: dict[BlockableLink, StallSubject] = {}
         """Of each link that was ever blocked; kept because a busy publisher is blocked a thousand times a second."""
@@ -141,29 +144,27 @@ class BlockWatches:
 
     def look_at(self, link: BlockableLink) -> None:
         """A change on this link: the next ``tell`` checks whether it is blocked."""
-        if link not in self._watches:
-            self._watches[link] = BlockWatch()
+        if link not in self.watches:
+            self.watches[link] = BlockWatch()
 
     def forget(self, link: BlockableLink, now: Now) -> None:
         """Drop a link that is over."""
-        self._watches.pop(link, None)
+        self.watches.pop(link, None)
         self._glimpses.pop(link, None)
         self._report(link, None, now)
         self._subjects.pop(link, None)
 
     def deadline(self) -> float | None:
         """The monotonic time at which a reason may be due."""
-        if self._report_times is None or not self._watches:
+        if self._report_times is None or not self.watches:
             return None
-        deadlines = (watch.deadline(self._report_times) for watch in self._watches.values())
+        deadlines = (watch.deadline(self._report_times) for watch in self.watches.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tell(self, alarms: frozenset[str], now: Now) -> bool:
         """Check which links are blocked, and send the reasons that are due. True when one was sent."""
-        if not self._watches:
-            return False
         said = False
-        for link, watch in list(self._watches.items()):
+        for link, watch in list(self.watches.items()):
             before = watch.reason
             watch.observe(link.blocked_by(alarms), now)
             if watch.reason is not before:
@@ -173,12 +174,12 @@ class BlockWatches:
                 link.tell(properties)
                 said = True
             if watch.settled:
-                del self._watches[link]
+                del self.watches[link]
         return said
 
     def looked(self, link: BlockableLink, reason: FlowReason | None, *, delivery_count: int, now: Now) -> None:
         """Note the check of a consuming link: why it waits for its client, if it does, and its delivery-count."""
-        watch = self._watches.get(link)
+        watch = self.watches.get(link)
         if watch is not None and watch.reason is not None:
             self._glimpses.pop(link, None)  # blocked by us, which ``tell`` reports
             return

@@ -11,8 +11,8 @@ from amqp10.frontend.ages import Ages
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
 from core.clock import Now
-from core.counters.blocked_time import BlockedTimes
 from core.interface import FlowReason
+from core.waiting.blocked_time import BlockedTimes
 
 
 class SessionWatches:

@@ -17,7 +17,7 @@ compare the arguments, and delete the location that the listing gave.
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from amqp10.errors import quote
 from amqp10.management.message import BodyFields, RequestRefusal, Response, encodable, segment_text
@@ -63,9 +63,10 @@ def bind(topology: TopologyVerbs, body: object, owner: object) -> Response:
     return Response(204)
 
 
-def listed(topology: TopologyVerbs, query: Mapping[str, str]) -> Walk[Response]:
+def listed(topology: TopologyVerbs, pairs: Sequence[tuple[str, str]]) -> Walk[Response]:
     """The bindings between two nodes. Raises RequestRefusal."""
-    if "src" not in query or ("dstq" in query) == ("dste" in query):
+    query = dict(pairs)
+    if len(query) < len(pairs) or "src" not in query or ("dstq" in query) == ("dste" in query):
         raise RequestRefusal(400, "the query must have src and either dstq or dste, and may have key")
     to_queue = "dstq" in query
     key = query.get("key")

@@ -10,7 +10,7 @@ from one need no bounds of their own. This module does not know which resources 
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
@@ -80,10 +80,6 @@ class Response:
     body: object = None
 
 
-Operation = Callable[[], Response | Walk[Response]]
-"""One thing that can be done to one resource, at once or as a walk. Raises RequestRefusal, EngineError."""
-
-
 @dataclass(frozen=True, slots=True)
 class ManagementRequest:
     """A message that can be answered. What it asks for has not been checked yet."""
@@ -99,8 +95,9 @@ class ManagementRequest:
             raise RequestRefusal(400, "the request's subject is missing; it must be a method like 'GET'")
         return self.properties.subject
 
-    def target(self) -> tuple[list[str], dict[str, str]]:
-        """The segments of the path, still percent-encoded, and the query, decoded. Raises RequestRefusal."""
+    def target(self) -> tuple[list[str], list[tuple[str, str]]]:
+        """The segments of the path, still percent-encoded, and the names and values of the query, decoded. Raises
+        RequestRefusal."""
         to = self.properties.to
         match = _TARGET.fullmatch(to) if isinstance(to, str) else None
         if match is None:
@@ -204,15 +201,13 @@ def segment_text(segment: str) -> str:
         raise RequestRefusal(400, f"path segment {quote(segment)}: {fault}") from None
 
 
-def _query(query: str) -> dict[str, str]:
+def _query(query: str) -> list[tuple[str, str]]:
     """A form-encoded query: ``+`` is a space, the rest is percent-encoded."""
-    values: dict[str, str] = {}
+    values = []
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
-        if name in values:
-            raise RequestRefusal(400, f"query parameter {quote(name)} is there twice")
         try:
-            values[name] = unquote_plus(value, errors="strict")
+            values.append((name, unquote_plus(value, errors="strict")))
         except UnicodeDecodeError:
             raise RequestRefusal(
                 400, f"query parameter {quote(name)}: its percent-encoded bytes are not UTF-8"

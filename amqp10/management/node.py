@@ -11,7 +11,7 @@ request                                   answer
 ``DELETE /exchanges/:exchange``           204; also when there is none
 ``/bindings``                             see :mod:`amqp10.management.bindings`
 ``PUT /auth/tokens``                      403: this broker has no tokens
-``/headgate/…``                           see :mod:`amqp10.management.control`
+``/headgate/…``                           the operations of :mod:`core.operations`, listed in docs/operating
 ========================================  =================================================================
 
 A refused request is answered with a status and a text; see :data:`STATUSES`. Only a message that cannot be answered
@@ -21,16 +21,14 @@ Requests are served one by one, each as a walk (:mod:`core.slices`); no state is
 and knows neither links nor sessions: it takes the bytes of a request and returns the bytes of its response.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from amqp10.errors import quote
 from amqp10.management.bindings import bind, listed, unbind
-from amqp10.management.control import control_operations
 from amqp10.management.message import (
     BodyFields,
     ManagementRequest,
-    Operation,
     RequestRefusal,
     Response,
     decode_request,
@@ -39,7 +37,7 @@ from amqp10.management.message import (
 )
 from amqp10.management.message import RequestError as RequestError
 from amqp10.wire.codec import format_codes as code
-from amqp10.wire.types import Array, UInt, ULong
+from amqp10.wire.types import Array, UInt, ULong, plain
 from core.declaring import once_gone
 from core.errors import (
     EngineError,
@@ -54,6 +52,7 @@ from core.errors import (
     StillGoing,
 )
 from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, TopologyVerbs
+from core.operations.table import Call, NoSuchMethod, NoSuchPath, Table
 from core.slices import Walk
 
 if TYPE_CHECKING:  # front ends must not load the server
@@ -80,13 +79,18 @@ _QUEUE_FIELDS = ("durable", "exclusive", "auto_delete", "arguments")
 _EXCHANGE_FIELDS = ("type", "durable", "auto_delete", "internal", "arguments")
 _METHODS_WITHOUT_BODY = ("GET", "DELETE")
 
+Step = Callable[[], Response | Walk[Response]]
+"""What answers a request, at once or as a walk. Raises RequestRefusal, EngineError."""
+
 
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, topology: TopologyVerbs, control: "BrokerControl") -> None:
+    def __init__(self, topology: TopologyVerbs, control: "BrokerControl", operations: Table) -> None:
+        """``operations``: those under ``/headgate``, which ``control`` carries out."""
         self._topology = topology
         self._control = control
+        self._operations = operations
 
     def respond(self, request: bytes, owner: object) -> Walk[bytes]:
         """The response to a request, both as whole messages. ``owner`` is the connection whose exclusive queues it may
@@ -110,21 +114,44 @@ class ManagementNode:
         method = request.method
         segments, query = request.target()
         body = request.body()
-        operations = self._operations(segments, query, body, owner)
-        if not operations:
-            raise RequestRefusal(404, f"there is no resource {quote(request.properties.to)}")
-        operation = operations.get(method)
-        if operation is None:
-            allowed = ", ".join(operations)
-            raise RequestRefusal(405, f"{quote(method)} on {quote(request.properties.to)}: only {allowed} can be done")
+        to = quote(request.properties.to)
+        try:
+            step = self._step(method, segments, query, body, owner)
+        except NoSuchPath:
+            raise RequestRefusal(404, f"there is no resource {to}") from None
+        except NoSuchMethod as there_are:
+            allowed = ", ".join(there_are.allowed)
+            raise RequestRefusal(405, f"{quote(method)} on {to}: only {allowed} can be done") from None
         if body is not None and method in _METHODS_WITHOUT_BODY:
             raise RequestRefusal(400, f"a {method} has no body; it must be null, not {quote(body)}")
-        answer = operation()
+        answer = step()
         return answer if isinstance(answer, Response) else (yield from answer)
 
-    def _operations(
-        self, segments: list[str], query: Mapping[str, str], body: object, owner: object
-    ) -> Mapping[str, Operation]:
+    def _step(
+        self, method: str, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
+    ) -> Step:
+        """What answers this request. Raises NoSuchPath, NoSuchMethod, RequestRefusal."""
+        if segments[0] == "headgate":
+            call = self._operations.find(method, [segment_text(segment) for segment in segments])
+            return lambda: self._operate(call, query, body)
+        steps = self._steps(segments, query, body, owner)
+        if not steps:
+            raise NoSuchPath("there is no such path")
+        if method not in steps:
+            raise NoSuchMethod([*steps])
+        return steps[method]
+
+    def _operate(self, call: Call, query: Sequence[tuple[str, str]], body: object) -> Walk[Response]:
+        """Carry out an operation, whose parameters come in the query or in the body, a map."""
+        fields = {} if body is None else plain(body)
+        if not isinstance(fields, dict):
+            raise RequestRefusal(400, f"the body must be a map, not {quote(fields)}")
+        answer = yield from call.carry_out(self._control, [*query, *call.operation.in_body(fields)])
+        return Response(answer.status, answer.value)
+
+    def _steps(
+        self, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
+    ) -> Mapping[str, Step]:
         """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
         topology = self._topology
         match segments:
@@ -153,8 +180,6 @@ class ManagementNode:
                 return {"DELETE": lambda: unbind(topology, segment, owner)}
             case ["auth", "tokens"]:
                 return {"PUT": lambda: _renew_token(body)}
-            case ["headgate", *rest]:
-                return control_operations(self._control, rest, query, body)
         return {}
 
 

@@ -15,6 +15,7 @@ This module must not know messages, addresses, the engine, or the clock.
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from amqp10.errors import AmqpError, ConnectionFault, DecodeError, ErrorCondition, LinkFault, SessionFault
 from amqp10.protocol.events import ConnectionClosed, ConnectionOpened
@@ -103,7 +104,8 @@ class Connection:
         """Flow frames sent and received, by direction and kind; many connections may share one counter."""
         self._frames_left = settings.frames_per_turn_max
         self._buffer = ReceiveBuffer()
-        self._events: deque[Event] = deque()
+        self.events: deque[Event] = deque()
+        """Events that were not taken yet. Callers may read it, to save a call when it is empty."""
         self._output: list[bytes] = []
         self._output_bytes = 0
         self._by_incoming: dict[int, Session] = {}
@@ -148,11 +150,11 @@ class Connection:
 
     def next_event(self) -> Event | None:
         """The next event, or None when the bytes so far hold no more, or the turn is over."""
-        while not self._events:
+        while not self.events:
             if self._finished or self._frames_left == 0 or not self._advance():
                 return None
             self._frames_left -= 1
-        return self._events.popleft()
+        return self.events.popleft()
 
     def data_to_send(self, monotonic: float) -> bytes:
         """The pending output as bytes for the socket, up to about ``unsent_bytes_max``; b"" when there is none.
@@ -191,12 +193,15 @@ class Connection:
         """The monotonic time at which ``tick`` has something to do."""
         if self._finished:
             return None
-        times = [self.handshake.refuse_at, self._close_by]
-        if self.settings.idle_time_out_ms and self._heard_at is not None:
-            times.append(self._heard_at + 2 * self.settings.idle_time_out_ms / 1000)
-        if self._heartbeat_s is not None:
-            times.append(self._spoke_at + self._heartbeat_s)
-        return min((time for time in times if time is not None), default=None)
+        refuse_at, heartbeat_s, idle_ms = self.handshake.refuse_at, self._heartbeat_s, self.settings.idle_time_out_ms
+        deadline = inf if self._close_by is None else self._close_by
+        if refuse_at is not None and refuse_at < deadline:
+            deadline = refuse_at
+        if idle_ms and self._heard_at is not None:
+            deadline = min(deadline, self._heard_at + 2 * idle_ms / 1000)
+        if heartbeat_s is not None:
+            deadline = min(deadline, self._spoke_at + heartbeat_s)
+        return None if deadline == inf else deadline
 
     def tick(self, monotonic: float) -> None:
         """A deadline has come: send an empty frame, or fail the connection of a silent peer [2.4.5]."""
@@ -327,7 +332,7 @@ class Connection:
         self._output_bytes += len(frames)
 
     def report(self, event: Event) -> None:
-        self._events.append(event)
+        self.events.append(event)
 
     def hold_partial(self, change_bytes: int) -> None:
         held = self._partial_bytes + change_bytes

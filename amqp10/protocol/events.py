@@ -8,7 +8,7 @@ the event names.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
@@ -94,8 +94,7 @@ class SenderFlowReceived:
     """By how much the peer advanced the delivery-count to use up the link credit."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveriesSettled:
+class DeliveriesSettled(NamedTuple):
     """The receiving peer disposed of deliveries that we sent, between the numbers ``first`` and ``last`` of this link.
 
     Each delivery is reported once with a terminal state; ``state`` is None when the peer settled without one, which

@@ -9,8 +9,7 @@ Every breach here is a LinkFault: this link is detached, and the session and its
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
@@ -35,8 +34,7 @@ FRAME_OVERHEAD_BYTES = 64
 unseen: an object of 33 bytes, rounded up to 48, and its place in a list that has room to grow."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveriesReceived:
+class DeliveriesReceived(NamedTuple):
     """A run: whole messages of one link with consecutive delivery-ids, alike in settled flag and header bytes."""
 
     link: "ReceiverLink"

@@ -9,7 +9,6 @@ waiting deliveries. Invariant: ``waiting <= credit.link_credit`` whenever frames
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault
@@ -28,8 +27,7 @@ SETTLED = 1
 """snd-settle-mode: every delivery is sent settled [2.8.2]."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveriesSent:
+class DeliveriesSent(NamedTuple):
     """Whole deliveries of a link were written to the output (their numbers, both inclusive)."""
 
     link: "SenderLink"

@@ -11,7 +11,7 @@ A fault of a link detaches that link. A fault of the session raises SessionFault
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NewType, Protocol
+from typing import NewType, Protocol, TypeVar
 
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault, SessionFault
 from amqp10.flow.session_window import OUTGOING_WINDOW, SessionWindow
@@ -45,6 +45,7 @@ OutgoingChannel = NewType("OutgoingChannel", int)
 """The channel number that we gave to our end."""
 
 Link = SenderLink | ReceiverLink
+LinkT = TypeVar("LinkT", SenderLink, ReceiverLink)
 
 TXN_ID = "txn-id"
 """The property of a flow with which a receiver makes its deliveries part of a transaction [4.4.3]."""
@@ -104,6 +105,8 @@ class Session:
         """For the user of the session; this class does not read it."""
         self._links_in: dict[InputHandle, Link] = {}
         self._links_out: dict[OutputHandle, Link] = {}
+        self._unanswered: dict[tuple[str, bool], list[Link]] = {}
+        """Links of ours that the peer has not attached yet, by name and role of our end, in order of opening."""
         self._next_delivery_id = 0
         self._last_delivery_id: int | None = None
 
@@ -194,14 +197,15 @@ class Session:
 
     def new_sender(self, name: str) -> SenderLink:
         """A sending link that is not attached yet; call its ``attach``."""
-        link = SenderLink(self, LinkEnd(self, name=name, role=SENDER, handle=self._free_handle(None)))
-        self._links_out[link.end.handle] = link
-        return link
+        return self._opened(SenderLink(self, LinkEnd(self, name=name, role=SENDER, handle=self._free_handle(None))))
 
     def new_receiver(self, name: str) -> ReceiverLink:
         """A receiving link that is not attached yet; call its ``attach``."""
-        link = ReceiverLink(self, LinkEnd(self, name=name, role=RECEIVER, handle=self._free_handle(None)))
+        return self._opened(ReceiverLink(self, LinkEnd(self, name=name, role=RECEIVER, handle=self._free_handle(None))))
+
+    def _opened(self, link: LinkT) -> LinkT:
         self._links_out[link.end.handle] = link
+        self._unanswered.setdefault((link.end.name, link.end.role), []).append(link)
         return link
 
     def detach(self, link: Link, fault: AmqpError | None = None, *, closed: bool = True) -> None:
@@ -541,12 +545,13 @@ class Session:
 
     def _awaiting_answer(self, attach: Attach) -> Link | None:
         """The link that we attached and that this attach answers; it may be detached again already."""
-        for link in self._links_out.values():
-            end = link.end
-            asks = end.state in (LinkState.ATTACH_SENT, LinkState.DETACH_SENT) and end.remote is None
-            if asks and end.name == attach.name and end.role is not attach.role:
-                return link
-        return None
+        links = self._unanswered.get((attach.name, not attach.role), [])
+        link = next((link for link in links if link.end.state in (LinkState.ATTACH_SENT, LinkState.DETACH_SENT)), None)
+        if link is not None:
+            links.remove(link)
+            if not links:
+                del self._unanswered[link.end.name, link.end.role]
+        return link
 
     def _free_handle(self, wanted: int | None) -> OutputHandle:
         """A handle that the peer accepts [2.7.2]: the wanted one if possible, else the lowest free one."""
@@ -574,7 +579,7 @@ class Session:
 
     def forget(self) -> None:
         """The session is over and its user has dropped its links: break the reference cycles, to free all at once."""
-        for held in (self._links_in, self._links_out, self.incoming, self.outgoing, self._due):
+        for held in (self._links_in, self._links_out, self._unanswered, self.incoming, self.outgoing, self._due):
             held.clear()
         self.reference = None
 

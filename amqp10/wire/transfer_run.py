@@ -21,6 +21,7 @@ it, so it can be compiled.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from struct import Struct
 
@@ -54,6 +55,11 @@ _LOOK_AHEAD_MIN = 4
 """Frames compared at once after a comparison without success: enough to begin a run, and about 2 µs if it fails."""
 _DELIVERY_TAG_BYTES_MAX = 32
 """[2.8.7]"""
+
+_TEMPLATES_MAX = 64
+"""Lengths of headers and handles differ little: a handful of templates serves a broker."""
+_FIXED_BYTES_MAX = 1024
+"""One entry for each link that sends, of 400 bytes. Beyond that many busy links, an entry costs 2 µs to make again."""
 
 _TRANSFER = b"\x00\x53\x14"
 _HEADER_SECTION = b"\x00\x53\x70"
@@ -399,14 +405,14 @@ def encode_run(
     tag_lead = bytes((codes.BINARY_8, tag_bytes))
     parts = [b""] * (2 * n)
     if settled:
-        template = Struct(f">I{len(head)}sI2s{len(tail)}s")
+        template = _template(len(head), "", len(tail))
         pack, overhead = template.pack, template.size
         parts[::2] = [
             pack(overhead + len(entry), head, delivery_id, tag_lead, tail)
             for entry, delivery_id in zip(entries, ids, strict=True)
         ]
     else:
-        template = Struct(f">I{len(head)}sI2s{'I' if tag_bytes == 4 else 'Q'}{len(tail)}s")
+        template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
         pack, overhead = template.pack, template.size
         parts[::2] = [
             pack(overhead + len(entry), head, delivery_id, tag_lead, number, tail)
@@ -429,6 +435,13 @@ def _tag_bytes(last_number: int, settled: bool) -> int:
     return 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
 
 
+@lru_cache(maxsize=_TEMPLATES_MAX)
+def _template(head_bytes: int, number: str, tail_bytes: int) -> Struct:
+    """A frame without its entry: size, head, delivery-id, the lead of the delivery-tag, its number, and tail."""
+    return Struct(f">I{head_bytes}sI2s{number}{tail_bytes}s")
+
+
+@lru_cache(maxsize=_FIXED_BYTES_MAX)
 def _fixed_bytes(channel: int, handle: int, tag_bytes: int, settled: bool) -> tuple[bytes, bytes]:
     """The bytes between size and delivery-id, and between delivery-tag and message.
 

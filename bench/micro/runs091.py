@@ -38,9 +38,8 @@ def by_runs(parser: PublishRunParser, data: bytes) -> None:
     """Take everything by the fast path, which must understand it."""
     position = 0
     while position < len(data):
-        run = parser.parse(data, position, len(data), 1000)
-        assert run is not None
-        position = run.end_position
+        runs, position = parser.parse(data, position, len(data), 1000)
+        assert runs
 
 
 def one_by_one(data: bytes) -> None:

@@ -20,9 +20,9 @@ from core.slices import gathered
 SLICE_SAMPLES = 250
 """Lines rendered without a pause. They take about 2.5 ms; 10 ms are allowed, and other work may share the processor."""
 
-Collector = Callable[[], Iterable[Metric]]
-"""Returns all families, each made when the iterator reaches it. A family must not have samples that the text format
-does not have (``_created``)."""
+Collector = Callable[[], Iterable[Metric | None]]
+"""Returns all families, each made when the iterator reaches it, and None where other tasks may run. A family must not
+have samples that the text format does not have (``_created``)."""
 
 __all__ = ["CONTENT_TYPE", "Collector", "exposition"]
 
@@ -32,7 +32,10 @@ async def exposition(collect: Collector, monotonic: Callable[[], float] = time.p
     return await conclusion(gathered(piece for family in collect() for piece in _rendered(family)), monotonic)
 
 
-def _rendered(family: Metric) -> Iterator[bytes]:
+def _rendered(family: Metric | None) -> Iterator[bytes]:
+    if family is None:
+        yield b""
+        return
     for start in range(0, max(1, len(family.samples)), SLICE_SAMPLES):
         part = Metric(family.name, family.documentation, family.type, family.unit)
         part.samples = family.samples[start : start + SLICE_SAMPLES]

@@ -4,19 +4,22 @@ Importing this module loads prometheus-client, starlette and hypercorn, which ta
 only if the broker is to have an admin server.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from core.admin.api.opening import live_feed, make_api
-from core.admin.api.sources import ApiSources
+from core.admin.api.opening import live_feed, make_api, record
 from core.admin.application import LinkCollector, admin_application
 from core.admin.exposition import Collector
 from core.admin.health import Health
 from core.admin.sampling import Sampling
 from core.admin.serving import AdminServer
 from core.config.admin import AdminSettings
+from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
 from core.errors import Invalid
+from core.server.run import read_clocks
 
 TOKEN_BYTES_MIN = 16
 TOKEN_BYTES_MAX = 1024
@@ -28,27 +31,29 @@ async def open_admin_server(
     health: Health,
     collect: Collector,
     collect_links: LinkCollector,
-    sources: ApiSources,
+    control: BrokerControl,
+    traffic: Mapping[str, Traffic],
     log: FilteringBoundLogger,
 ) -> AdminServer:
     """Return a server that listens; its ``run`` serves.
 
     Raises CannotListen, and Invalid for a token that cannot be read or used.
     """
-    live = live_feed(sources)
+    overview, timelines = record(control, settings, traffic=traffic, clock=read_clocks)
+    live = live_feed(control, overview, clients_max=settings.live_clients_max, clock=read_clocks)
     app = admin_application(
         settings=settings,
         token=None if settings.token_file is None else read_token(settings.token_file),
         read_token=None
         if settings.read_token_file is None
         else read_token(settings.read_token_file, "admin.read_token_file"),
-        api=make_api(sources, live, body_max=settings.body_max, log=log),
+        api=make_api(control, live, body_max=settings.body_max, log=log),
         health=health,
         collect=collect,
         collect_links=collect_links,
         log=log,
     )
-    sampling = Sampling(overview=sources.overview, timelines=sources.timelines)
+    sampling = Sampling(overview=overview, timelines=timelines)
     server = AdminServer(app, settings=settings, log=log, background=[sampling.run, live.run])
     await server.open()
     return server

@@ -53,6 +53,7 @@ from core.amqp091.methods import (
     TxSelect,
 )
 from core.amqp091.output import Output
+from core.amqp091.publish_run import PublishRun
 
 _FROM_CLIENTS = (
     AccessRequest,
@@ -287,11 +288,7 @@ def _acknowledged(method: BasicAck) -> tuple[int, int]:
 
 def _published(channel: int, assembly: ContentAssembly) -> PublishesReceived:
     publish = assembly.publish
-    return PublishesReceived(
-        channel,
-        publish.exchange,
-        publish.routing_key,
-        publish.mandatory,
-        assembly.properties,
-        [assembly.entry()],
+    run = PublishRun(
+        publish.exchange, publish.routing_key, publish.mandatory, assembly.properties, None, [assembly.entry()]
     )
+    return PublishesReceived(channel, [run], 1)

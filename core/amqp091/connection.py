@@ -12,7 +12,7 @@ channel all but channel.close-ok, on the connection all but connection.close-ok.
 
 Bounds: of unparsed bytes, one frame and one read; of incomplete contents, ``max_message_size`` for each channel and
 ``partial_content_bytes_max`` in all; of channels, ``channel_max``. The owner bounds the output: it checks
-``output_bytes`` and stops feeding input.
+the size of ``output`` and stops feeding input.
 
 This module must not know queues, the engine, users, or the clock.
 """
@@ -34,6 +34,7 @@ from core.amqp091.framing import (
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
     Amqp091Frame,
+    Amqp091ReceiveBuffer,
     FrameType,
     method_frame,
     read_frame,
@@ -52,7 +53,6 @@ from core.amqp091.negotiation import Negotiation, NegotiationStage
 from core.amqp091.output import Output
 from core.amqp091.properties import BasicProperties, decode_properties
 from core.amqp091.publish_run import PublishRunParser
-from core.amqp091.receive_buffer import Amqp091ReceiveBuffer
 from core.amqp091.table import FieldTable
 from core.config.amqp091 import Amqp091Settings
 
@@ -109,11 +109,12 @@ class Amqp091Connection:
         self._state = _State.NEGOTIATING
         self._buffer = Amqp091ReceiveBuffer()
         self._events: deque[Event] = deque()
-        self._output = Output()
+        self.output = Output()
+        """What ``data_to_send`` would return now. The owner reads its size."""
         self._channels = Channels(
             max_message_size=settings.max_message_size,
             partial_content_bytes_max=settings.partial_content_bytes_max,
-            output=self._output,
+            output=self.output,
             events=self._events,
         )
         self._publish_runs: PublishRunParser | None = None
@@ -158,19 +159,14 @@ class Amqp091Connection:
 
     def data_to_send(self, now: float) -> bytes:
         """Return all output so far, joined; b"" when there is none."""
-        if not self._output.size:
+        if not self.output.size:
             return b""
         self._spoke_at = now
-        return self._output.take()
+        return self.output.take()
 
     def unread(self) -> bytes:
         """The received bytes that have not been parsed, from the beginning of a frame on."""
         return self._buffer.rest()
-
-    @property
-    def output_bytes(self) -> int:
-        """The size of the output that ``data_to_send`` would return now."""
-        return self._output.size
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` must be called; None when there is no deadline."""
@@ -196,7 +192,7 @@ class Amqp091Connection:
             self._silence(now)
         if self._heartbeat_s and now >= self._spoke_at + self._heartbeat_s / 2:
             self._spoke_at = now
-            if not self._output.size:  # otherwise the waiting output shows the peer that we are alive
+            if not self.output.size:  # otherwise the waiting output shows the peer that we are alive
                 self.write(HEARTBEAT_FRAME)
 
     @property
@@ -274,7 +270,7 @@ class Amqp091Connection:
     def write(self, data: bytes) -> None:
         """Send whole frames, of open channels."""
         if self._serving:
-            self._output.write(data)
+            self.output.write(data)
 
     def fail_channel(self, channel: int, fault: ChannelFault) -> None:
         """Close a channel for this fault; input on it is dropped until the peer answers. If the peer has closed it
@@ -294,7 +290,7 @@ class Amqp091Connection:
         if self._negotiation.stage is NegotiationStage.HEADER:
             self._finish()  # before its protocol header, the peer would not understand it
             return
-        self._output.write_method(0, _close_method(fault))
+        self.output.write_method(0, _close_method(fault))
         self._state = _State.CLOSE_SENT
         self._close_by = now + self.settings.close_time_out
 
@@ -302,7 +298,7 @@ class Amqp091Connection:
         """Answer the peer's connection.close, once the input before it has been processed. This finishes the
         connection."""
         if self._state is _State.CLOSE_RECEIVED:
-            self._output.write_method(0, ConnectionCloseOk())
+            self.output.write_method(0, ConnectionCloseOk())
             self._finish()
 
     def close_for_a_bug(self) -> bytes:
@@ -325,6 +321,8 @@ class Amqp091Connection:
                 return self._take_header(now)
             if self.awaiting_answer:
                 return self._go_on(now)
+            if self._buffer.position == len(self._buffer.data):
+                return False
             if self._state is _State.OPEN and self._take_run(publishes_max):
                 return True
             frame = self._next_frame()
@@ -347,9 +345,9 @@ class Amqp091Connection:
         if header is None:
             return False
         if header == PROTOCOL_HEADER:
-            self._output.write_method(0, self._negotiation.start())
+            self.output.write_method(0, self._negotiation.start())
         else:
-            self._output.write(PROTOCOL_HEADER)
+            self.output.write(PROTOCOL_HEADER)
             self._report_closed(0, f"protocol header {header!r} is not accepted here", by_peer=False)
             self._finish()
         return True
@@ -389,12 +387,12 @@ class Amqp091Connection:
         if frame_type != _METHOD_FRAME or not self._channels.between_contents(channel):
             return False
         if method == _PUBLISH:
-            return self._take_publish_run(publishes_max(channel))
+            return self._take_publish_runs(channel, publishes_max(channel))
         if method == _ACK:
             return self._take_ack_run()
         return False
 
-    def _take_publish_run(self, publishes_max: int) -> bool:
+    def _take_publish_runs(self, channel: int, publishes_max: int) -> bool:
         data = self._buffer.data
         if self._publish_runs is None:
             self._publish_runs = PublishRunParser(
@@ -402,15 +400,11 @@ class Amqp091Connection:
                 body_max=self.settings.max_message_size,
                 decode=_decoded,
             )
-        run = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max)
-        if run is None:
+        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max)
+        if not runs:
             return False
-        self._buffer.position = run.end_position
-        self._events.append(
-            PublishesReceived(
-                run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, run.entries, run.decoded
-            )
-        )
+        self._buffer.position = end
+        self._events.append(PublishesReceived(channel, runs, sum([len(run.entries) for run in runs])))
         return True
 
     def _take_ack_run(self) -> bool:
@@ -441,7 +435,7 @@ class Amqp091Connection:
         elif self._state is _State.NEGOTIATING:
             self._negotiate(method, now)
         elif isinstance(method, ConnectionUpdateSecret):
-            self._output.write_method(0, ConnectionUpdateSecretOk())  # no login of ours expires
+            self.output.write_method(0, ConnectionUpdateSecretOk())  # no login of ours expires
         else:
             raise Amqp091ConnectionFault(
                 ReplyCode.COMMAND_INVALID, f"{type(method).__name__} on channel 0 of an open connection", *method.ID
@@ -450,13 +444,13 @@ class Amqp091Connection:
     def _go_on(self, now: float) -> bool:
         answer = self._negotiation.go_on(now)
         if answer is not None:
-            self._output.write_method(0, answer)
+            self.output.write_method(0, answer)
         return not self.awaiting_answer
 
     def _negotiate(self, method: Method, now: float) -> None:
         answer = self._negotiation.method_received(method, now)
         if answer is not None:
-            self._output.write_method(0, answer)
+            self.output.write_method(0, answer)
         if isinstance(method, ConnectionOpen):
             self._state = _State.OPEN
             self._events.append(Amqp091ConnectionOpened(method))
@@ -468,7 +462,7 @@ class Amqp091Connection:
             case ConnectionCloseOk.ID:
                 self._finish()
             case ConnectionClose.ID:  # both sides have closed; the peer will also answer our close, or close the socket
-                self._output.write_method(0, ConnectionCloseOk())
+                self.output.write_method(0, ConnectionCloseOk())
 
     def _refuse(self, now: float) -> None:
         fault = self._negotiation.refusal()

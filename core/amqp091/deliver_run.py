@@ -13,6 +13,7 @@ body that is too large for one frame is split [0-9-1 4.2.6.2].
 This module must not know consumers, nor whether a delivery needs an acknowledgement: the frames are the same.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 
 from core.amqp091.content import header_length
@@ -64,6 +65,45 @@ def encode_run(
         return b""
     parts[0] = parts[0][len(_FRAME_END) :]
     append(_FRAME_END)
+    return b"".join(parts)
+
+
+def encode_each(
+    channel: int,
+    consumer_tag: str,
+    first_delivery_tag: int,
+    redelivered: bool,
+    names: Sequence[tuple[str, str]],
+    entries: list[bytes],
+    frame_max: int,
+) -> bytes:
+    """Encode the same for messages that have an exchange and a routing key each: ``names``, as many as entries."""
+    before = _BASIC_DELIVER + encode_short_string(consumer_tag)
+    payload_max = frame_max - FRAME_OVERHEAD_BYTES
+    tag = first_delivery_tag
+    entry_bytes = header_bytes = 0
+    exchange: str | None = None
+    behind_tag = header = content = b""
+    split = False
+    parts: list[bytes] = []
+    append = parts.append
+    for (its_exchange, routing_key), entry in zip(names, entries, strict=True):
+        if its_exchange != exchange:
+            exchange = its_exchange
+            behind_tag = bytes((redelivered,)) + encode_short_string(exchange)
+        behind = behind_tag + encode_short_string(routing_key)
+        if len(entry) != entry_bytes or not entry.startswith(header):
+            entry_bytes = len(entry)
+            header_bytes = header_length(entry)
+            body_bytes = entry_bytes - header_bytes
+            header = entry[:header_bytes]
+            split = body_bytes > payload_max
+            content = _FRAME_END + _content_header_frame(channel, header, min(body_bytes, payload_max))
+        size = len(before) + 8 + len(behind)
+        append(_FRAME_HEADER.pack(_METHOD_FRAME, channel, size) + before + tag.to_bytes(8, "big") + behind + content)
+        append(_split(channel, entry[header_bytes:], payload_max) if split else entry[header_bytes:])
+        append(_FRAME_END)
+        tag += 1
     return b"".join(parts)
 
 

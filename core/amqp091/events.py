@@ -8,10 +8,10 @@ Each :class:`ChannelOpened` is followed by exactly one :class:`ChannelClosed` of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.amqp091.methods import ConnectionOpen, Method
-from core.amqp091.properties import BasicProperties
+from core.amqp091.publish_run import PublishRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,25 @@ class MethodReceived:
 
 @dataclass(eq=False, slots=True)
 class PublishesReceived:
-    """A run of messages: alike in everything but their bytes."""
+    """Messages that were published on one channel, in runs of messages that are alike in everything but their bytes."""
 
     channel: int
-    exchange: str
-    routing_key: str
-    mandatory: bool
-    properties: bytes
-    """Property flags and list of each of them, as received. They can be decoded."""
-    entries: list[bytes]
-    """Content header and body of each (``core/amqp091/content.py``)."""
-    decoded: BasicProperties | None = None
-    """The decoded properties, where that was done already."""
+    runs: list[PublishRun]
+    count: int
+    """Messages of all runs."""
+
+    def split(self, count: int) -> "PublishesReceived":
+        """Keep the first ``count`` messages, fewer than there are, and return the others."""
+        rest = PublishesReceived(self.channel, [], self.count - count)
+        self.count = count
+        for place, run in enumerate(self.runs):
+            if count < len(run.entries):
+                rest.runs = [replace(run, entries=run.entries[count:]), *self.runs[place + 1 :]]
+                del run.entries[count:]
+                del self.runs[place + (count > 0) :]
+                break
+            count -= len(run.entries)
+        return rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ import platform
 import random
 from collections.abc import Callable
 
-from core.access.amqplain import Amqplain
 from core.access.exchange import SaslMechanism
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
-from core.access.mechanisms import PlainMechanism, offered_anonymous
+from core.access.mechanisms import Amqplain, PlainMechanism, offered_anonymous
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame

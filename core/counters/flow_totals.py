@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from core.counters.blocked_time import BlockedTimes
+from core.waiting.blocked_time import BlockedTimes
 
 SETTLE_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Bounds, in seconds, for the time from the arrival of a message to its answer. Below 1 ms no sync was needed, 1 to 20
@@ -74,7 +74,10 @@ class FlowTotals:
     closed_windows: BlockedTimes[tuple[str, str]] = field(default_factory=BlockedTimes)
     """Time that session windows were closed, by direction and reason."""
     paused_readers: BlockedTimes[str] = field(default_factory=BlockedTimes)
-    """Time that connections' sockets were not read, by reason."""
+    """Time that connections' sockets were not read, by reason. The stalls do not tell: a reader and a link without an
+    address have the same labels there."""
+    stage_credit: BlockedTimes[str] = field(default_factory=BlockedTimes)
+    """Time that parties of connections had no stage credit, by their kind: ``reader`` or ``channel``."""
     settle_seconds: dict[bool, Durations] = field(
         default_factory=lambda: {durable: Durations(SETTLE_SECONDS) for durable in (False, True)}
     )

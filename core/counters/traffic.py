@@ -42,13 +42,10 @@ class Traffic:
     channels: int = 0
     """How many there are now, where the protocol has channels."""
     channels_opened: int = 0
-    reader_blocked_seconds: float = 0.0
-    """Time without stage credit, of readers whose connection has closed."""
-    channel_blocked_seconds: float = 0.0
     flow: FlowTotals = field(default_factory=FlowTotals)
     logins: Logins = field(default_factory=Logins)
 
-    def counts(self) -> dict[str, int | float]:
+    def counts(self) -> dict[str, int]:
         """All counts that are single numbers, by name."""
         named = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value for name, value in named.items() if isinstance(value, int | float)}
+        return {name: value for name, value in named.items() if isinstance(value, int)}

@@ -25,6 +25,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
+from core.waiting.blocked_time import BlockedTime
+
 BLOCKERS_SHOWN = 256
 """A channel that publishes to 10,000 queues may be blocked by all of them; to name all for a report takes 30 ms."""
 REMEMBERED = 1.0
@@ -95,7 +97,7 @@ class CreditFlow:
 
     __slots__ = (
         "_blocked_at",
-        "_blocked_before",
+        "_blocked_times",
         "_blockers",
         "_deferred",
         "_last_blocker",
@@ -112,11 +114,17 @@ class CreditFlow:
     )
 
     def __init__(
-        self, name: str, spec: StageCreditSpec, *, unblocked: Callable[[], None] = nothing, post: Post = hand_over
+        self,
+        name: str,
+        spec: StageCreditSpec,
+        *,
+        blocked_time: BlockedTime | None = None,
+        unblocked: Callable[[], None] = nothing,
+        post: Post = hand_over,
     ) -> None:
-        """``spec`` is the stage credit that this party gives its senders. ``unblocked`` is called when no receiver
-        blocks this party any more. It should only set a flag and do no work, because it is called in the middle of the
-        work of that receiver."""
+        """``spec`` is the stage credit that this party gives its senders. ``blocked_time`` is that of all parties of
+        its kind; None if it is the only one. ``unblocked`` is called when no receiver blocks this party any more. It
+        should only set a flag and do no work, because it is called in the middle of the work of that receiver."""
         self.name = name
         self.spec = spec
         self.ended = False
@@ -138,8 +146,8 @@ class CreditFlow:
         """When the last block began. A further blocker does not begin another block."""
         self._last_blocker: tuple[str, ...] = ()
         """The name of the party that blocked this one last, if any did."""
-        self._blocked_before = 0.0
-        """Seconds of all blocks that have ended and whose end was stamped."""
+        self._blocked_times: tuple[BlockedTime, ...] = () if blocked_time is None else (blocked_time,)
+        """That of its kind, and from its first block on its own as the first; most parties never need that."""
         self._unstamped = False
         """Whether the last block has ended but its end is not stamped yet. A grant does not carry the time."""
 
@@ -210,7 +218,7 @@ class CreditFlow:
         self._until_grant.pop(peer, None)
         self._unblock(peer)
 
-    def end(self) -> None:
+    def end(self, now: float) -> None:
         """End this party: all its senders and receivers forget it. Later calls for it do nothing."""
         if self.ended:
             return
@@ -219,11 +227,13 @@ class CreditFlow:
         if self._blockers:
             self._blockers.clear()
             self._count_unblock()
+            self.stamp(now)
         peers = self._room | self._until_grant
         self._room.clear()
         self._until_grant.clear()
         for peer in peers:
             peer.peer_down(self)
+            peer.stamp(now)
 
     # --- blocked or not --------------------------------------------------------------------------------------------
 
@@ -256,15 +266,14 @@ class CreditFlow:
     def blocked_seconds(self, now: float) -> float:
         """Return the total seconds for which this party has been blocked."""
         self.stamp(now)
-        if self._blockers and self._blocked_at is not None:
-            return self._blocked_before + now - self._blocked_at
-        return self._blocked_before
+        return self._blocked_times[0].seconds(now) if self.blocks else 0.0
 
     def stamp(self, now: float) -> None:
         """Record that a block which has ended since the last stamp ended now. Every ``send`` stamps too."""
-        if self._unstamped and self._blocked_at is not None:
+        if self._unstamped:
             self._unstamped = False
-            self._blocked_before += now - self._blocked_at
+            for time in self._blocked_times:
+                time.seconds(now)
 
     def account(self, peer: "CreditFlow") -> StageCreditAccount:
         """Return the account about a party, as a receiver and as a sender."""
@@ -281,8 +290,12 @@ class CreditFlow:
 
     def _block(self, receiver: "CreditFlow", now: float) -> None:
         if not self._blockers:
+            if not self.blocks:
+                self._blocked_times = (BlockedTime(), *self._blocked_times)
             self.blocks += 1
             self._blocked_at = now
+            for time in self._blocked_times:
+                time.begin(now)
         self._blockers[receiver] = None
         self._last_blocker = (receiver.name,)
 
@@ -301,3 +314,5 @@ class CreditFlow:
     def _count_unblock(self) -> None:
         self.unblocks += 1
         self._unstamped = True
+        for time in self._blocked_times:
+            time.unblocked()

@@ -5,7 +5,7 @@ what happens inside a queue, which front ends are notified (confirms, alarms), a
 little itself. The verbs only queue work; messages move in ``turn``. It knows no protocols, sockets, files or the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
@@ -47,7 +47,7 @@ from core.interface import (
     Snapshot,
     Target,
 )
-from core.message import Return, Route, Run
+from core.message import Return, Run
 from core.slices import Walk
 from core.store.definitions import Definitions
 from core.work import Work
@@ -80,7 +80,7 @@ OPERATOR = object()
 
 
 class Broker:
-    """``Engine``, ``Topology``, ``Observable`` and ``Control`` of the interface, for one virtual host."""
+    """``Engine``, ``Topology`` and ``Observable`` of the interface, for one virtual host."""
 
     def __init__(
         self,
@@ -109,8 +109,7 @@ class Broker:
         self._sampled_at = -inf
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         self._totals = EngineTotals()
-        route, submit, touch = self._route_inside, self._submit, self._pump.touch
-        context = CourierContext(confirms=self._confirms, converter=converter, route=route, submit=submit, touch=touch)
+        context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
         store_stage = None
         if storage is not None and lanes is not None:
             lane, written = storage.store.classic, lanes.classic_written
@@ -123,6 +122,7 @@ class Broker:
             storage=storage,
             lanes=lanes,
             store_stage=store_stage,
+            without_stage_credit=self._totals.queues_without_stage_credit,
         )
         self._storage = storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
@@ -193,7 +193,7 @@ class Broker:
     def retire(self, publisher: Publisher) -> None:
         self._confirms.leave(publisher)
         if publisher.stage_credit is not None:
-            publisher.stage_credit.end()
+            publisher.stage_credit.end(self._now.monotonic)
         target = publisher.fixed_target
         if isinstance(target, QueueTarget) and target.queue in self._queues:
             self._queues[target.queue].publishers.pop(publisher, None)
@@ -205,7 +205,8 @@ class Broker:
             if queue is None:
                 self._refuse(publisher, run, NotFound(f"there is no queue '{target.queue}'"))
             elif run.routing_keys:
-                self._publish_routed(publisher, DEFAULT_EXCHANGE, target.queue, run, now)
+                keys = (target.queue, *run.routing_keys)
+                self._publish_routed(publisher, self._router.route(DEFAULT_EXCHANGE, keys, run), now)
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
@@ -218,7 +219,12 @@ class Broker:
         except EngineError as error:
             self._refuse(publisher, run, error)
         else:
-            self._publish_routed(publisher, target.exchange, target.routing_key, run, now)
+            keys = (target.routing_key, *run.routing_keys)
+            self._publish_routed(publisher, self._router.route(target.exchange, keys, run), now)
+
+    def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
+        self._check_exchange(exchange)
+        self._publish_routed(publisher, self._router.route_by_keys(exchange, keys, run), now)
 
     def consume(
         self, queue: str, mailbox: Mailbox, owner: object, options: ConsumeOptions, reference: object
@@ -383,7 +389,7 @@ class Broker:
         for queue in self._queues.values():
             queue.conclude()
 
-    # --- Observable, Control --------------------------------------------------------------------------------
+    # --- what is shown, and what an operator does -----------------------------------------------------------
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Queues, consumers, publishers, exchanges, bindings, policies, stages, lanes, alarms, engine, totals; [] for
@@ -407,11 +413,11 @@ class Broker:
         return self._snapshots.idle_consumers()
 
     def set_alarm(self, name: str) -> None:
-        """See :class:`core.interface.Control`."""
+        """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
         self.alarms.set(name, BY_HAND, "raised by hand")
 
     def clear_alarm(self, name: str) -> None:
-        """See :class:`core.interface.Control`."""
+        """Clear an alarm that was raised by hand. Raises Invalid."""
         self.alarms.clear(name, BY_HAND)
 
     def drain(self, *, wanted: bool) -> None:
@@ -424,14 +430,13 @@ class Broker:
         return sum(queue.unacknowledged for queue in self._queues.values())
 
     def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
-        """See :class:`core.interface.Control`."""
+        """Rows of the first ready messages, which stay as they are. Raises NotFound, Locked, Invalid (a count)."""
         looked_at = self._operated(queue)
-        peeked = looked_at.peek(count)
         self._pump.touch(looked_at)
-        return [shown(one, self._converter) for one in peeked]
+        return [shown(one, self._converter) for one in looked_at.peek(count)]
 
     def move_messages(self, queue: str, target: Target, count: int | None) -> int:
-        """See :class:`core.interface.Control`."""
+        """Begin to move ready messages; returns the move's number. Raises EngineError, as for every operator."""
         source = self._operated(queue)
         if not isinstance(target, QueueTarget):
             self._check_exchange(target.exchange)
@@ -442,7 +447,7 @@ class Broker:
         return self._begin_move(source, target, count)
 
     def replay_messages(self, queue: str, count: int | None) -> int:
-        """See :class:`core.interface.Control`."""
+        """Move ready messages, each to the queue in which it died first; otherwise as above."""
         return self._begin_move(self._operated(queue), None, count)
 
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:
@@ -465,26 +470,23 @@ class Broker:
     def _begin_move(self, source: AnyQueue, target: Target | None, count: int | None) -> int:
         if count is not None and count < 1:
             raise Invalid(f"{count} messages cannot be moved; 1 or more can")
-        number = source.move(target, count)
         self._pump.touch(source)
-        return number
+        return source.move(target, count)
 
-    def _publish_routed(self, publisher: Publisher, exchange: str, key: str, run: Run, now: Now) -> None:
-        keys = (key, *run.routing_keys)
-        route = Route(exchange, keys)
-        for part, queues in self._router.route(exchange, keys, run):
-            self._submit(publisher, part, queues, route)
+    def _publish_routed(self, publisher: Publisher, routed: Iterable[tuple[Run, Queues]], now: Now) -> None:
+        for part, queues in routed:
+            self._submit(publisher, part, queues)
             if queues:
-                self._totals.routed(run.attributes.origin, len(part.entries))
+                self._totals.routed(part.attributes.origin, len(part.entries))
             if publisher.stage_credit is not None:
                 for queue in queues:
                     publisher.stage_credit.send(queue.stage_credit, len(part.entries), now.monotonic)
 
-    def _submit(self, publisher: Publisher, run: Run, queues: Queues, route: Route) -> None:
+    def _submit(self, publisher: Publisher, run: Run, queues: Queues) -> None:
         if not queues:
             self._confirms.release(publisher, run.first, run.first + len(run.entries) - 1)
             return
-        submission = Submission.to(queues, publisher, run, route)
+        submission = Submission.to(queues, publisher, run)
         self.work.spent += 2 * len(queues)
         for queue in queues:
             queue.inbox.put(submission, len(run.entries))
@@ -524,8 +526,7 @@ class Broker:
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
         self._totals.queues_deleted += 1
-        self._totals.stage_blocked_seconds += queue.stage_credit.blocked_seconds(self._now.monotonic)
-        queue.stage_credit.end()
+        queue.stage_credit.end(self._now.monotonic)
         self._maker.forget(queue)
         return ready
 
@@ -587,12 +588,11 @@ class Broker:
             self._pump.touch(self._maker.residents[resident])
 
     def _info(self, definition: QueueDefinition) -> QueueInfo:
-        declaration = definition.declaration
-        queue = self._queues[declaration.name]
+        queue = self._queues[definition.declaration.name]
         self.work.spent += len(queue.consumers) // CONSUMERS_A_UNIT
         return QueueInfo(
-            declaration=declaration,
-            type=queue_type(declaration.arguments),
+            declaration=definition.declaration,
+            type=queue_type(definition.declaration.arguments),
             ready=queue.ready,
             unacknowledged=queue.unacknowledged,
             consumers=len(queue.consumers),

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from core.errors import EngineError
 from core.interface import Confirmed, Outcome, Publisher, PublisherClosed
-from core.message import Route, Run
+from core.message import Run
 
 
 class OutcomeRange(NamedTuple):
@@ -102,15 +102,13 @@ class Submission(NamedTuple):
     run: Run
     progress: RunProgress | None
     """None if the run goes to one place."""
-    route: Route | None = None
-    """None if the run was published straight to a queue."""
 
     @staticmethod
-    def to(places: Sequence[Hashable], publisher: Publisher, run: Run, route: Route | None = None) -> "Submission":
+    def to(places: Sequence[Hashable], publisher: Publisher, run: Run) -> "Submission":
         """Make the submission of a run for these places, at least one."""
         several = len(places) > 1
         progress = RunProgress(len(run.entries), dict.fromkeys(places, 0)) if several else None
-        return Submission(publisher, run, progress, route)
+        return Submission(publisher, run, progress)
 
 
 class Confirms:
@@ -168,7 +166,7 @@ class Confirms:
 
     def took(self, submission: Submission, place: Hashable, start: int, stop: int) -> None:
         """The place has taken on the messages of the run from ``start`` (inclusive) to ``stop`` (exclusive)."""
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         if progress is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.ACCEPTED)
         else:
@@ -177,7 +175,7 @@ class Confirms:
 
     def reject(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place has rejected these messages, and has answered all messages before them."""
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         if progress is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.REJECTED, error)
         else:
@@ -187,7 +185,7 @@ class Confirms:
     def gone(self, submission: Submission, place: Hashable, start: int, stop: int | None = None) -> None:
         """The place was deleted: it takes on none of these messages, nor any after them. Without ``stop``: all from
         ``start`` on."""
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         if progress is None:
             self.release(publisher, run.first + start, run.first + (len(run.entries) if stop is None else stop) - 1)
         else:
@@ -199,7 +197,7 @@ class Confirms:
         self._answer(publisher, first, last, Outcome.RELEASED)
 
     def _answer_progress(self, submission: Submission) -> None:
-        publisher, run, progress, _ = submission
+        publisher, run, progress = submission
         assert progress is not None
         for start, stop, outcome, error in progress.answers():
             self._answer(publisher, run.first + start, run.first + stop - 1, outcome, error)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from itertools import count
 
 from core.config.settings import Settings
-from core.credit_flow.flow import StageCreditSpec
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.classic.residency import Residency, Resident
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.options.arguments import queue_type
@@ -37,6 +37,7 @@ from core.store.descriptions import FOLDERS_OF_KINDS
 from core.store.lane import Lane
 from core.store.store import PASSING, Store
 from core.store.stream_log import StreamLog
+from core.waiting.blocked_time import BlockedTime
 
 STREAMS_FOLDER = "streams"
 
@@ -95,17 +96,20 @@ class QueueMaker:
         storage: Storage | None,
         lanes: Lanes | None,
         store_stage: StoreStage | None,
+        without_stage_credit: BlockedTime,
     ) -> None:
+        """``without_stage_credit`` counts how long queues have none."""
         self.residents: dict[Resident, AnyQueue] = {}
         """The backings that can page out, with the queue of each."""
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
         self._messages_per_turn = settings.engine.stage_messages_per_turn.queue
-        self._stage_credit = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
+        self._spec = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
         self._context = context
         self._residency = residency
         self._storage = storage
         self._lanes = lanes
         self._store_stage = store_stage
+        self._without_stage_credit = without_stage_credit
         self._passing = count(1)
         self._kept_as: dict[AnyQueue, str] = {}
 
@@ -137,6 +141,10 @@ class QueueMaker:
                 self._storage.quorum.forget(int(kept_as))
                 self._storage.store.quorum.remove_folder(f"{FOLDERS_OF_KINDS['quorum']}/{kept_as}")
 
+    def _stage_credit(self, name: str) -> CreditFlow:
+        """What a queue has of publishers that use stage credit, and of the store."""
+        return CreditFlow(name, self._spec, blocked_time=self._without_stage_credit)
+
     def _queue(
         self,
         name: str,
@@ -157,7 +165,7 @@ class QueueMaker:
             context=self._context,
             messages_per_turn=self._messages_per_turn,
             first_sequence=first_sequence,
-            stage_credit=self._stage_credit,
+            stage_credit=self._stage_credit(name),
             to_store=to_store,
         )
 
@@ -241,7 +249,7 @@ class QueueMaker:
             synced=lanes.streams_synced,
             filter_value=(lambda entry, origin: None) if converter is None else converter.filter_value,
             messages_per_turn=self._messages_per_turn,
-            stage_credit=self._stage_credit,
+            stage_credit=self._stage_credit(name),
         )
         self._kept_as[queue] = str(definition.id)
         return queue

@@ -96,17 +96,16 @@ class Snapshots:
         """The figures of each queue that change often and are cheap to read. Iterates over a copy, because queues may
         be declared or deleted meanwhile."""
         for queue in list(self.queues.values()):
-            counters = queue.counters
+            counters, ready, now = queue.counters, queue.ready, self.now()
             yield {
                 "name": queue.name,
-                "messages_ready": queue.ready,
+                "messages_ready": ready,
                 "messages_unacknowledged": queue.unacknowledged,
                 "consumers": len(queue.consumers),
-                "oldest_ready_seconds": _oldest(queue, self.now()),
+                "oldest_ready_seconds": _oldest(queue, now) if ready else None,
                 "published": counters.published,
                 "delivered": counters.delivered,
                 "accepted": counters.accepted,
-                "blocked_seconds": queue.stage_credit.blocked_seconds(self.now()),
             }
 
     def idle_consumers(self) -> Iterator[tuple[str, bool]]:
@@ -166,6 +165,7 @@ class Snapshots:
             "exchanges": len(self.topology.exchanges),
             "bindings": self.topology.bindings_count,
             "policies": self.policies.count,
+            "queue_blocked_seconds": self.totals.queues_without_stage_credit.seconds(self.now()),
             "store_blocked_seconds": 0.0 if self.store is None else self.store.blocked_seconds(self.now()),
             **self.totals.counts(),
         }

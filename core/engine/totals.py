@@ -1,8 +1,9 @@
 """Totals of the engine since the start. They do not decrease when queues are deleted or publishers leave."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 
 from core.message import Origin
+from core.waiting.blocked_time import BlockedTime
 
 
 @dataclass(slots=True)
@@ -17,8 +18,8 @@ class EngineTotals:
     routed_amqp10: int = 0
     """Messages of AMQP 1.0 publishers that were routed to at least one queue."""
     routed_amqp091: int = 0
-    stage_blocked_seconds: float = 0.0
-    """Seconds that deleted queues have spent without stage credit."""
+    queues_without_stage_credit: BlockedTime = field(default_factory=BlockedTime)
+    """Time that queues had no stage credit."""
 
     def routed(self, origin: Origin, messages: int) -> None:
         """Count messages that were routed to at least one queue."""
@@ -27,6 +28,7 @@ class EngineTotals:
         else:
             self.routed_amqp091 += messages
 
-    def counts(self) -> dict[str, int | float]:
-        """Return all totals by name."""
-        return asdict(self)
+    def counts(self) -> dict[str, int]:
+        """Return all totals that are single numbers, by name."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in named.items() if isinstance(value, int)}

@@ -48,120 +48,76 @@ class Advice:
     do: str
 
 
-ADVICE: Mapping[FlowReason, Advice] = MappingProxyType(
-    {
-        FlowReason.DRAIN_MODE: Advice(
-            direction="in, out",
-            hop=HopKind.PUBLISHER_SESSION,
-            means="The broker is being drained for a stop: publishers get no link credit, and consumers nothing more;"
-            " they go on settling what they have.",
-            shows="`alarms` of the connection, `held_up_by` of a consumer's link",
-            do="Connect to another broker, or wait for the start. `headgate undrain` ends it.",
-        ),
-        FlowReason.MEMORY: Advice(
-            direction="in",
-            hop=HopKind.PUBLISHER_SESSION,
-            means="The broker is low on memory: every publisher waits, consumers go on.",
-            shows="`alarms`, `used` and `limit` of the alarm, `incoming_window` 0",
-            do="Consume what is queued, or give the broker more memory: `headgate memory status` has the figures,"
-            " `headgate queues list` the long queues. `headgate alarms clear memory` if it was raised by hand.",
-        ),
-        FlowReason.DISK: Advice(
-            direction="in",
-            hop=HopKind.PUBLISHER_SESSION,
-            means="The disk of the data folder is short of space: every publisher waits, consumers go on.",
-            shows="`alarms`, `free` and `free_limit` of the alarm, `incoming_window` 0",
-            do="Consume, purge, or give the disk more room: `headgate disk status` has the figures."
-            " `headgate alarms clear disk` if it was raised by hand.",
-        ),
-        FlowReason.PAUSED: Advice(
-            direction="in, out",
-            hop=HopKind.SESSION_LINK,
-            means="An operator has paused the link.",
-            shows="`paused`",
-            do="Ask the operator who paused it. `headgate links resume LINK` lets it go on.",
-        ),
-        FlowReason.POLICY: Advice(
-            direction="in, out",
-            hop=HopKind.SESSION_LINK,
-            means="A policy or an operator bounds the link credit, and all of it is used up.",
-            shows="`link_credit` 0, `bound_by_policy` or `bound_by_operator`, `unconfirmed`",
-            do="`headgate policies explain QUEUE` names the policy: raise its max-link-credit, or find out why the"
-            " queue is slow to answer. A bound by hand ends with `headgate links set-credit LINK --reset`.",
-        ),
-        FlowReason.QUEUE_FULL: Advice(
-            direction="in",
-            hop=HopKind.LINK_QUEUE,
-            means="The queue is at its length limit, and its overflow is block: its publishers get no link credit.",
-            shows="`messages_ready` and `max_length`, or `ready_bytes` and `max_length_bytes`",
-            do="Consume: add consumers, or find out why those that are there do not settle. Else raise the limit, or"
-            " let the queue drop or reject with another x-overflow.",
-        ),
-        FlowReason.STORE_SLOW: Advice(
-            direction="in",
-            hop=HopKind.QUEUE_STORE,
-            means="The link credit is used up, and messages of the link wait for a sync of the disk.",
-            shows="`unsynced`, `staged_bytes` and `last_sync_seconds` of the lane",
-            do="A quicker disk; more messages under way at a time, for all that come in during a sync share the next"
-            " one; or a classic queue, where what it promises is enough.",
-        ),
-        FlowReason.UNCONFIRMED_LIMIT: Advice(
-            direction="in",
-            hop=HopKind.LINK_QUEUE,
-            means="As many messages of the link as may be are without an outcome: the queue does not take them on.",
-            shows="`link_credit` 0, `unconfirmed` and `unconfirmed_limit`, `messages_waiting` of the queue",
-            do="Find out why the queue is slow: `headgate queues show QUEUE`. Raise `amqp10.unconfirmed_limit` for long"
-            " round trips only.",
-        ),
-        FlowReason.STAGE_CREDIT: Advice(
-            direction="in",
-            hop=HopKind.READER_CHANNEL,
-            means="The broker reads no more from an AMQP 0.9.1 connection: a later stage is slower than its client.",
-            shows="`stage_credit_state` and `stage_credit_held_up_by` of connection, channel and queue",
-            do="By stage. Channel: fewer bindings on the way, more connections. Queue: several queues, or a classic one"
-            " instead of a quorum queue. Message store: a quicker disk, or smaller messages. Publish to slow targets on"
-            " a connection of its own.",
-        ),
-        FlowReason.SESSION_WINDOW: Advice(
-            direction="out",
-            hop=HopKind.LINK_SESSION,
-            means="Deliveries wait because the client's incoming-window is used up.",
-            shows="`waiting` above 0, `remote_incoming_window` 0",
-            do="Look at the client: it is slow to read, or its incoming-window is too small for what it asks for.",
-        ),
-        FlowReason.LINK_CREDIT: Advice(
-            direction="out",
-            hop=HopKind.QUEUE_LINK,
-            means="Messages are ready, and the client has granted no link credit for them.",
-            shows="`messages_ready` above 0, `link_credit` 0",
-            do="Look at the client: it has to grant link credit with a flow; settling alone gives none. With AMQP 0.9.1"
-            " it has to acknowledge, or ask for a larger prefetch_count.",
-        ),
-        FlowReason.SOCKET: Advice(
-            direction="out",
-            hop=HopKind.SESSION_CONSUMER,
-            means="Deliveries wait because the client does not read: its socket is full.",
-            shows="`waiting` and `backlog_bytes` above 0",
-            do="Look at the client, which is busy or hangs, and at the network between.",
-        ),
-        FlowReason.NO_MESSAGE: Advice(
-            direction="out",
-            hop=HopKind.QUEUE_LINK,
-            means="Nothing holds it up: the client has granted link credit, and no message is ready.",
-            shows="`link_credit` above 0, `messages_ready` 0",
-            do="Nothing, or look at the publishers: `headgate why QUEUE` shows whether one of them waits. Messages that"
-            " others hold unsettled are `messages_unacknowledged`.",
-        ),
-        FlowReason.INACTIVE: Advice(
-            direction="out",
-            hop=HopKind.QUEUE_LINK,
-            means="Another consumer of the queue is the single active one.",
-            shows="`active` false",
-            do="Nothing, if that is what x-single-active-consumer was set for: it takes over when the active one goes."
-            " `headgate why QUEUE` shows who consumes.",
-        ),
-    }
-)
+ADVICE: Mapping[FlowReason, Advice] = MappingProxyType({
+    FlowReason.DRAIN_MODE: Advice(direction="in, out", hop=HopKind.PUBLISHER_SESSION,
+        means="The broker is being drained for a stop: publishers get no link credit, and consumers nothing more; they"
+        " go on settling what they have.",
+        shows="`alarms` of the connection, `held_up_by` of a consumer's link",
+        do="Connect to another broker, or wait for the start. `headgate undrain` ends it."),
+    FlowReason.MEMORY: Advice(direction="in", hop=HopKind.PUBLISHER_SESSION,
+        means="The broker is low on memory: every publisher waits, consumers go on.",
+        shows="`alarms`, `used` and `limit` of the alarm, `incoming_window` 0",
+        do="Consume what is queued, or give the broker more memory: `headgate memory status` has the figures,"
+        " `headgate queues list` the long queues. `headgate alarms clear memory` if it was raised by hand."),
+    FlowReason.DISK: Advice(direction="in", hop=HopKind.PUBLISHER_SESSION,
+        means="The disk of the data folder is short of space: every publisher waits, consumers go on.",
+        shows="`alarms`, `free` and `free_limit` of the alarm, `incoming_window` 0",
+        do="Consume, purge, or give the disk more room: `headgate disk status` has the figures."
+        " `headgate alarms clear disk` if it was raised by hand."),
+    FlowReason.PAUSED: Advice(direction="in, out", hop=HopKind.SESSION_LINK,
+        means="An operator has paused the link.",
+        shows="`paused`",
+        do="Ask the operator who paused it. `headgate links resume LINK` lets it go on."),
+    FlowReason.POLICY: Advice(direction="in, out", hop=HopKind.SESSION_LINK,
+        means="A policy or an operator bounds the link credit, and all of it is used up.",
+        shows="`link_credit` 0, `bound_by_policy` or `bound_by_operator`, `unconfirmed`",
+        do="`headgate policies explain QUEUE` names the policy: raise its max-link-credit, or find out why the queue"
+        " is slow to answer. A bound by hand ends with `headgate links set-credit LINK --reset`."),
+    FlowReason.QUEUE_FULL: Advice(direction="in", hop=HopKind.LINK_QUEUE,
+        means="The queue is at its length limit, and its overflow is block: its publishers get no link credit.",
+        shows="`messages_ready` and `max_length`, or `ready_bytes` and `max_length_bytes`",
+        do="Consume: add consumers, or find out why those that are there do not settle. Else raise the limit, or let"
+        " the queue drop or reject with another x-overflow."),
+    FlowReason.STORE_SLOW: Advice(direction="in", hop=HopKind.QUEUE_STORE,
+        means="The link credit is used up, and messages of the link wait for a sync of the disk.",
+        shows="`unsynced`, `staged_bytes` and `last_sync_seconds` of the lane",
+        do="A quicker disk; more messages under way at a time, for all that come in during a sync share the next one;"
+        " or a classic queue, where what it promises is enough."),
+    FlowReason.UNCONFIRMED_LIMIT: Advice(direction="in", hop=HopKind.LINK_QUEUE,
+        means="As many messages of the link as may be are without an outcome: the queue does not take them on.",
+        shows="`link_credit` 0, `unconfirmed` and `unconfirmed_limit`, `messages_waiting` of the queue",
+        do="Find out why the queue is slow: `headgate queues show QUEUE`. Raise `amqp10.unconfirmed_limit` for long"
+        " round trips only."),
+    FlowReason.STAGE_CREDIT: Advice(direction="in", hop=HopKind.READER_CHANNEL,
+        means="The broker reads no more from an AMQP 0.9.1 connection: a later stage is slower than its client.",
+        shows="`stage_credit_state` and `stage_credit_held_up_by` of connection, channel and queue",
+        do="By stage. Channel: fewer bindings on the way, more connections. Queue: several queues, or a classic one"
+        " instead of a quorum queue. Message store: a quicker disk, or smaller messages. Publish to slow targets on a"
+        " connection of its own."),
+    FlowReason.SESSION_WINDOW: Advice(direction="out", hop=HopKind.LINK_SESSION,
+        means="Deliveries wait because the client's incoming-window is used up.",
+        shows="`waiting` above 0, `remote_incoming_window` 0",
+        do="Look at the client: it is slow to read, or its incoming-window is too small for what it asks for."),
+    FlowReason.LINK_CREDIT: Advice(direction="out", hop=HopKind.QUEUE_LINK,
+        means="Messages are ready, and the client has granted no link credit for them.",
+        shows="`messages_ready` above 0, `link_credit` 0",
+        do="Look at the client: it has to grant link credit with a flow; settling alone gives none. With AMQP 0.9.1"
+        " it has to acknowledge, or ask for a larger prefetch_count."),
+    FlowReason.SOCKET: Advice(direction="out", hop=HopKind.SESSION_CONSUMER,
+        means="Deliveries wait because the client does not read: its socket is full.",
+        shows="`waiting` and `backlog_bytes` above 0",
+        do="Look at the client, which is busy or hangs, and at the network between."),
+    FlowReason.NO_MESSAGE: Advice(direction="out", hop=HopKind.QUEUE_LINK,
+        means="Nothing holds it up: the client has granted link credit, and no message is ready.",
+        shows="`link_credit` above 0, `messages_ready` 0",
+        do="Nothing, or look at the publishers: `headgate why QUEUE` shows whether one of them waits. Messages that"
+        " others hold unsettled are `messages_unacknowledged`."),
+    FlowReason.INACTIVE: Advice(direction="out", hop=HopKind.QUEUE_LINK,
+        means="Another consumer of the queue is the single active one.",
+        shows="`active` false",
+        do="Nothing, if that is what x-single-active-consumer was set for: it takes over when the active one goes."
+        " `headgate why QUEUE` shows who consumes."),
+})  # fmt: skip
 """In the order of precedence of the reasons."""
 
 
@@ -176,24 +132,17 @@ class WaitsFor(StrEnum):
     OPERATOR = "paused consumers"
 
 
-QUEUE_ADVICE: Mapping[WaitsFor, tuple[str, str]] = MappingProxyType(
-    {
-        WaitsFor.MESSAGE: ("Nothing is ready in it.", "Nothing, or look at its publishers."),
-        WaitsFor.CONSUMER: ("Messages are ready, and the queue has no consumer.", "Start a consumer."),
-        WaitsFor.LINK_CREDIT: (
-            "Messages are ready, and no consumer has link credit left.",
-            "Look at the clients: they have to grant link credit with a flow; settling alone gives none.",
-        ),
-        WaitsFor.SETTLEMENT: (
-            "Messages are ready, and its consumers of AMQP 0.9.1 hold as many as their prefetch_count allows.",
-            "Look at the clients: they have to acknowledge what they hold, or ask for a larger prefetch_count.",
-        ),
-        WaitsFor.OPERATOR: (
-            "Messages are ready, and an operator has paused its consumers.",
-            "`headgate links resume LINK` lets them go on.",
-        ),
-    }
-)
+QUEUE_ADVICE: Mapping[WaitsFor, tuple[str, str]] = MappingProxyType({
+    WaitsFor.MESSAGE: ("Nothing is ready in it.", "Nothing, or look at its publishers."),
+    WaitsFor.CONSUMER: ("Messages are ready, and the queue has no consumer.", "Start a consumer."),
+    WaitsFor.LINK_CREDIT: ("Messages are ready, and no consumer has link credit left.",
+        "Look at the clients: they have to grant link credit with a flow; settling alone gives none."),
+    WaitsFor.SETTLEMENT: (
+        "Messages are ready, and its consumers of AMQP 0.9.1 hold as many as their prefetch_count allows.",
+        "Look at the clients: they have to acknowledge what they hold, or ask for a larger prefetch_count."),
+    WaitsFor.OPERATOR: ("Messages are ready, and an operator has paused its consumers.",
+        "`headgate links resume LINK` lets them go on."),
+})  # fmt: skip
 """For each: what it means for a queue, and what to do."""
 
 

@@ -16,11 +16,13 @@ Bounds: one stall for each link or reader; totals for ``addresses_max`` addresse
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from core.clock import Now
 from core.interface import FlowReason, Snapshot, StallSubject
+from core.waiting.blocked_time import BlockedTimes
 
 AFTER_S = 0.05
 """Listeners are told of a stall that has lasted this long: ``amqp10.flow_reason.after`` has the same default."""
@@ -43,19 +45,16 @@ class BlockedLabels(NamedTuple):
 class Stall:
     """One subject that stands still for one reason. Listeners may read it and must not change it."""
 
-    __slots__ = ("counted_as", "counted_until", "culprit", "reason", "since", "told", "who")
+    __slots__ = ("culprit", "labels", "reason", "since", "told", "who")
 
-    def __init__(self, who: StallSubject, reason: FlowReason, culprit: str, since: Now) -> None:
+    def __init__(self, who: StallSubject, labels: BlockedLabels, culprit: str, since: Now) -> None:
         self.who = who
-        self.reason = reason
+        self.labels = labels
+        self.reason = labels.reason
         self.culprit = culprit
         """What has to change. The ledger may learn it more exactly while the stall lasts."""
         self.since = since
         self.told = False
-        self.counted_as: BlockedLabels | None = None
-        """The labels by which its seconds are counted; None before the first count."""
-        self.counted_until = since.monotonic
-        """Monotonic time: seconds before it are in the ledger's totals already."""
 
     def seconds(self, now: Now) -> float:
         """How long it has lasted, in seconds."""
@@ -109,7 +108,7 @@ class Stalls:
         self._current: dict[StallSubject, Stall] = {}
         self._untold: dict[StallSubject, Stall] = {}
         """The current stalls that listeners were not told of, in the order in which they were reported."""
-        self._seconds: dict[BlockedLabels, float] = {}
+        self._times: BlockedTimes[BlockedLabels] = BlockedTimes()
         self._looks: dict[Callable[[Now], Iterator[int]], None] = {}
 
     # --- for front ends --------------------------------------------------------------------------------------------
@@ -122,7 +121,9 @@ class Stalls:
                 stall.culprit = culprit
                 return
             self.unblocked(who, now)
-        self._current[who] = self._untold[who] = Stall(who, reason, culprit, now)
+        labels = BlockedLabels(self._address(who.address), who.direction, reason)
+        self._current[who] = self._untold[who] = Stall(who, labels, culprit, now)
+        self._times.begin(labels, now.monotonic)
 
     def unblocked(self, who: StallSubject, now: Now) -> None:
         """Report that the subject moves again, or is gone. Ignored when it was not blocked."""
@@ -130,7 +131,7 @@ class Stalls:
         if stall is None:
             return
         self._untold.pop(who, None)
-        self._count(stall, now.monotonic)
+        self._times.end(stall.labels, now.monotonic)
         if stall.told:
             for listener in self._listeners:
                 listener.stall_ended(stall, now)
@@ -184,10 +185,16 @@ class Stalls:
     @property
     def seconds(self) -> Mapping[BlockedLabels, float]:
         """All blocked seconds so far, those of current stalls included."""
-        until = self._clock().monotonic
-        for stall in self._current.values():
-            self._count(stall, until)
-        return MappingProxyType(self._seconds)
+        return self._times.seconds(self._clock().monotonic)
+
+    @property
+    def lasting_counts(self) -> Mapping[BlockedLabels, int]:
+        """How many stalls are :attr:`lasting`, for all labels that were ever used. Of the stalls, only those that began
+        last are looked at."""
+        now, counts = self._clock(), self._times.counts()
+        for stall in takewhile(lambda stall: stall.seconds(now) < AFTER_S, reversed(self._untold.values())):
+            counts[stall.labels] -= 1
+        return counts
 
     @property
     def lasting(self) -> list[Stall]:
@@ -203,18 +210,6 @@ class Stalls:
     def snapshot(self, identity: str | None = None) -> list[Snapshot]:
         """The same rows at once, or only the row of this link or reader."""
         return [row for row in self.rows() if identity in (None, row["identity"])]
-
-    def _count(self, stall: Stall, until: float) -> None:
-        """Add its seconds up to ``until``. A reader's clock may be ahead of it; then nothing is subtracted or counted
-        twice."""
-        more = until - stall.counted_until
-        if more <= 0.0:
-            return
-        stall.counted_until = until
-        key = stall.counted_as
-        if key is None:
-            key = stall.counted_as = BlockedLabels(self._address(stall.who.address), stall.who.direction, stall.reason)
-        self._seconds[key] = self._seconds.get(key, 0.0) + more
 
     def _address(self, address: str) -> str:
         if address not in self._addresses:

@@ -9,12 +9,16 @@ Two figures exist only here. *Rates* come from counters that only grow. *Blocked
 lasts. Its mean over a minute estimates the share of blocked time within about 0.06. Unlike a sum over stalls that
 listeners were told of, it includes stalls that are short and many.
 
-Bounds: ``things_max`` of each kind, those that are met first, so the oldest; 301 samples; seven series at most. That is
-17 KiB for a thing. This module must not know clocks, tasks or protocols; the process hands in the rows.
+A sample looks at the connections of the things that have time lines. For things without, it looks through some more
+connections, each time the next ones in turn. So a sample takes no longer with 10,000 connections than with 1,000; there
+a new thing has time lines after 20 s at most, and at once among no more than :data:`CONNECTIONS_SEARCHED` connections.
+
+Bounds: ``things_max`` of each kind, those that are met first; 301 samples; seven series at most. That is 17 KiB for a
+thing. This module must not know clocks, tasks or protocols; the process hands in the rows.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from types import MappingProxyType
@@ -28,6 +32,9 @@ SAMPLES = 300
 """Five minutes: as long as an operator looks at a stall before asking ``why``."""
 SLICE_ROWS = 200
 """Rows taken in between two pauses: 2 ms, most of it for making the rows."""
+CONNECTIONS_SEARCHED = 500
+"""Connections in which a sample looks for new things: 2 ms for each kind. As many things of a kind have time lines by
+default."""
 RATE_SAMPLES = 5
 """A rate that is shown as one number is the mean over this many seconds."""
 SHARE_SAMPLES = 60
@@ -93,13 +100,18 @@ class Timelines:
     def __init__(
         self,
         *,
-        rows: Mapping[str, Callable[[], Iterator[Sequence[Snapshot]]]],
+        connections: Callable[[], Sequence[str]],
+        rows: Mapping[str, Callable[[Collection[str]], Iterator[Sequence[Snapshot]]]],
         stalls: Callable[[], Iterable[Stall]],
         clock: Callable[[], Now],
         things_max: int,
     ) -> None:
-        """``rows`` yields the rows of each kind, some at a time, always in the same order; ``stalls`` the current
-        stalls."""
+        """``connections`` returns the identities of all connections, with which those of their things begin. ``rows``
+        yields the rows of each kind on some connections, some at a time, always in the same order; queues are on
+        none. ``stalls`` yields the current stalls."""
+        self._connections = connections
+        self._searched = 0
+        """How many of the connections were searched in this round."""
         self._rows = rows
         self._stalls = stalls
         self._clock = clock
@@ -117,11 +129,23 @@ class Timelines:
         passed = now.monotonic - self._last
         number = self._taken
         blocked = {stall.who.identity for stall in self._stalls()}
+        searched = self._next_connections()
         for kind, rows in self._rows.items():
-            yield from self._sample_kind(kind, rows(), number=number, passed=passed, blocked=blocked)
+            tracks = self._tracks[kind]
+            connections = dict.fromkeys(identity.partition("/")[0] for identity in tracks)
+            if len(tracks) < self._things_max:
+                connections |= dict.fromkeys(searched)
+            yield from self._sample_kind(kind, rows(connections), number=number, passed=passed, blocked=blocked)
         self._times[number % _SLOTS] = now.wall
         self._last = now.monotonic
         self._taken += 1
+
+    def _next_connections(self) -> Sequence[str]:
+        """The connections in which this sample looks for new things."""
+        connections = self._connections()
+        first = self._searched if self._searched < len(connections) else 0
+        self._searched = first + CONNECTIONS_SEARCHED
+        return connections[first : self._searched]
 
     def _sample_kind(
         self, kind: str, rows: Iterator[Sequence[Snapshot]], *, number: int, passed: float, blocked: set[str]

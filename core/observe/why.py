@@ -14,15 +14,15 @@ The walk uses the rows of snapshots and starts at a connection, a link or an add
 - ``sentence`` for a person, and ``advice``: what to do, from :mod:`core.observe.advice`.
 
 A connection has besides ``connection``, ``protocol``, ``state``, ``links``, and ``stage`` and ``names`` of stage credit
-(:mod:`core.observe.why_reader`); an address has what stands in :mod:`core.observe.why_address`.
+(:mod:`core.observe.why_ends`); an address has what stands in :mod:`core.observe.why_address`. The conditions and
+sentences are in :mod:`core.observe.why_table`.
 """
 
 from core.interface import Snapshot
 from core.observe.why_address import address_answer
-from core.observe.why_chain import Rows, figures
-from core.observe.why_link import link_answer
-from core.observe.why_reader import has_reader, reader_answer
-from core.observe.why_verdict import in_short, nothing, worst
+from core.observe.why_chain import nothing
+from core.observe.why_ends import has_reader, in_short, link_answer, reader_answer, worst
+from core.observe.why_rows import Rows, figures
 from core.row_walks import RowSource
 from core.slices import Walk, gathered, in_order
 

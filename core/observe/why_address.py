@@ -11,13 +11,14 @@ of AMQP 0.9.1 are counted only; what they wait for shows in ``waits_for``.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.interface import Snapshot
 from core.observe.advice import QUEUE_ADVICE, HopKind, WaitsFor
-from core.observe.why_chain import Finding, Hop, Rows, count, figures, reason_of, text, texts
-from core.observe.why_link import consumers_figures, link_answer, publishers_hop, store_hop, waits_for
-from core.observe.why_reader import reader_answer
-from core.observe.why_verdict import in_short, nothing, worst
+from core.observe.why_chain import Hop, Look, nothing, reason_of, walk
+from core.observe.why_ends import in_short, link_answer, reader_answer, worst
+from core.observe.why_rows import Rows, count, figures, text, texts
+from core.observe.why_table import QUEUE, waits_for
 from core.slices import Walk, gathered, in_order
 
 ENDS_MAX = 200
@@ -40,7 +41,9 @@ def address_answer(rows: Rows, queue: Snapshot, name: str) -> Walk[Snapshot]:
     consumers = yield from gathered(link_answer(rows, link) for link in outgoing[:ENDS_MAX])
     attached = rows.of("consumers", "queue", name)
     lacks = waits_for(queue, attached, outgoing)
-    hops = _hops(rows, queue, publishers, consumers, lacks)
+    look = Look(rows=rows, queue=queue, publishers_waiting=_waiting(publishers), lacks=lacks)
+    first, store, last = walk(QUEUE, look)
+    hops = [_blamed(first, publishers), store, _blamed(last, consumers)]
     found = worst([*publishers, *consumers]) or _of_queue(queue, lacks, hops)
     return found | {
         "subject": {"kind": "addresses", "identity": name} | figures(queue, "type", "policy"),
@@ -84,23 +87,6 @@ def _through_exchanges(rows: Rows, name: str) -> Walk[list[Snapshot]]:
     return [link for link in links if link["exchange"] in bound]
 
 
-def _hops(
-    rows: Rows,
-    queue: Snapshot,
-    publishers: Sequence[Snapshot],
-    consumers: Sequence[Snapshot],
-    lacks: WaitsFor | None,
-) -> list[Hop]:
-    incoming = publishers_hop(queue, _waiting(publishers))
-    outgoing = Hop(
-        kind=HopKind.QUEUE_CONSUMER,
-        numbers=consumers_figures(rows, queue),
-        stands=lacks not in (None, WaitsFor.MESSAGE),
-        says="" if lacks is None else lacks.value,
-    )
-    return [_blamed(incoming, publishers), store_hop(rows, queue, {}), _blamed(outgoing, consumers)]
-
-
 def _blamed(hop: Hop, answers: Sequence[Snapshot]) -> Hop:
     """Return the hop with the reason of the first of these publishers or consumers that waits, if any waits."""
     found = worst(answers)
@@ -109,7 +95,7 @@ def _blamed(hop: Hop, answers: Sequence[Snapshot]) -> Hop:
         return hop
     what = "publishers" if hop.kind is HopKind.PUBLISHER_QUEUE else "consumers"
     says = f"{_waiting(answers)} of {len(answers)} {what} wait"
-    return hop.blamed(Finding(reason=reason, culprit=str(found["culprit"]), says=says))
+    return replace(hop, reason=reason, culprit=str(found["culprit"]), says=says)
 
 
 def _of_queue(queue: Snapshot, lacks: WaitsFor | None, hops: Sequence[Hop]) -> Snapshot:

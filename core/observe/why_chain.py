@@ -1,34 +1,30 @@
-"""The parts of a walk: the rows that it reads, and the hops that it finds, each with its figures and a verdict of its
-own.
+"""A chain of edges, and the one walk over it.
 
-Rows come from other parts of the broker and may be of another version or incomplete. A field that is missing or of
-another type counts as not known, and nothing here raises for it. A hop whose figures are not known is ``unknown``,
-never ``ok``.
+:data:`Chain` is the table for one kind of subject: each edge says which figures it shows, and its causes: conditions
+over rows, each with the reason that holds, the culprit and a sentence. The chains themselves are in
+:mod:`core.observe.why_table`.
+
+The ledger of stalls takes precedence over the figures. It knows since when a link waits, it misses nothing between two
+looks, and the log, the metrics and the peer are told the same. The figures show on which edge it is, and what other
+reasons hold. Where the ledger has no stall, the figures of this moment count: the wait is shorter than 50 ms, or was
+not looked at yet. An edge whose figures are not known is ``unknown``, never ``ok``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from core.credit_flow.diagnosis import Bottleneck
 from core.interface import FlowReason, Snapshot
-from core.observe.advice import HopKind
-from core.row_walks import RowSource
-from core.slices import Walk, run_at_once
+from core.observe.advice import ADVICE, HopKind, WaitsFor
+from core.observe.why_rows import Rows, number, text
 
-ENGINE_KINDS = ("queues", "lanes", "alarms")
-"""Kinds whose rows have a name; rows of other kinds have an identity."""
-KEYS = {
-    "stalls": ("connection", "address"),
-    "links": ("connection", "queue"),
-    "channels": ("connection",),
-    "consumers": ("queue",),
-    "bindings": ("destination",),
-}
-"""The fields by which rows of a kind are found, besides their own name or identity."""
+OWN_HOP_KINDS = (HopKind.SESSION_LINK, HopKind.QUEUE_LINK)
+"""Edges whose remark is shown when nothing blocks: it tells how much link credit there is."""
 
 
 class Verdict(StrEnum):
-    """The verdict about one hop."""
+    """The verdict about one edge."""
 
     OK = "ok"
     BLOCKING = "blocking"
@@ -36,151 +32,148 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A reason that holds at a hop."""
+class Look:
+    """The rows around the subject of a question; empty for what it does not have."""
+
+    rows: Rows
+    link: Snapshot = field(default_factory=dict)
+    session: Snapshot = field(default_factory=dict)
+    connection: Snapshot = field(default_factory=dict)
+    queue: Snapshot = field(default_factory=dict)
+    alarms: tuple[str, ...] = ()
+    """The alarms that stop the subject."""
+    publishers_waiting: int = 0
+    """Publishers of the queue that wait."""
+    lacks: WaitsFor | None = None
+    """What the queue waits for."""
+    stages: Sequence[Sequence[Snapshot]] = ()
+    """The rows of the stages of an AMQP 0.9.1 connection: its own, those of its channels, those of their queues."""
+    bottleneck: Bottleneck | None = None
+    """The stage that holds the connection up."""
+
+
+Said = str | Callable[[Look], str]
+"""A text, or how it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A reason, and when it holds."""
 
     reason: FlowReason
-    culprit: str
+    holds: Callable[[Look], object]
+    culprit: Said
     """What has to change, in the terms of the ledger of stalls."""
-    says: str
+    says: Said
     """A clause for the operator, with the figures; no full stop."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A place where messages pass, and what may stop them there."""
+
+    kind: HopKind
+    numbers: Callable[[Look], Snapshot]
+    known: Callable[[Look], bool]
+    """Whether its figures are there."""
+    says: Said = ""
+    """A remark for the case that nothing blocks."""
+    causes: Sequence[Cause] = ()
+    """The first one that holds counts."""
+    stands: Callable[[Look], bool] = lambda _: False
+    """Whether no messages pass although no reason of the closed list holds."""
+    exists: Callable[[Look], object] = lambda _: True
+    """Whether the chain of this subject has it."""
+
+
+Chain = Sequence[Edge]
+
+
+@dataclass(frozen=True, slots=True)
 class Hop:
-    """One hop that the walk has looked at."""
+    """An edge that the walk has looked at."""
 
     kind: HopKind
     numbers: Snapshot
-    finding: Finding | None = None
-    known: bool = True
-    """Whether its figures were there."""
-    stands: bool = False
-    """Whether no messages pass although no reason of the closed list holds."""
-    says: str = ""
-    """A remark for the case that nothing blocks."""
+    known: bool
+    stands: bool
+    says: str
+    """The clause of the cause that holds, else the remark of the edge."""
+    reason: FlowReason | None = None
+    culprit: str = ""
 
     @property
     def blocks(self) -> bool:
         """Whether it blocks. Idleness (``no-message``) does not."""
-        return self.stands or (self.finding is not None and self.finding.reason is not FlowReason.NO_MESSAGE)
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict about this hop alone."""
-        if self.blocks:
-            return Verdict.BLOCKING
-        return Verdict.OK if self.known else Verdict.UNKNOWN
+        return self.stands or self.reason not in (None, FlowReason.NO_MESSAGE)
 
     def shown(self) -> Snapshot:
         """The hop as plain values."""
+        verdict = Verdict.BLOCKING if self.blocks else Verdict.OK if self.known else Verdict.UNKNOWN
         return {
             "edge": self.kind.value,
-            "verdict": self.verdict.value,
-            "reason": None if self.finding is None else self.finding.reason.value,
-            "says": self.says if self.finding is None else self.finding.says,
+            "verdict": verdict.value,
+            "reason": None if self.reason is None else self.reason.value,
+            "says": self.says,
             "numbers": self.numbers,
         }
 
-    def blamed(self, finding: Finding) -> "Hop":
-        """The same hop, with this finding."""
-        return replace(self, finding=finding)
+
+def walk(chain: Chain, look: Look) -> list[Hop]:
+    """Look at every edge of a chain."""
+    return [_hop(edge, look) for edge in chain if edge.exists(look)]
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows of one look. None is read twice; of kinds that may have many rows, all are gathered first."""
-
-    source: RowSource
-    _kinds: dict[str, list[Snapshot]] = field(default_factory=dict)
-    _ones: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
-    _found: dict[tuple[str, str], dict[str, list[Snapshot]]] = field(default_factory=dict)
-    _counts: dict[tuple[str, str, str, Callable[[Snapshot], bool]], int] = field(default_factory=dict)
-
-    def gather(self, *kinds: str) -> Walk[None]:
-        """Read all rows of these kinds."""
-        for kind in kinds:
-            rows = self._kinds[kind] = []
-            indexes: dict[str, dict[str, list[Snapshot]]] = {key: {} for key in (_own_key(kind), *KEYS.get(kind, ()))}
-            self._found.update({(kind, key): index for key, index in indexes.items()})
-            for row in self.source.rows(kind):
-                rows.append(row)
-                for key, index in indexes.items():
-                    index.setdefault(str(row.get(key)), []).append(row)
-                yield
-
-    def all(self, kind: str) -> list[Snapshot]:
-        """All rows of a gathered kind."""
-        return self._kinds[kind]
-
-    def of(self, kind: str, key: str, value: str | None) -> list[Snapshot]:
-        """The rows of a gathered kind that have this value in one of its :data:`KEYS`."""
-        return [] if value is None else self._found[kind, key].get(value, [])
-
-    def count(self, kind: str, key: str, value: str | None, wanted: Callable[[Snapshot], bool]) -> int:
-        """How many of these are wanted: counted once, however many links need the number."""
-        if value is None:
-            return 0
-        counted = self._counts.get((kind, key, value, wanted))
-        if counted is None:
-            counted = self._counts[kind, key, value, wanted] = sum(map(wanted, self.of(kind, key, value)))
-        return counted
-
-    def one(self, kind: str, identity: str | None) -> Snapshot:
-        """The row of this name; an empty one when there is none. Cheap for a kind that is not gathered only if it has
-        few rows."""
-        if identity is None:
-            return {}
-        if kind in self._kinds:
-            return next(iter(self.of(kind, _own_key(kind), identity)), {})
-        if (kind, identity) not in self._ones:
-            self._ones[kind, identity] = run_at_once(self.find(kind, identity))
-        return self._ones[kind, identity]
-
-    def find(self, kind: str, identity: str) -> Walk[Snapshot]:
-        """The same for a kind that may have many rows, in slices."""
-        for row in self.source.rows(kind, identity):
-            if row.get(_own_key(kind)) == identity:
-                return row
-            yield
-        return {}
+def _hop(edge: Edge, look: Look) -> Hop:
+    cause = next((cause for cause in edge.causes if cause.holds(look)), None)
+    says = _said(edge.says if cause is None else cause.says, look)
+    hop = Hop(edge.kind, edge.numbers(look), edge.known(look), edge.stands(look), says)
+    return hop if cause is None else replace(hop, reason=cause.reason, culprit=_said(cause.culprit, look))
 
 
-def _own_key(kind: str) -> str:
-    return "name" if kind in ENGINE_KINDS else "identity"
+def _said(said: Said, look: Look) -> str:
+    return said if isinstance(said, str) else said(look)
 
 
-def number(row: Snapshot, key: str) -> int | float | None:
-    """A figure of a row; None when it is not known."""
-    value = row.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def verdict(who: str, hops: Sequence[Hop], stall: Snapshot) -> Snapshot:
+    """Return the fields that every answer has, except ``subject``. ``stall`` is the ledger's row, or empty."""
+    told = reason_of(stall.get("reason"))
+    hops = list(hops) if told is None else _confirmed(hops, told, text(stall, "culprit") or "not known")
+    order = [told, *FlowReason]
+    found = sorted((hop for hop in hops if hop.reason is not None), key=lambda hop: order.index(hop.reason))
+    if not found or found[0].reason is None:
+        remark = next((hop.says for hop in hops if hop.kind in OWN_HOP_KINDS and hop.says), "")
+        return nothing(f"Nothing holds up {who}" + (f": {remark}." if remark else "."), hops)
+    place, reason, seconds = found[0], found[0].reason, number(stall, "seconds")
+    waits = reason is not FlowReason.NO_MESSAGE
+    sentence = f"Nothing holds up {who}: {place.says}."
+    if waits:
+        how_long = "waits" if seconds is None else f"has waited for {seconds:.1f} s"
+        sentence = f"{who[:1].upper()}{who[1:]} {how_long}: {place.says}."
+    others = dict.fromkeys(hop.reason.value for hop in hops if hop.reason not in (None, reason) and hop.blocks)
+    return nothing(sentence, hops) | {
+        "waits": waits,
+        "reason": reason.value,
+        "culprit": place.culprit,
+        "since": number(stall, "since"),
+        "seconds": seconds,
+        "edge": place.kind.value,
+        "numbers": place.numbers,
+        "also": list(others),
+        "advice": ADVICE[reason].do,
+    }
 
 
-def count(row: Snapshot, key: str) -> int | float:
-    """A figure of a row; 0 when it is not known."""
-    return number(row, key) or 0
-
-
-def text(row: Snapshot, key: str) -> str | None:
-    """A text of a row; None when it is not known, or empty."""
-    value = row.get(key)
-    return value if isinstance(value, str) and value else None
-
-
-def texts(row: Snapshot, key: str) -> tuple[str, ...]:
-    """A list of texts of a row; empty when it is not known."""
-    value = row.get(key)
-    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
-
-
-def figures(row: Snapshot, *keys: str) -> Snapshot:
-    """Those of these fields that the row has."""
-    return {key: row[key] for key in keys if row.get(key) is not None}
-
-
-def known(row: Snapshot, *keys: str) -> bool:
-    """Whether all of these fields are numbers."""
-    return all(number(row, key) is not None for key in keys)
+def _confirmed(hops: Sequence[Hop], told: FlowReason, culprit: str) -> list[Hop]:
+    """Return the hops with the ledger's reason added where the figures do not show it, or name another culprit."""
+    means = ADVICE[told].means.rstrip(".")
+    unseen = Hop(ADVICE[told].hop, {}, known=True, stands=False, says=means[:1].lower() + means[1:])
+    shown = next((hop for hop in hops if hop.reason is told), unseen)
+    blamed = [
+        replace(hop, says=shown.says, reason=told, culprit=culprit) if hop.kind is shown.kind else hop for hop in hops
+    ]
+    added = all(hop.kind is not shown.kind for hop in hops)
+    return [*blamed, replace(unseen, reason=told, culprit=culprit)] if added else blamed
 
 
 def reason_of(word: object) -> FlowReason | None:
@@ -188,7 +181,18 @@ def reason_of(word: object) -> FlowReason | None:
     return next((reason for reason in FlowReason if reason.value == word), None)
 
 
-def first_reason(findings: Iterable[Finding]) -> Finding | None:
-    """The finding whose reason takes precedence; None when there are none."""
-    order = list(FlowReason)
-    return min(findings, key=lambda finding: order.index(finding.reason), default=None)
+def nothing(sentence: str, hops: Sequence[Hop] = ()) -> Snapshot:
+    """Return an answer that nothing blocks."""
+    return {
+        "waits": False,
+        "reason": None,
+        "culprit": None,
+        "since": None,
+        "seconds": None,
+        "edge": None,
+        "numbers": {},
+        "also": [],
+        "chain": [hop.shown() for hop in hops],
+        "sentence": sentence,
+        "advice": None,
+    }

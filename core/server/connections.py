@@ -75,6 +75,11 @@ class Connections(Generic[PeerT]):
         return iter(list(self._peers.values()))
 
     @property
+    def identities(self) -> list[str]:
+        """The names of all connections, the oldest first."""
+        return list(self._peers)
+
+    @property
     def pending(self) -> int:
         """How many connections are not established yet."""
         return self._pending_total

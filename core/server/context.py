@@ -10,11 +10,12 @@ import trio
 
 from core.clock import Now
 from core.config.server import ServerSettings
-from core.counters.blocked_time import BlockedTime
 from core.server.connections import Connections
 from core.server.frontends import FrontEndFactory
 from core.server.pump import Pump
+from core.server.reader import Reader
 from core.server.timers import Timers
+from core.waiting.blocked_time import BlockedTime
 
 READ_BYTES = 262_144
 """The most that one read takes. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a
@@ -48,12 +49,13 @@ class ServerContext:
     clock: Callable[[], Now]
     """``Now.monotonic`` is Trio's current time."""
     pump: Pump
+    reader: Reader
     timers: Timers
     connections: Connections[Any]
     """Of :class:`core.server.peer.Peer`, which uses this module."""
     counters: ConnectionCounters
     nursery: trio.Nursery
-    """Where the tasks of peers run."""
+    """Where the writers of peers run."""
     log: structlog.typing.FilteringBoundLogger
     read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BYTES)))
     """Where every read lands first: one buffer for all connections, since only one reads at a time."""

@@ -303,8 +303,11 @@ class OpenData:
     def write_inline(self) -> bool:
         """Make the small writes of the server's turn, between the engine and the sockets. True when something was
         written."""
-        wrote = [inline.write() for inline in self._inline.values()]  # a list: every lane writes, also after one has
-        return any(wrote)
+        wrote = False
+        for lane, inline in self._inline.items():
+            if lane.extents or lane.write_wanted:
+                wrote |= inline.write()
+        return wrote
 
     def compact_step(self) -> bool:
         """Do one step of housekeeping in the store. True when there is more to do."""

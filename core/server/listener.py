@@ -151,8 +151,7 @@ class Listener:
             local_host=local_host,
             local_port=local_port,
         )
-        peer = Peer(accepted, info, shared)
-        shared.nursery.start_soon(peer.serve)
+        Peer(accepted, info, shared).serve()
 
     def _shed(self) -> bool:
         """Close one waiting connection by means of the spare descriptor. False when that fails too."""

@@ -1,15 +1,17 @@
-"""One accepted socket: the reader task, and a writer task only while the socket is full.
+"""One accepted socket. It has a task only while it is full: the writer.
 
-A read is: one wake-up, one non-blocking ``recv``, one ``receive_data``, one turn of the pump, which ends in
-one non-blocking ``send``. Nothing else awaits; there is no lock, channel item or cancel scope per read. (A
-wake-up costs 15 us this way, 23 us with a stream object and awaited sends: docs/benchmarks.)
+A read is one non-blocking ``recv`` and one ``receive_data``. The reader of the server (core.server.reader) asks for it
+when the socket has bytes. Then the pump takes a turn, which ends in one non-blocking ``send`` for each touched peer.
+There is no await, lock, channel item or cancel scope per read.
 
 Life: SERVING → LINGERING → CLOSED, or straight to CLOSED. The front end is called only while SERVING, and
 ``connection_lost`` is called in one place: on leaving that phase. LINGERING means that our output is sent and our side
 is shut, while the peer may still read; what it sends is thrown away (closing at once would reset the connection, and a
 reset destroys data the peer has not read yet).
 
-Back-pressure: while bytes are unsent the front end is not asked for more, and it is told how many bytes are unsent.
+Back-pressure: while bytes are unsent the front end is not asked for more, and it is told how many bytes are unsent. A
+socket whose front end does not want to read is watched no longer, but only once it has bytes: most front ends want to
+read again before that.
 
 An exception out of the front end is a bug of ours. It is logged with its stack and costs this connection only, also
 when it is raised while another peer's turn flushes this one.
@@ -58,7 +60,7 @@ class Phase(Enum):
 
 
 class Peer:
-    """A connection as the server sees it. Made for an accepted socket; :meth:`serve` is its reader task."""
+    """A connection as the server sees it. Made for an accepted socket; :meth:`serve` begins to read it."""
 
     __slots__ = (
         "_end_of_input",
@@ -72,13 +74,13 @@ class Peer:
         "_paused",
         "_phase",
         "_preface",
-        "_resume",
         "_shared",
         "_shut_down_reason",
         "_socket",
         "_tap",
         "_touched",
         "_unsent",
+        "_watched",
         "_writing",
         "accepted_at",
         "bytes_in",
@@ -113,7 +115,8 @@ class Peer:
         self._writing = False
         self._end_of_input = False
         self._paused = False
-        self._resume: trio.Event | None = None
+        self._watched = False
+        """Whether the reader of the server watches the socket."""
         self._shut_down_reason: str | None = None
         self._orders: list[Callable[[Now], None]] = []
         """Orders that were given in this turn."""
@@ -125,24 +128,11 @@ class Peer:
         shared.connections.came(self, info)
         shared.timers.schedule(self, self._handshake_until)
 
-    # --- tasks -----------------------------------------------------------------------------------------
+    def serve(self) -> None:
+        """Begin to read, until the socket is gone or the connection is finished."""
+        self._watch()
 
-    async def serve(self) -> None:
-        """Read until the socket is gone or the connection is finished."""
-        shared = self._shared
-        try:
-            while self._phase is not Phase.CLOSED and not self._end_of_input:
-                if self._paused:
-                    self._resume = trio.Event()
-                    await self._resume.wait()
-                    self._resume = None
-                    continue
-                await trio.lowlevel.wait_readable(self._socket)
-                now = shared.clock()
-                self._read(now)
-                shared.pump.turn_of_peer(now)
-        except trio.ClosedResourceError:
-            pass  # another task closed the socket: a deadline, a fault, the operator
+    # --- the task --------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
         """Send what is unsent as the socket takes it."""
@@ -153,13 +143,27 @@ class Peer:
                 now = shared.clock()
                 if self._unsent is not None:
                     self._send(self._unsent, now)
-                shared.pump.turn_of_peer(now)
+                shared.pump.turn_soon(now)
         except trio.ClosedResourceError:
             pass
         finally:
             self._writing = False
 
     # --- input -----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Have the socket read when it has bytes, unless that is so or not wanted."""
+        if not (self._watched or self._paused or self._end_of_input or self._phase is Phase.CLOSED):
+            self._watched = True
+            self._shared.reader.watch(self._socket.fileno(), self._read_watched)
+
+    def _read_watched(self, now: Now) -> bool:
+        """Read once, as a :data:`core.server.reader.Read`."""
+        if self._paused or self._end_of_input:
+            self._watched = False
+            return False
+        self._read(now)
+        return self._phase is not Phase.CLOSED
 
     def _read(self, now: Now) -> None:
         try:
@@ -179,9 +183,9 @@ class Peer:
         self._heard_at = now.monotonic if data else self._heard_at
         self.bytes_in += len(data)
         self._shared.counters.bytes_in += len(data)
-        if self._tap is not None:
-            self._tapped(self._tap, data, outgoing=False, now=now)
         try:
+            if self._tap is not None:
+                self._tapped(self._tap, data, outgoing=False, now=now)
             self._receive(data, now)
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
@@ -201,6 +205,7 @@ class Peer:
             self._front_end.receive_eof(now)
         elif not self._front_end.finished:
             self._front_end.receive_data(data, now)
+            self._paused = not self._front_end.reading  # in case that there is another read before the flush
 
     def _start_front_end(self, preface: bytes) -> FrontEnd:
         shared = self._shared
@@ -290,6 +295,7 @@ class Peer:
         if not self.established and front_end.established:
             self._shared.connections.no_longer_pending(self.info)
             self.established = True
+            self._shared.timers.cancel(self)  # the end of the handshake's time; below a later deadline is entered
             rows = front_end.snapshot("connections", now)
             opened = {key: row[key] for row in rows for key in NAMES_LOGGED if key in row}
             self._shared.log.info("connection-established", protocol=self.protocol, **opened, **self._names())
@@ -299,8 +305,8 @@ class Peer:
                 return
             self._give_up_at = min(self._give_up_at, now.monotonic + self._shared.settings.linger)
         self._paused = not (front_end.reading or front_end.finished)
-        if self._resume is not None and not self._paused:
-            self._resume.set()
+        if not (self._paused or self._watched):
+            self._watch()
         when = self._next_deadline(front_end)
         if when < self.timer_at:
             self._shared.timers.schedule(self, max(when, now.monotonic + TICK_SECONDS_MIN))
@@ -398,8 +404,7 @@ class Peer:
             self._close(now, reason=f"shutting down failed: {error.strerror}")
             return
         self._paused = False
-        if self._resume is not None:
-            self._resume.set()
+        self._watch()
         self._give_up_at = min(self._give_up_at, now.monotonic + self._shared.settings.linger)
         self._shared.timers.schedule(self, self._give_up_at)
 
@@ -413,10 +418,10 @@ class Peer:
             self._unsent = None
             self._shared.counters.full_sockets.end(now.monotonic)
         self._shared.timers.cancel(self)
-        trio.lowlevel.notify_closing(self._socket)
+        self._shared.reader.forget(self._socket.fileno())
+        if self._writing:
+            trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
-        if self._resume is not None:
-            self._resume.set()
         self._shared.connections.gone(self.info, established=self.established)
         if was_serving:
             self._lose(now, Phase.CLOSED)

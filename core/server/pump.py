@@ -5,8 +5,7 @@ into output, and may call verbs that leave work again. One turn repeats this unt
 of rounds and time. A task of its own continues what remains, and takes its place behind the other peers. So a busy peer
 never starves the others, and an action never waits for a later wake-up.
 
-Where many peers wake up at once, the last of them waits for all the others. So once a round of the event loop has taken
-long, each of the remaining peers may do little, and the continuing task takes one turn for all of them.
+Where many peers want a turn at once, the last of them waits for all the others. So each may do its share only.
 
 A turn never awaits and never nests. An exception out of the engine is not caught: an engine that is broken must not go
 on confirming messages, so the process ends.
@@ -14,6 +13,7 @@ on confirming messages, so the process ends.
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 import trio
@@ -26,13 +26,15 @@ TURN_SECONDS_MAX = 0.003
 """No further round after this time. The most expensive input (many attaches) takes 50 us a frame, and eight rounds of
 it would hold up every peer for a fifth of a second."""
 
-LOOP_ROUND_SECONDS = 0.003
-"""For this long, the peers that wake up in one round of the event loop are not limited: one full turn at the least."""
-
 ALLOWANCE_MIN, ALLOWANCE_OF_ALL = 50, 10_000
 """What one peer may do in a turn, in units of :mod:`core.work`: where many want a turn they share the second number,
 and each gets the first at the least. With the cost of a wake-up that least is 0.1 to 0.2 ms, so that 200 peers are done
 within 40 ms."""
+
+
+def share_of_each(peers: int) -> int:
+    """What each of so many peers may do, in units of work, when all want a turn at once."""
+    return max(ALLOWANCE_MIN, ALLOWANCE_OF_ALL // max(peers, 1))
 
 
 class Touched(Protocol):
@@ -72,24 +74,17 @@ class Pump:
         self._flushing: Touched | None = None
         self._work_left = trio.Event()
         self._work = work or Work()
-        self._round_until: float | None = None
-        """When the current round of the event loop will have taken long; None before the first turn in it."""
+        self._ample_until = inf
+        """When tasks that ask for a turn soon may do little only; infinity while none does."""
 
-    def begin_loop_round(self) -> None:
-        """Note that a new round of the event loop begins: it has waited for sockets and now runs the tasks that are
-        ready."""
-        self._round_until = None
-        self._work.allowance = AMPLE
-
-    def turn_of_peer(self, now: Now) -> None:
-        """Take the turn after a peer's wake-up, unless the round of the event loop has taken long already."""
-        if self._round_until is None:
-            self._round_until = now.monotonic + LOOP_ROUND_SECONDS
-        elif now.monotonic > self._round_until:
+    def turn_soon(self, now: Now) -> None:
+        """Have :meth:`run` take a turn, one for all tasks that ask in this round of the event loop. Those that ask late
+        in a long round may do little."""
+        if self._ample_until == inf:
+            self._ample_until = now.monotonic + TURN_SECONDS_MAX
+        elif now.monotonic > self._ample_until:
             self._work.allowance = ALLOWANCE_MIN
-            self._work_left.set()
-            return
-        self.turn(now)
+        self._work_left.set()
 
     def touch(self, peer: Touched) -> None:
         """Flush this peer in the current turn, or in the next. A peer calls this once only before its flush."""
@@ -124,7 +119,7 @@ class Pump:
         if not late and len(touched) == 1:
             self._flush_one(touched[0], now)
             return
-        self._work.allowance = max(ALLOWANCE_MIN, ALLOWANCE_OF_ALL // (len(late) + len(touched)))
+        self._work.allowance = share_of_each(len(late) + len(touched))
         until = now.monotonic + TURN_SECONDS_MAX
         waiting = len(late)
         while touched:
@@ -149,4 +144,6 @@ class Pump:
         while True:
             await self._work_left.wait()
             self._work_left = trio.Event()
+            self._ample_until = inf
+            self._work.allowance = AMPLE
             self.turn(self._clock())

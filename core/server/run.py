@@ -1,7 +1,7 @@
 """The server: the tree of tasks, snapshots and actions for an operator, and the orderly stop.
 
-One nursery holds everything: an accept loop per listening socket, a reader task per peer (and a writer task
-while its socket is full), the timers, the pump's remainder. A stop closes the listeners, says good-bye to
+One nursery holds everything: an accept loop per listening socket, the reader of all peers, a writer task for each peer
+whose socket is full, the timers, the pump's remainder. A stop closes the listeners, says good-bye to
 every peer, and gives them a bounded time to answer.
 """
 
@@ -25,6 +25,7 @@ from core.server.listener import Listener, open_listeners
 from core.server.orders import Order
 from core.server.peer import Peer
 from core.server.pump import Pump
+from core.server.reader import MakeReader, Reader, open_reader
 from core.server.signals import Signals
 from core.server.timers import Timers, TurnTimer
 from core.work import Work
@@ -55,17 +56,6 @@ TAKEN = (
 """Settings that :meth:`Server.take` applies."""
 
 
-class LoopRounds(trio.abc.Instrument):
-    """Tells the pump of each round of the event loop."""
-
-    def __init__(self, pump: Pump) -> None:
-        self._pump = pump
-
-    def after_io_wait(self, timeout: float) -> None:
-        """See :class:`trio.abc.Instrument`."""
-        self._pump.begin_loop_round()
-
-
 class Server:
     """Serves the given protocols on the configured addresses, over one engine."""
 
@@ -81,16 +71,19 @@ class Server:
         sockets_changed: Callable[[int], None] = lambda count: None,
         store: Callable[[], bool] = lambda: False,
         work: Work | None = None,
+        make_reader: MakeReader = open_reader,
     ) -> None:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
         ``sockets_changed`` is called with the number of connections when one opens or closes. ``store`` and ``work``
-        are for the pump."""
+        are for the pump, ``make_reader`` chooses the way of waiting for sockets."""
         self.counters = ConnectionCounters()
         self._settings = settings
         self._factories = factories
         self._log = log
         self._clock = clock
         self._background = background
+        self._work = work or Work()
+        self._make_reader = make_reader
         self._turn_timer = TurnTimer()
         self._pump = Pump(
             engine=engine,
@@ -98,10 +91,9 @@ class Server:
             rounds_max=settings.rounds_per_wake_up_max,
             wake_at=self._wake_at,
             store=store,
-            work=work,
+            work=self._work,
         )
         self._timers = Timers(clock, after=self._pump.turn)
-        self._loop_rounds = LoopRounds(self._pump)
         self._connections: Connections[Peer] = Connections(
             connections_max=sockets_limit(settings.connections_max),
             pending_max=settings.unauthenticated_max,
@@ -121,21 +113,22 @@ class Server:
         """
         sockets = await open_listeners(self._settings.listen, self._settings.accept_backlog)
         spare = Spare()
-        trio.lowlevel.add_instrument(self._loop_rounds)
         async with trio.open_nursery() as nursery:
+            reader = self._make_reader(self._clock, self._pump, self._work, nursery)
             try:
-                await self._serve(nursery, sockets, spare, started)
+                await self._serve(nursery, reader, sockets, spare, started)
             finally:
                 for listener in self._listeners:
                     listener.close()
-                trio.lowlevel.remove_instrument(self._loop_rounds)
                 self._cut_off_all("the broker ends")
+                reader.close()
                 spare.close()
                 nursery.cancel_scope.cancel()
 
     async def _serve(
         self,
         nursery: trio.Nursery,
+        reader: Reader,
         sockets: Sequence[socket.socket],
         spare: Spare,
         started: Callable[[Sequence[tuple[str, int]]], None] | None,
@@ -145,6 +138,7 @@ class Server:
             factories=self._factories,
             clock=self._clock,
             pump=self._pump,
+            reader=reader,
             timers=self._timers,
             connections=self._connections,
             counters=self.counters,
@@ -154,6 +148,7 @@ class Server:
         self._listeners = [Listener(listening, shared=shared, spare=spare) for listening in sockets]
         nursery.start_soon(self._timers.run)
         nursery.start_soon(self._pump.run)
+        nursery.start_soon(reader.run)
         for task in self._background:
             nursery.start_soon(task, self.turn)
         for listener in self._listeners:
@@ -260,6 +255,11 @@ class Server:
         between. With the identity of a connection, session, link or channel, yield the rows of its connection only."""
         peers = self._connections if identity is None else self._found(identity.partition("/")[0])
         return (rows for peer in peers for rows in peer.parts(kind))
+
+    @property
+    def connection_identities(self) -> list[str]:
+        """The identities of all connections, the oldest first."""
+        return self._connections.identities
 
     def _found(self, identity: str) -> list[Peer]:
         peer = self._connections.find(identity)

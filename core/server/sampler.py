@@ -28,11 +28,11 @@ from core.alarms.registry import ALARMS, NOTICES, AlarmRegistry
 from core.clock import Now
 from core.config.alarms import AlarmSettings, parse_free_limit, parse_watermark
 from core.config.units import explain_convention
-from core.counters.blocked_time import BlockedTimes
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.server.measures import Measures
+from core.waiting.blocked_time import BlockedTimes
 
 MEMORY_INTERVAL_S = 1.0
 PAGING_GIVE_BACK_S = 10.0

@@ -10,8 +10,16 @@ replays to the same state, provided that the caller has first appended again eve
 does not know what commands mean.
 
 Every start begins a new file. A snapshot is written only at a clean stop and used once: it is removed before the next
-command is appended. Damage is judged when the log is read: :mod:`core.store.command_replay`. A file that a start did
-not read, because of a snapshot, is checked when a part of it is read: up to the end of that part and slightly further.
+command is appended. A file that a start did not read, because of a snapshot, is checked when a part of it is read: up
+to the end of that part and slightly further.
+
+Damage is judged when the log is read after a start. Records written after the last sync may be complete, missing or
+torn, in any order. So after the last sync the first damaged record ends the log: it and everything after it is cut off,
+because no client was told that it is safe. Records missing at the end of a file leave no trace, so later commands may
+be present without them. Those are unsafe too, but harmless, because a command does not need earlier ones to be valid.
+Damage before the last sync is corruption: the store is refused and left unchanged. With ``salvage`` only that record is
+lost. The marks of the lane (core/store/marks.py) say how far it was synced. The batch numbers of the records say more:
+in a log everything before a record of a synced batch is synced.
 """
 
 import errno
@@ -20,11 +28,12 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-from core.store.command_replay import LogFiles, Logged, RecordPlace, replay
 from core.store.damage import refusal
 from core.store.disk import Disk
-from core.store.errors import StoreFailure
+from core.store.errors import StoreDamaged, StoreFailure
 from core.store.lane import Lane, LateWriter
+from core.store.marks import read_marks
+from core.store.places import numbered
 from core.store.record import HEADER_BYTES, READ_BYTES, Damaged, RecordKind, SoundRecord, encode, record_bytes, scan
 
 _SNAPSHOT_HEAD = Struct("<QQQ")
@@ -43,6 +52,22 @@ class CommandPlace(NamedTuple):
     file: int
     offset: int
     """Offset of the payload's first byte in the file."""
+
+
+class RecordPlace(NamedTuple):
+    """The place in the log where a record begins."""
+
+    file: int
+    offset: int
+
+
+class Logged(NamedTuple):
+    """A command that was read from the log."""
+
+    file: int
+    offset: int
+    """Offset of the payload's first byte in the file."""
+    payload: bytes
 
 
 class LocalCommandLog:
@@ -148,8 +173,8 @@ class LocalCommandLog:
     def read(self, start: RecordPlace | None = None) -> Iterator[Logged]:
         """Iterate over all commands from ``start`` on, in order. Raises StoreDamaged, and OSError."""
         assert not self._file, "the log is read before it is written"
-        files = LogFiles(self._disk, self._folder)
-        yield from replay(files, start, salvage=self._salvage, problems=self.problems)
+        files = _LogFiles(self._disk, self._folder)
+        yield from _replay(files, start, salvage=self._salvage, problems=self.problems)
         if start is not None:
             self._unchecked = {number: 0 for number in files.numbers if number <= start.file}
         files.sync()
@@ -251,3 +276,94 @@ class LocalCommandLog:
     @property
     def _snapshot_path(self) -> str:
         return f"{self._folder}/snapshot"
+
+
+class _LogFiles:
+    """The files of a log that a start has found: ``<n>.log`` in one folder."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self.folder = folder
+        self.numbers = sorted(number for name in disk.names(folder) if (number := numbered(name, ".log")) is not None)
+        self.marks = read_marks(disk, folder)
+
+    def path(self, number: int) -> str:
+        """The path of a file, relative to the data folder."""
+        return f"{self.folder}/{number}.log"
+
+    def size(self, number: int) -> int:
+        """The size of a file in bytes."""
+        return self._disk.size(self.path(number))
+
+    def scan(self, number: int, start: int = 0) -> Iterator[SoundRecord | Damaged]:
+        """Iterate over the records of one file."""
+        path = self.path(number)
+        return scan(lambda offset, length: self._disk.read(path, offset, length), self.size(number), start)
+
+    def cut(self, place: RecordPlace) -> None:
+        """Remove everything from this place on."""
+        for number in [number for number in self.numbers if number > place.file]:
+            self._disk.unlink(self.path(number))
+            self.numbers.remove(number)
+        if place.file in self.numbers:
+            self._disk.truncate(self.path(place.file), place.offset)
+
+    def sync(self) -> None:
+        """Sync all files and the folder, so that a later start finds the same records. The marks then say that they are
+        synced."""
+        for number in self.numbers:
+            self._disk.sync(self.path(number))
+        self._disk.make_folder(self.folder)
+        self._disk.sync_folder(self.folder)
+
+
+def _replay(files: _LogFiles, start: RecordPlace | None, *, salvage: bool, problems: list[str]) -> Iterator[Logged]:
+    """Yield the undamaged commands from ``start`` on. Adds descriptions of damage to ``problems``, and cuts off the
+    torn end.
+
+    Raises StoreDamaged before it has changed anything.
+    """
+    before: int | None = None
+    for number in list(files.numbers):
+        if start is not None and number < start.file:
+            continue
+        if before is not None and number != before + 1:
+            missing = Damaged(0, 0, None, "the file is missing")
+            if _ends_log(files, RecordPlace(before + 1, 0), missing, salvage=salvage, problems=problems):
+                return
+        before = number
+        for record in files.scan(number, start.offset if start is not None and number == start.file else 0):
+            if isinstance(record, SoundRecord):
+                yield Logged(number, record.offset + HEADER_BYTES, record.payload)
+            elif _ends_log(files, RecordPlace(number, record.offset), record, salvage=salvage, problems=problems):
+                return
+
+
+def _ends_log(files: _LogFiles, place: RecordPlace, damaged: Damaged, *, salvage: bool, problems: list[str]) -> bool:
+    """Judge damage. Returns True if it is after the last sync: the log was cut off there."""
+    what = f"{files.path(place.file)} from {place.offset} to {damaged.end}: {damaged.why}"
+    if not _was_synced(files, place, damaged):
+        files.cut(place)
+        problems.append(f"{what}; not synced yet when the broker stopped, so it was cut off with all that follows")
+        return True
+    if not salvage:
+        raise StoreDamaged(
+            f"a synced record of the command log is damaged: {what}. With store.salvage = true the broker starts "
+            "without it"
+        )
+    problems.append(f"{what}; a synced record, lost")
+    return False
+
+
+def _was_synced(files: _LogFiles, place: RecordPlace, damaged: Damaged) -> bool:
+    if files.marks.proves(files.path(place.file), damaged):
+        return True
+    for number in files.numbers:
+        if number < place.file:
+            continue
+        if number > place.file and files.marks.files.get(files.path(number)):
+            return True
+        for record in files.scan(number, place.offset if number == place.file else 0):
+            if isinstance(record, SoundRecord) and (record.generation, record.batch) <= files.marks.synced:
+                return True
+    return False

@@ -203,7 +203,8 @@ class Lane:
         self._sync_interval_s = sync_interval_s
         self._batch_number = 1
         """The number of the batch that is gathering."""
-        self._extents: list[_Extent] = []
+        self.extents: list[_Extent] = []
+        """The records of the batch that gathers. Callers may read it, to save a call when it is empty."""
         self._growing: dict[str, _Extent] = {}
         """The last extent of each file."""
         self._late: dict[LateWriter, None] = {}
@@ -224,9 +225,9 @@ class Lane:
         self._sync_due = -inf
         self._dirty: dict[str, int] = {}
         """Files with written bytes that are in no sync batch yet, each with the end of these bytes."""
-        self._durable_names: set[str] = set()
-        """Files, and their parent folders, whose names survive a power cut. Names from before the start are not
-        included: syncing their folders once more costs little."""
+        self._durable_names: dict[str, set[str]] = {}
+        """Files, and their parent folders, whose names survive a power cut, by the folder that they are in. Names from
+        before the start are not included: syncing their folders once more costs little."""
         self._changed_folders: dict[str, None] = {}
         """Folders from which a file was removed. A file that comes back does no harm, so this alone causes no sync."""
         self._removals: deque[Removal] = deque()
@@ -239,7 +240,7 @@ class Lane:
         """Stage one record, to be written at ``offset``. Returns its position."""
         chunks = encode(kind, payload, self.generation, self._batch_number)
         assert path not in self._leaving, f"{path} is about to be removed"
-        begins = not self._extents
+        begins = not self.extents
         self.staged_bytes += self._put(path, offset, chunks)
         self.staged += 1
         if begins:
@@ -251,7 +252,7 @@ class Lane:
         extent = self._growing.get(path)
         if extent is None or extent.end != offset:
             extent = self._growing[path] = _Extent(path, offset)
-            self._extents.append(extent)
+            self.extents.append(extent)
         size = sum(map(len, chunks))
         extent.chunks += chunks
         extent.end += size
@@ -306,7 +307,7 @@ class Lane:
     @property
     def has_records(self) -> bool:
         """Whether a batch has begun to gather. Late writers alone do not begin one."""
-        return bool(self._extents)
+        return bool(self.extents)
 
     @property
     def has_late_writers(self) -> bool:
@@ -327,7 +328,7 @@ class Lane:
         late, self._late = self._late, {}
         for writer in late:
             writer.write_late()
-        return self._gathered() if self._extents else None
+        return self._gathered() if self.extents else None
 
     @property
     def mark_due(self) -> bool:
@@ -336,11 +337,11 @@ class Lane:
 
     def take_mark(self) -> WriteBatch | None:
         """Take a batch with the mark alone, for when no further records come."""
-        due = self._mark_due and self.failed is None and self.writing is None and not self._extents
+        due = self._mark_due and self.failed is None and self.writing is None and not self.extents
         return self._gathered() if due else None
 
     def _gathered(self) -> WriteBatch:
-        extents, self._extents, self._growing = self._extents, [], {}
+        extents, self.extents, self._growing = self.extents, [], {}
         if self._mark_due and (self._now >= self._mark_from or not extents):
             extents.insert(0, self._mark())
         batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)
@@ -430,10 +431,16 @@ class Lane:
         folders, self._changed_folders = self._changed_folders, {}
         for path in files:
             name = path
-            while name and name not in self._durable_names:
-                self._durable_names.add(name)  # entered before the sync, because a failed sync ends everything
-                name = name.rpartition("/")[0]
-                folders[name] = None
+            while name:
+                folder = name.rpartition("/")[0]
+                durable = self._durable_names.get(folder)
+                if durable is None:
+                    durable = self._durable_names[folder] = set()
+                elif name in durable:
+                    break
+                durable.add(name)  # entered before the sync, because a failed sync ends everything
+                folders[folder] = None
+                name = folder
         return list(folders)
 
     def _take_removals(self, now: float) -> list[Removal]:
@@ -470,13 +477,20 @@ class Lane:
 
     def _removed(self, removal: Removal) -> None:
         self._leaving.discard(removal.path)
-        self._durable_names.discard(removal.path)
+        parent = removal.path.rpartition("/")[0]
+        if (durable := self._durable_names.get(parent)) is not None:
+            durable.discard(removal.path)
         if removal.is_folder:
+            self._forget_inside(removal.path)
             inside = removal.path + "/"
-            self._durable_names = {name for name in self._durable_names if not name.startswith(inside)}
             for folder in [name for name in self._changed_folders if (name + "/").startswith(inside)]:
-                del self._changed_folders[folder]
-        self._changed_folders[removal.path.rpartition("/")[0]] = None
+                del self._changed_folders[folder]  # at most REMOVALS_MAX have changed since the last sync
+        self._changed_folders[parent] = None
+
+    def _forget_inside(self, folder: str) -> None:
+        """Forget the names in a removed folder, and in the folders in it."""
+        for name in self._durable_names.pop(folder, ()):
+            self._forget_inside(name)
 
     # --- the end
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from core.message import Attributes, RunPart
+from core.message import Attributes, Route, RunPart
 from core.store.damage import refusal
 from core.store.errors import StoreDamaged
 from core.store.index_codec import (
@@ -138,6 +138,17 @@ class QueueIndex:
 
         Returns the position to wait for, and the offset of the first message's record in its file: see :meth:`find`.
         """
+        routes = run_part.routes
+        if not isinstance(routes, list):
+            return self._publish_alike(first, run_part, routes)
+        staged: list[tuple[int, int]] = []
+        for part, route in run_part.by_routes():
+            staged.append(self._publish_alike(first, part, route))
+            first += len(part)
+        return staged[-1][0], staged[0][1]
+
+    def _publish_alike(self, first: int, run_part: RunPart, route: Route | None) -> tuple[int, int]:
+        """Stage messages that have the same route."""
         run = run_part.run
         entries = run_part.entries
         count = len(entries)
@@ -151,16 +162,18 @@ class QueueIndex:
                 and (size < embed_below or len(max(entries, key=len)) < embed_below)
             ):
                 transient = not (self._durable and run.attributes.durable)
-                head = encode_head(first, count, run.attributes, transient, run_part.expires_at, run_part.route)
+                head = encode_head(first, count, run.attributes, transient, run_part.expires_at, route)
                 payload = (head + encode_numbers(array("I", map(len, entries))), body)
                 return self._append(RecordKind.PUBLISH, first, count, payload, size, transient)
         staged = [
-            self._publish_piece(first + start, run_part, start, stop, stored)
+            self._publish_piece(first + start, run_part, start, stop, route, stored=stored)
             for start, stop, stored in _pieces(first, entries, embed_below)
         ]
         return staged[-1][0], staged[0][1]
 
-    def _publish_piece(self, first: int, run_part: RunPart, start: int, stop: int, stored: bool) -> tuple[int, int]:
+    def _publish_piece(
+        self, first: int, run_part: RunPart, start: int, stop: int, route: Route | None, *, stored: bool
+    ) -> tuple[int, int]:
         """Stage messages that fit into one record. ``start`` and ``stop`` count from the beginning of the part."""
         run = run_part.run
         start += run_part.start
@@ -168,7 +181,7 @@ class QueueIndex:
         entries = run.entries[start:stop]
         transient = not (self._durable and run.attributes.durable)
         sizes = array("I", map(len, entries))
-        head = encode_head(first, stop - start, run.attributes, transient, run_part.expires_at, run_part.route)
+        head = encode_head(first, stop - start, run.attributes, transient, run_part.expires_at, route)
         head += encode_numbers(sizes)
         if not stored:
             payload = (head, b"".join(entries))

@@ -33,9 +33,8 @@ def publisher(*, number=3, burst_max=0, batch=0, frame_max=FRAME_MAX, **traffic)
 def sequences(data):
     """The sequence numbers of a burst, as the broker's parser of runs reads it."""
     parser = PublishRunParser(frame_max=FRAME_MAX, body_max=2**27, decode=lambda _: BasicProperties())
-    run = parser.parse(data, 0, len(data), 1_000_000)
-    assert run is not None
-    assert run.end_position == len(data)
+    [run], end = parser.parse(data, 0, len(data), 1_000_000)
+    assert end == len(data)
     assert (run.exchange, run.routing_key, run.mandatory) == ("", "q", False)
     return [struct.unpack_from(">IQ", body_of(entry))[1] for entry in run.entries]
 

@@ -42,7 +42,7 @@ def test_functions_that_are_named_beside_the_steps_exist():
     text = text_of_walks(PAGE)
     linked = {ROOT / file for file in re.findall(r"\]\(([\w/]+\.py)\)", text)}
     named = set(re.findall(r"`([A-Z]\w*\.\w+)`", text))
-    assert {"Peer.serve", "Admissions.reached"} <= named
+    assert {"EpollReader.read_ready", "Admissions.reached"} <= named
     assert named - {function for file in linked for function in functions_in(file)} == set()
 
 

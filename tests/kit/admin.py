@@ -6,7 +6,7 @@ Tests ask it through ASGI, without a socket, or on a loopback port.
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import httpx
 import structlog
@@ -17,11 +17,8 @@ from starlette.types import ASGIApp
 from structlog.testing import LogCapture
 
 from core.admin.api.application import Api
-from core.admin.api.definitions import BrokerDefinitions
 from core.admin.api.live import LiveFeed
 from core.admin.api.opening import live_feed, make_api
-from core.admin.api.sources import ApiSources, ConstantValues
-from core.admin.api.store import lane_row
 from core.admin.application import admin_application
 from core.admin.health import Health
 from core.admin.serving import AdminServer
@@ -37,6 +34,7 @@ from core.observe.stalls import Stalls
 from core.observe.timelines import Timelines
 from core.server.orders import Order
 from core.server.run import Server
+from core.store.definitions import PolicyDeclaration
 from core.store.lane import Lane
 from tests.kit.engine import make_broker
 
@@ -55,6 +53,10 @@ class MadeUpServer:
     closed: list[tuple[str, str]] = field(default_factory=list)
     turns: int = 0
     drained_since: Now | None = None
+    leaving: bool = False
+    listening_on: tuple[str, ...] = ("127.0.0.1:5672",)
+    work: Callable[[], None] = lambda: None
+    """What a turn does beside being counted."""
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """See :meth:`core.server.run.Server.snapshot`."""
@@ -91,9 +93,21 @@ class MadeUpServer:
             raise NotFound(f"there is no '{order.identity}'")
         self.orders.append(order)
 
+    def trace_frames(self, identity: str, *, wanted: bool) -> None:
+        """Raises NotFound when the connection has no row."""
+        if wanted and not self.snapshot("connections", identity):
+            raise NotFound(f"there is no connection '{identity}'")
+
+    def traced_frames(self, identity: str, after: int) -> Snapshot:
+        """No frames. Raises NotFound when the connection has no row."""
+        if not self.snapshot("connections", identity):
+            raise NotFound(f"there is no connection '{identity}'")
+        return {"protocol": "amqp-1.0", "frames": [], "next": after, "more": False, "missed": 0, "open": True}
+
     def turn(self) -> None:
-        """Count the calls by which the API says that the engine has work."""
+        """Count the calls by which the API says that the engine has work, and have it done."""
         self.turns += 1
+        self.work()
 
 
 @dataclass
@@ -107,7 +121,6 @@ class Facts:
     now: Now = field(default_factory=lambda: Now(100.0, 1_700_000_000.0))
     alarms: list[Snapshot] = field(default_factory=list)
     started: bool = True
-    draining: bool = False
     collect: Callable[[], Iterable[Metric]] = lambda: two_families()
     links_asked: list[tuple[str | None, int]] = field(default_factory=list)
     log: LogCapture = field(default_factory=LogCapture)
@@ -136,6 +149,9 @@ class Facts:
         self.stalls = Stalls(clock=lambda: self.now)
         self.control = BrokerControl(self.broker, version="1.2.3", pid=4711, stalls=self.stalls)
         self.control.server = cast("Server", self.server)
+        self.control.node, self.control.limits, self.control.users = "headgate@here", LIMITS, lambda: ["guest"]
+        self.control.lanes = [Lane("classic", generation=1, sync_interval_s=1.0)]
+        self.server.work = self.work
         self.overview = Overview(
             OverviewSources(
                 counts=lambda: [one.counts() for one in self.traffic.values()],
@@ -149,16 +165,23 @@ class Facts:
             )
         )
         self.timelines = Timelines(
+            connections=list,
             rows={
-                "links": lambda: self.server.connections("links"),
-                "sessions": lambda: self.server.connections("sessions"),
-                "channels": lambda: self.server.connections("channels"),
-                "queues": lambda: ([row] for row in self.broker.queue_figures()),
+                "links": lambda _: self.server.connections("links"),
+                "sessions": lambda _: self.server.connections("sessions"),
+                "channels": lambda _: self.server.connections("channels"),
+                "queues": lambda _: ([row] for row in self.broker.queue_figures()),
             },
             stalls=lambda: self.stalls.current.values(),
             clock=lambda: self.now,
             things_max=50,
         )
+        self.control.overview, self.control.timelines = self.overview, self.timelines
+
+    @property
+    def draining(self) -> bool:
+        """Whether the broker is stopping."""
+        return self.server.leaving
 
     def pass_time(self, seconds: float = 1.0) -> None:
         """Let time pass, and take a sample."""
@@ -167,46 +190,25 @@ class Facts:
         for _ in self.timelines.sample():
             pass
 
-    def sources(self, **settings: object) -> ApiSources:
-        """The sources that the API reads."""
-        given = AdminSettings.model_validate(settings)
-        return ApiSources(
-            constants=ConstantValues(
-                version="1.2.3",
-                node="headgate@here",
-                users=lambda: ["guest"],
-                limits=LIMITS,
-                flow_map_max=given.flow_map_max,
-                live_clients_max=given.live_clients_max,
-            ),
-            control=self.control,
-            topology=self.broker,
-            definitions=BrokerDefinitions(self.broker, version="1.2.3"),
-            rows=self.broker.rows,
-            server=self.server,
-            connections=self.server.connections,
-            stalls=lambda: self.stalls.current,
-            lanes=lambda: [lane_row(Lane("classic", generation=1, sync_interval_s=1.0))],
-            overview=self.overview,
-            timelines=self.timelines,
-            uptime=lambda: 5.0,
-            ready=lambda: self.started and not self.draining,
-            clock=lambda: self.now,
-            turn=self.turn,
-        )
+    def set_policy(self, **fields: Any) -> None:
+        """Make a policy."""
+        self.broker.policies.set(PolicyDeclaration(**fields))
 
     def turn(self) -> None:
         """Let the engine do the work that was left to it."""
         self.server.turn()
-        for _ in range(8):  # moving messages takes several turns
+
+    def work(self) -> None:
+        """Take turns of the engine, as many as moving messages takes."""
+        for _ in range(8):
             self.broker.turn(self.now)
 
     def api(self, **settings: object) -> tuple[Api, LiveFeed]:
         """The application under ``/api``, and the task behind its live stream."""
-        sources = self.sources(**settings)
-        live = live_feed(sources)
-        body_max = AdminSettings.model_validate(settings).body_max
-        return make_api(sources, live, body_max=body_max, log=self.logger()), live
+        given = AdminSettings.model_validate(settings)
+        self.control.flow_map_max = given.flow_map_max
+        live = live_feed(self.control, self.overview, clients_max=given.live_clients_max, clock=lambda: self.now)
+        return make_api(self.control, live, body_max=given.body_max, log=self.logger()), live
 
     def application(
         self, *, token: bytes | None = None, read_token: bytes | None = None, api: Api | None = None, **settings: object

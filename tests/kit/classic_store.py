@@ -105,7 +105,7 @@ def run_part(
     route: Route | None = None,
 ) -> RunPart:
     """A part of these messages: a whole run."""
-    return RunPart(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
+    return RunPart(Run(0, list(bodies), attributes, routes=route), 0, len(bodies), expires_at)
 
 
 def messages(index: QueueIndex) -> dict[int, bytes]:

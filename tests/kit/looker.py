@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from core.interface import Snapshot
 from tests.kit.wire import InProcessBroker
 
-OF_CONNECTIONS = ("connections", "sessions", "links", "channels", "stages")
+OF_CONNECTIONS = ("connections", "sessions", "links", "channels")
 
 
 class Looker:

@@ -1,10 +1,11 @@
 """A client of the management node without links: encoded requests in, decoded responses out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from amqp10.addresses import percent_encode
-from amqp10.management.node import ManagementNode
+from amqp10.serve import management_node
 from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
 from amqp10.wire.sections import (
     AMQP_VALUE,
@@ -18,13 +19,15 @@ from amqp10.wire.sections import (
 from amqp10.wire.types import Described, ULong, plain
 from core.clock import Now
 from core.config.settings import Settings
+from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.errors import NotFound
 from core.interface import Mailbox, Snapshot, Target
 from core.message import Attributes, Run
-from core.observe.why import why
+from core.observe.stalls import Stalls
 from core.server.orders import Order
-from core.slices import Walk, run_at_once
+from core.server.run import Server
+from core.slices import run_at_once
 
 
 def queue_path(name: str) -> str:
@@ -104,52 +107,30 @@ def decode_answer(response: bytes) -> Answer:
 
 
 class Plant:
-    """The control plane of an engine, with as much of a server around it as requests can see."""
+    """A stand-in for the server: as much of it as requests can see."""
 
-    def __init__(self, engine: Broker) -> None:
-        self._engine = engine
-        self.connections: list[Snapshot] = []
+    drained_since = None
+
+    def __init__(self) -> None:
+        self.rows: list[Snapshot] = []
+        """The rows of connections."""
         self.closed: list[tuple[str, str]] = []
         """The identity of each connection that a request closed, and the reason given."""
         self.links: list[str] = []
         """The identities of links and sessions that exist."""
         self.orders: list[Order] = []
 
-    def status(self) -> Snapshot:
-        """Two fields of the real status."""
-        return {"version": "0.1.0", "connections": len(self.connections)}
+    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
+        """No rows: neither of listeners nor of descriptors."""
+        return []
 
-    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
-        """The rows of connections, and the engine's rows."""
-        return iter(self.connections) if kind == "connections" else self._engine.rows(kind, identity)
-
-    def set_alarm(self, name: str) -> None:
-        """Pass the call on to the engine."""
-        self._engine.set_alarm(name)
-
-    def clear_alarm(self, name: str) -> None:
-        """Pass the call on to the engine."""
-        self._engine.clear_alarm(name)
-
-    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
-        """Pass the call on to the engine."""
-        return self._engine.peek_queue(queue, count)
-
-    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
-        """Pass the call on to the engine."""
-        return self._engine.move_messages(queue, target, count)
-
-    def replay_messages(self, queue: str, count: int | None) -> int:
-        """Pass the call on to the engine."""
-        return self._engine.replay_messages(queue, count)
-
-    def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
-        """Ask :func:`why` over these rows."""
-        return why(self, kind, identity)
+    def connections(self, kind: str, identity: str | None = None) -> Iterator[Sequence[Snapshot]]:
+        """The rows of connections."""
+        return iter([self.rows] if kind == "connections" else [])
 
     def close_connection(self, identity: str, reason: str) -> bool:
         """Note the request; False when there is no such connection."""
-        if all(row["id"] != identity for row in self.connections):
+        if all(row["id"] != identity for row in self.rows):
             return False
         self.closed.append((identity, reason))
         return True
@@ -166,8 +147,10 @@ class Console:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.broker = Broker(settings or Settings())
-        self.plant = Plant(self.broker)
-        self.node = ManagementNode(self.broker, self.plant)
+        self.plant = Plant()
+        control = BrokerControl(self.broker, version="0.1.0", pid=1, stalls=Stalls(clock=lambda: NOW))
+        control.server = cast("Server", self.plant)
+        self.node = management_node(self.broker, control)
 
     def ask(self, method: str, to: object, body: object = None, *, owner: object = "me") -> Answer:
         """Send a request and return its decoded response."""

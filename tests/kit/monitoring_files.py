@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.observe.metric_families import BY_NAME, Family, MetricType
+from core.observe.metric_families import FAMILIES, ON_DEMAND, Family, MetricType
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
@@ -20,6 +20,7 @@ SCRAPE_FILE = PROMETHEUS / "prometheus.yml"
 RULES_FILE = PROMETHEUS / "alerts.yml"
 DASHBOARD_FILE = CONFIG / "grafana" / "headgate.json"
 
+BY_NAME: dict[str, Family[Any]] = {family.name: family for family in (*FAMILIES, *ON_DEMAND)}
 ADDED_BY_PROMETHEUS = frozenset({"instance", "job"})
 MADE_BY_PROMETHEUS = "up"
 METRIC = re.compile(r"\b((?:headgate|rabbitmq)_\w+)(?:\{([^}]*)\})?")
@@ -81,7 +82,7 @@ def expressions_of(panel: dict[str, Any]) -> list[str]:
     return [pattern.sub(lambda found: fillings[found[0]], target["expr"]) for target in panel["targets"]]
 
 
-def family_of(series: str) -> Family | None:
+def family_of(series: str) -> Family[Any] | None:
     """The family of a series. A histogram has only series with an ending; the others have none."""
     plain, histogram = BY_NAME.get(series), BY_NAME.get(HISTOGRAM_SERIES.sub("", series))
     if plain is not None and plain.type is not MetricType.HISTOGRAM:

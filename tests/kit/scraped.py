@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.counters.blocked_time import BlockedTime
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
-from core.observe.metric_sources import MetricSources
 from core.observe.metrics import BrokerMetrics
+from core.observe.scrape import MetricSources
+from core.waiting.blocked_time import BlockedTime
 from tests.kit.wire import InProcessBroker
 
 Values = Mapping[str, Mapping[tuple[str, ...], float]]
@@ -35,13 +35,17 @@ class Scraped:
             full_sockets=BlockedTime(),
             idle_consumers=lambda: self.idle,
             monotonic=lambda: self.broker.now.monotonic,
+            addresses_max=10,
+            version="1",
+            node="headgate@test",
+            limits={},
         )
-        self._metrics = BrokerMetrics(sources, addresses_max=10, version="1", node="headgate@test", limits={})
+        self._metrics = BrokerMetrics(sources)
 
     def __call__(self) -> Values:
         """Scrape once."""
         found: dict[str, dict[tuple[str, ...], float]] = {}
-        for metric in self._metrics.collect():
+        for metric in filter(None, self._metrics.collect()):
             for sample in metric.samples:
                 found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
         return found

@@ -10,6 +10,7 @@ import trio.testing
 from structlog.testing import LogCapture
 
 from core.config.server import ServerSettings
+from core.server.reader import MakeReader, open_reader
 from core.server.run import Server
 from tests.kit.echo import HEADER, EchoBroker, EchoFrontEnd
 
@@ -74,7 +75,7 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(**settings: object) -> AsyncIterator[Serving]:
+async def serving(make_reader: MakeReader = open_reader, **settings: object) -> AsyncIterator[Serving]:
     """Serve the echo protocol until the block ends."""
     broker = EchoBroker()
     log = LogCapture()
@@ -83,6 +84,7 @@ async def serving(**settings: object) -> AsyncIterator[Serving]:
         engine=broker,
         factories=[broker.factory()],
         log=structlog.wrap_logger(None, processors=[log]),
+        make_reader=make_reader,
     )
     async with trio.open_nursery() as nursery:
         started = trio.Event()

@@ -5,7 +5,7 @@ Time and the lanes stand still until the test moves them; :meth:`StoredBroker.se
 
 from collections.abc import Sequence
 
-from amqp10.management.node import ManagementNode
+from amqp10.serve import management_node
 from core.config.settings import Settings
 from core.config.store import StoreSettings
 from core.control_plane import BrokerControl
@@ -63,7 +63,7 @@ class StoredBroker:
         self.wire = InProcessBroker()
         self.wire.engine = Broker(Settings(), converter, storage=storage)
         self.wire.control = BrokerControl(self.wire.engine, version="test", pid=0, stalls=self.wire.stalls)
-        self.wire.node = ManagementNode(self.wire.engine, self.wire.control)
+        self.wire.node = management_node(self.wire.engine, self.wire.control)
 
     def settle_down(self) -> None:
         """Run turns, writes, syncs and flushes until nothing is left."""

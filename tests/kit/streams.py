@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 
 from core.clock import Now
+from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions, QueueType
 from core.engine.queue.consumers import Attachment
@@ -113,7 +114,7 @@ class StreamAtWork:
             written=self.written,
             synced=self.synced,
             filter_value=filter_value,
-            stage_credit=GENERAL,
+            stage_credit=CreditFlow("s", GENERAL),
         )
         self.mailbox = Mailbox(lambda: None)
         self.publisher = Publisher(self.mailbox, None, QueueTarget("s"), None)

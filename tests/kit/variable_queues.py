@@ -7,7 +7,7 @@ from core.config.store import StoreSettings
 from core.engine.classic.residency import Paging
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.ready.batch import Batch
-from core.message import Attributes, Route, Run, RunPart
+from core.message import Attributes, Routes, Run, RunPart
 from core.store.places import SEGMENT_MESSAGES
 from core.store.store import open_store
 from tests.kit.engine import NOW, bodies, later
@@ -66,10 +66,10 @@ class Bench:
         attributes: Attributes = TRANSIENT_MESSAGE,
         *,
         expires_at: float | None = None,
-        route: Route | None = None,
+        routes: Routes = None,
     ) -> int | None:
         """Publish messages that are alike. Returns the position to wait for."""
-        run_part = RunPart(Run(0, list(bodies), attributes), 0, len(bodies), expires_at, route)
+        run_part = RunPart(Run(0, list(bodies), attributes, routes=routes), 0, len(bodies), expires_at)
         first = self.next_sequence
         self.next_sequence += len(bodies)
         return self.queue.publish_run(run_part, first, later(self.seconds))

@@ -16,11 +16,10 @@ from structlog.testing import LogCapture
 
 from amqp10.conversion.converter import MessageConverter
 from amqp10.frontend.front_end import Amqp10FrontEnd
-from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.handshake import ServerHandshake
 from amqp10.protocol.sasl import SaslInit, SaslServerMechanism, Success, encode_sasl_frame
-from amqp10.serve import connection_settings
+from amqp10.serve import connection_settings, management_node
 from amqp10.wire.framing import (
     PROTOCOL_HEADER_AMQP,
     PROTOCOL_HEADER_SASL,
@@ -123,7 +122,7 @@ class InProcessBroker:
         )
         self.stalls = Stalls(clock=lambda: self.now, listeners=[self.stall_log, self.flow])
         self.control = BrokerControl(self.engine, version="test", pid=0, stalls=self.stalls)
-        self.node = ManagementNode(self.engine, self.control)
+        self.node = management_node(self.engine, self.control)
         self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
         self.peers: list[AnyPeer] = []
         self._touched: list[AnyPeer] = []

@@ -82,7 +82,7 @@ class CreditFlowMachine(RuleBasedStateMachine):
     @rule(place=places)
     def one_dies(self, place: int) -> None:
         dead = self.parties[place]
-        dead.end()
+        dead.end(self.now)
         self.dead.append(dead)
         self.parties[place] = self.new_party(place)
         for edge in [edge for edge in self.in_flight if dead in edge]:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Remains
-from core.message import Route
+from core.message import Route, Routes, like_routes, part_of
 from core.store.places import SEGMENT_MESSAGES
 from tests.kit.engine import later
 from tests.kit.variable_queues import DURABLE, EMBED_BELOW, FINE, TRANSIENT_MESSAGE, Bench
@@ -58,13 +58,13 @@ class VariableQueueMachine(RuleBasedStateMachine):
         durable=st.booleans(),
         size=st.sampled_from([4, 4, 20, EMBED_BELOW + 10]),
         expires_at=st.sampled_from([None, None, 5.0]),
-        route=st.sampled_from(ROUTES),
+        routes=st.sampled_from(ROUTES) | st.lists(st.sampled_from(ROUTES), min_size=7, max_size=7),
     )
-    def publish(self, count: int, durable: bool, size: int, expires_at: float | None, route: Route | None) -> None:
-        messages = self._new(count, durable, size, expires_at, route)
+    def publish(self, count: int, durable: bool, size: int, expires_at: float | None, routes: Routes) -> None:
+        messages = self._new(count, durable, size, expires_at, routes)
         attributes = DURABLE if durable else TRANSIENT_MESSAGE
         bodies = [message.body for message in messages]
-        position = self.bench.publish(bodies, attributes, expires_at=expires_at, route=route)
+        position = self.bench.publish(bodies, attributes, expires_at=expires_at, routes=part_of(routes, 0, count))
         assert (position is not None) == (durable and self.bench.durable)
         self.ready += messages
 
@@ -77,12 +77,16 @@ class VariableQueueMachine(RuleBasedStateMachine):
         assert batch.entries == bodies
         self.held.append(batch)
 
-    def _new(
-        self, count: int, durable: bool, size: int, expires_at: float | None, route: Route | None
-    ) -> list[Message]:
+    def _new(self, count: int, durable: bool, size: int, expires_at: float | None, routes: Routes) -> list[Message]:
         first = self.bench.next_sequence
         messages = [
-            Message(sequence, b"%d." % sequence + bytes(size), durable, expires_at, route)
+            Message(
+                sequence,
+                b"%d." % sequence + bytes(size),
+                durable,
+                expires_at,
+                routes[sequence - first] if isinstance(routes, list) else routes,
+            )
             for sequence in range(first, first + count)
         ]
         self.messages.update({message.sequence: message for message in messages})
@@ -117,7 +121,8 @@ class VariableQueueMachine(RuleBasedStateMachine):
         assert batch.entries == [message.body for message in expected]
         assert {message.durable for message in expected} == {batch.attributes.durable}
         assert {message.expires_at for message in expected} == {batch.expires_at}
-        assert {message.route for message in expected} == {batch.route}
+        told = [route for start, stop, route in like_routes(batch.routes, len(batch)) for _ in range(start, stop)]
+        assert told == [message.route for message in expected]
 
     @rule()
     def head_expires(self) -> None:

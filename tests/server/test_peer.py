@@ -1,5 +1,7 @@
 """One connection: reading, writing, faults, deadlines, and the ways in which it ends."""
 
+from math import inf
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -107,6 +109,15 @@ async def test_a_peer_that_does_not_read_holds_up_no_other():
         await slow.expect(b"told later\n")
         assert front_end.backlogs[-1] == 0
         assert front_end.backlogs == sorted(front_end.backlogs, reverse=True)
+
+
+async def test_an_established_connection_is_not_woken_when_the_time_for_its_handshake_is_over():
+    async with serving() as s:
+        await s.connect()
+        await s.open()
+        await settled()
+        pending, established = s.server._connections
+        assert pending.timer_at < established.timer_at == inf
 
 
 @pytest.mark.parametrize("how", ["reads", "leaves"])

@@ -6,7 +6,7 @@ from itertools import count
 import trio
 
 from core.clock import Now
-from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, LOOP_ROUND_SECONDS, Pump
+from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, TURN_SECONDS_MAX, Pump
 from core.work import AMPLE, Work
 from tests.kit.echo import EchoBroker
 
@@ -144,28 +144,24 @@ async def test_where_many_want_a_turn_each_may_do_its_share():
         pump.touch(chatty(pump, f"{number}", 0, diary))
     pump.turn(NOW)
     assert work.allowance == ALLOWANCE_MIN
-    pump.begin_loop_round()
-    assert work.allowance == AMPLE
 
 
-async def test_peers_that_wake_late_in_a_long_round_of_the_loop_share_one_turn(nursery: trio.Nursery):
+async def test_tasks_that_ask_in_one_round_of_the_loop_share_a_turn_and_late_ones_may_do_little(nursery: trio.Nursery):
     broker, work = EchoBroker(), Work()
     pump = Pump(engine=broker, clock=lambda: NOW, rounds_max=1, wake_at=lambda when: None, work=work)
     nursery.start_soon(pump.run)
     await trio.testing.wait_all_tasks_blocked()
-    diary: list[str] = []
-    pump.begin_loop_round()
+    allowances = []
     for number in range(5):
-        pump.touch(chatty(pump, f"{number}", 0, diary))
-        pump.turn_of_peer(Now(NOW.monotonic + number * 0.4 * LOOP_ROUND_SECONDS, NOW.wall))
-    assert diary == ["0", "1", "2"]
-    assert work.allowance == ALLOWANCE_MIN
+        pump.turn_soon(Now(NOW.monotonic + number * 0.4 * TURN_SECONDS_MAX, NOW.wall))
+        allowances.append(work.allowance)
+    assert allowances == [AMPLE] * 3 + [ALLOWANCE_MIN] * 2
+    assert broker.turns == 0
     await trio.testing.wait_all_tasks_blocked()
-    assert diary == ["0", "1", "2", "4", "3"]
-    pump.begin_loop_round()
-    pump.touch(chatty(pump, "next", 0, diary))
-    pump.turn_of_peer(Now(NOW.monotonic + 1.0, NOW.wall))
-    assert diary[-1] == "next"
+    assert broker.turns == 1
+    assert work.allowance == AMPLE
+    pump.turn_soon(Now(NOW.monotonic + 1.0, NOW.wall))
+    assert work.allowance == AMPLE
 
 
 async def test_the_peer_that_woke_up_does_not_wait_for_one_that_has_much_to_do():

@@ -1,4 +1,4 @@
-"""The ASGI application behind ``/api``: it finds the operation, checks parameters and body, answers, and logs writes.
+"""The ASGI application behind ``/api``: it finds the operation of a request, has it carried out, answers, logs writes.
 
 The guard has already checked host, token and origin of a request. Refusals of an operation are answered as JSON. Any
 other exception of an operation is a bug, which the guard logs and answers.
@@ -11,14 +11,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from core.admin.answers import problem
-from core.admin.api.bodies import read_body
-from core.admin.api.live import MEDIA_TYPE
 from core.admin.api.openapi import description
-from core.admin.api.operations import Call, Operation, Table
 from core.admin.api.refusals import HttpRefusal, refusal_of
-from core.admin.api.rendering import answered, done
+from core.admin.api.rendering import done, rendered
+from core.admin.api.requests import body_fields, path_segments, query_fields, read_body
 from core.admin.guard import MAY_WRITE, is_write
+from core.admin.slices import conclusion
+from core.control_plane import BrokerControl
 from core.errors import EngineError
+from core.operations.all_operations import OPERATIONS
+from core.operations.operation import Answer, Arguments, Operation, Right, Shape
+from core.operations.table import Call, NoSuchMethod, NoSuchPath, Table
+from core.slices import Walk
 
 OPENAPI_PATH = "/api/openapi.json"
 
@@ -27,11 +31,26 @@ class Api:
     """Answers everything under ``/api``."""
 
     def __init__(
-        self, operations: Sequence[Operation], *, version: str, body_max: int, log: FilteringBoundLogger
+        self,
+        control: BrokerControl,
+        own: Sequence[Operation],
+        *,
+        operations: Sequence[Operation] = OPERATIONS,
+        body_max: int,
+        log: FilteringBoundLogger,
     ) -> None:
-        own = Operation(method="GET", path=OPENAPI_PATH, summary="This description.", answer=self._description)
-        self.table = Table([*operations, own])
-        self._version = version
+        """``own``: operations that only HTTP has, with their paths below ``/api``."""
+        described = Operation(
+            name="openapi",
+            method="GET",
+            path="/openapi.json",
+            summary="This description.",
+            handler=self._description,
+            right=Right.MONITOR,
+            answer=Shape("map"),
+        )
+        self.table = Table({"/api/headgate": operations, "/api": [*own, described]})
+        self._control = control
         self._body_max = body_max
         self._log = log
 
@@ -58,19 +77,35 @@ class Api:
                 )
 
     async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp:
-        headers = Headers(scope=scope)
-        operation, path = self.table.find(scope["method"], _raw_path(scope))
-        query = operation.parameters(scope["query_string"])
-        body = None
+        call = self._find(scope)
+        headers, given = Headers(scope=scope), [*query_fields(scope["query_string"])]
+        if "x-reason" in headers and any(parameter.name == "reason" for parameter in call.operation.parameters):
+            given.append(("reason", headers["x-reason"]))  # where RabbitMQ's clients put it
         if is_write(scope["method"]):
-            body = await read_body(receive, headers, kind=operation.body, size_max=self._body_max)
-        if operation.media_type == MEDIA_TYPE and scope["method"] == "HEAD":
-            return done(operation.status)  # a GET would be answered without end
-        may_write = bool(scope.get(MAY_WRITE, False))
-        return operation.answer(Call(path=path, query=query, body=body, headers=headers, may_write=may_write))
+            content = await read_body(receive, headers, operation=call.operation, size_max=self._body_max)
+            given += await conclusion(body_fields(content, call.operation))
+        if call.operation.answer.form == "events" and scope["method"] == "HEAD":
+            return done(200)  # a GET would be answered without end
+        right = Right.CONFIGURE if scope.get(MAY_WRITE, False) else Right.MONITOR
+        try:
+            return rendered(await conclusion(call.carry_out(self._control, given, right)))
+        finally:
+            self._control.turn()  # work that was left before a refusal has to be done too
 
-    def _description(self, call: Call) -> ASGIApp:
-        return answered(description(self.table.operations, version=self._version))
+    def _find(self, scope: Scope) -> Call:
+        method = scope["method"]
+        try:
+            return self.table.find("GET" if method == "HEAD" else method, [*path_segments(_raw_path(scope))])
+        except NoSuchPath as error:
+            raise HttpRefusal(404, "not-found", str(error)) from None
+        except NoSuchMethod as error:
+            allowed = ", ".join(sorted(error.allowed))
+            raise HttpRefusal(
+                405, "method-not-allowed", f"{method} is not possible here", headers={"allow": allowed}
+            ) from None
+
+    def _description(self, control: BrokerControl, arguments: Arguments) -> Answer | Walk[Answer]:
+        return Answer(200, description(self.table.entries, version=control.version))
 
 
 def _refused(error: EngineError | HttpRefusal) -> ASGIApp:

@@ -6,12 +6,9 @@ the list. With ``use_regex`` the name is a pattern of :mod:`core.patterns`, whos
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from starlette.types import ASGIApp
-
-from core.admin.api.operations import Call, Parameter
 from core.admin.api.refusals import bad_request
-from core.admin.api.rendering import ListOfRows, Walked, answered, walked
 from core.interface import Snapshot
+from core.operations.operation import Answer, Arguments, Parameter
 from core.patterns import Pattern, PatternError
 from core.slices import Walk, gathered, in_order
 
@@ -19,39 +16,53 @@ PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX = 100, 500
 """RabbitMQ's values."""
 PAGES_MAX = 10**9
 
-COLUMNS = Parameter("columns", "Only these fields, separated by commas; a.b is b inside a.")
-LIST = (
-    Parameter("page", "Which page, from 1.", "integer", 1, PAGES_MAX),
-    Parameter("page_size", "Items in a page.", "integer", 1, PAGE_SIZE_MAX),
-    Parameter("name", "Only those with this in their name."),
-    Parameter("use_regex", "The name is a regular expression that is searched for.", "boolean"),
-    Parameter("sort", "The field to sort by; a.b is b inside a."),
-    Parameter("sort_reverse", "The other way round.", "boolean"),
-    Parameter("pagination", "Means nothing.", "boolean"),
-    COLUMNS,
+COLUMNS = Parameter(name="columns", sentence="Only these fields, separated by commas; a.b is b inside a.")
+IGNORED = tuple(
+    Parameter(name=name, sentence="Ignored: Headgate stores no rates.")
+    for name in (
+        *(
+            f"{what}_{part}"
+            for what in ("msg_rates", "lengths", "data_rates", "node_stats")
+            for part in ("age", "incr")
+        ),
+        "disable_stats",
+        "enable_queue_totals",
+    )
 )
-IGNORED = frozenset(
-    f"{what}_{part}" for what in ("msg_rates", "lengths", "data_rates", "node_stats") for part in ("age", "incr")
-) | {"disable_stats", "enable_queue_totals"}
-"""Parameters about stored rates. Headgate stores none, so it ignores these parameters."""
+"""RabbitMQ's parameters about stored rates."""
+ITEM = (COLUMNS, *IGNORED)
+"""The parameters of a request for one row."""
+LIST = (
+    Parameter(name="page", sentence="Which page, from 1.", kind="number", low=1, high=PAGES_MAX),
+    Parameter(name="page_size", sentence="Items in a page.", kind="number", low=1, high=PAGE_SIZE_MAX),
+    Parameter(name="name", sentence="Only those with this in their name."),
+    Parameter(name="use_regex", sentence="The name is a regular expression that is searched for.", kind="flag"),
+    Parameter(name="sort", sentence="The field to sort by; a.b is b inside a."),
+    Parameter(name="sort_reverse", sentence="The other way round.", kind="flag"),
+    Parameter(name="pagination", sentence="Means nothing.", kind="flag"),
+    *ITEM,
+)
+"""The parameters of a request for a list."""
+FOR_PAGES = ("page", "page_size", "name")
+"""Each of these asks for an object with a page."""
 
 
-def listed(call: Call, rows: Iterable[Snapshot | None]) -> ASGIApp:
+def listed(arguments: Arguments, rows: Iterable[Snapshot | None]) -> Answer | Walk[Answer]:
     """Return the answer to a request for a list. ``rows`` is read while the answer is made; None in it stands for a row
     that was left out. Raises HttpRefusal."""
-    columns = _paths(call)
-    chosen = _chooser(call)
-    if not call.query.keys() & {"page", "page_size", "name", "sort"}:
-        return ListOfRows(None if row is None else _cut(row, columns) for row in rows)
-    return Walked(_gathered(call, rows, columns, chosen))
+    columns = _paths(arguments)
+    chosen = _chooser(arguments)
+    if all(arguments.values[name] is None for name in (*FOR_PAGES, "sort")):
+        return Answer(200, (None if row is None else _cut(row, columns) for row in rows))
+    return _gathered(arguments, rows, columns, chosen)
 
 
-def _chooser(call: Call) -> Callable[[Snapshot], bool]:
+def _chooser(arguments: Arguments) -> Callable[[Snapshot], bool]:
     """Return the filter by name that the call asks for. Raises HttpRefusal for an invalid pattern."""
-    name = call.text("name")
+    name = arguments.optional_text("name")
     if not name:
         return lambda row: True
-    if not call.flag("use_regex"):
+    if not arguments.flag("use_regex"):
         return lambda row: name in str(row.get("name", ""))
     try:
         pattern = Pattern(name)
@@ -61,30 +72,36 @@ def _chooser(call: Call) -> Callable[[Snapshot], bool]:
 
 
 def _gathered(
-    call: Call, rows: Iterable[Snapshot | None], columns: Sequence[Sequence[str]], wanted: Callable[[Snapshot], bool]
-) -> Walk[ASGIApp]:
+    arguments: Arguments,
+    rows: Iterable[Snapshot | None],
+    columns: Sequence[Sequence[str]],
+    wanted: Callable[[Snapshot], bool],
+) -> Walk[Answer]:
     chosen, total = [], 0
     for row in rows:
         total += row is not None
         if row is not None and wanted(row):
             chosen.append(row)
         yield
-    sort = call.text("sort")
+    sort, reverse = arguments.optional_text("sort"), arguments.flag("sort_reverse")
     if sort:
         path = sort.split(".")
-        chosen = yield from in_order(chosen, key=lambda row: _rank(_at(row, path)), reverse=call.flag("sort_reverse"))
-    if not call.query.keys() & {"page", "page_size", "name"}:
-        return ListOfRows(_cut(row, columns) for row in chosen)
-    return walked(_page(call, chosen, columns, total=total))
+        chosen = yield from in_order(chosen, key=lambda row: _rank(_at(row, path)), reverse=reverse)
+    if all(arguments.values[name] is None for name in FOR_PAGES):
+        return Answer(200, (_cut(row, columns) for row in chosen))
+    return Answer(200, (yield from _page(arguments, chosen, columns, total=total)))
 
 
-def shown(call: Call, row: Snapshot) -> ASGIApp:
+def shown(arguments: Arguments, row: Snapshot) -> Answer:
     """Return the answer with one row, cut to the requested columns."""
-    return answered(_cut(row, _paths(call)))
+    return Answer(200, _cut(row, _paths(arguments)))
 
 
-def _page(call: Call, rows: Sequence[Snapshot], columns: Sequence[Sequence[str]], *, total: int) -> Walk[Snapshot]:
-    page, size = call.number("page", 1), call.number("page_size", PAGE_SIZE_DEFAULT)
+def _page(
+    arguments: Arguments, rows: Sequence[Snapshot], columns: Sequence[Sequence[str]], *, total: int
+) -> Walk[Snapshot]:
+    page = arguments.optional_number("page") or 1
+    size = arguments.optional_number("page_size") or PAGE_SIZE_DEFAULT
     pages = max(1, -(-len(rows) // size))
     if page > pages:
         raise bad_request(f"page {page} is past the last one, which is {pages}")
@@ -100,8 +117,8 @@ def _page(call: Call, rows: Sequence[Snapshot], columns: Sequence[Sequence[str]]
     }
 
 
-def _paths(call: Call) -> list[list[str]]:
-    columns = call.text("columns")
+def _paths(arguments: Arguments) -> list[list[str]]:
+    columns = arguments.optional_text("columns")
     return [column.split(".") for column in columns.split(",")] if columns else []
 
 

@@ -18,6 +18,7 @@ from core.admin.slices import conclusion
 from core.clock import Now
 from core.interface import Snapshot
 from core.observe.stalls import AFTER_S, Stall
+from core.operations.operation import Answer, Operation, Right, Shape
 from core.slices import Walk
 
 TICK_S = 0.5
@@ -30,6 +31,8 @@ ENDLESS = "headgate.endless"
 """The key in a connection's state of the function that declares the answer endless."""
 
 MEDIA_TYPE = "text/event-stream"
+EVENTS_MAX = 8
+"""The most events that wait for one client: those of eight seconds."""
 
 
 class LiveFeed:
@@ -42,7 +45,7 @@ class LiveFeed:
         stalls: Callable[[], Iterable[Stall]],
         clock: Callable[[], Now],
         clients_max: int,
-        events_max: int,
+        events_max: int = EVENTS_MAX,
     ) -> None:
         """``overview`` returns a walk whose result is the overview."""
         self._overview = overview
@@ -133,6 +136,19 @@ class LiveFeed:
 def event(name: str, facts: object) -> bytes:
     """Return one encoded event. Rendered JSON has no line breaks, so the data is one line."""
     return b"event: %s\ndata: %s\n\n" % (name.encode("ascii"), render(facts))
+
+
+def live_operation(feed: LiveFeed) -> Operation:
+    """Return the operation whose answer is the stream: it has no end, so only HTTP has it."""
+    return Operation(
+        name="live",
+        method="GET",
+        path="/headgate/live",
+        summary="Follow the overview and the stalls as server-sent events.",
+        handler=lambda control, arguments: Answer(200, feed.answer()),
+        right=Right.MONITOR,
+        answer=Shape("events"),
+    )
 
 
 async def _send(send: Send, data: bytes) -> None:

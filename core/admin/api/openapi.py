@@ -1,28 +1,28 @@
 """The table of operations as an OpenAPI 3.1 description [https://spec.openapis.org/oas/v3.1.0]."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from core.admin.api.live import MEDIA_TYPE
+from core.admin.api.requests import has_body
+from core.operations.operation import Field, Kind, Operation, Parameter
+from core.operations.table import Entry
 
-from core.admin.api.operations import Operation, Parameter
+TYPES: Mapping[Kind, str] = {"text": "string", "number": "integer", "flag": "boolean", "map": "object", "list": "array"}
+PROBLEM = "#/components/schemas/Problem"
 
-REFERENCE = "#/components/schemas/{model}"
 
-
-def description(operations: Sequence[Operation], *, version: str) -> dict[str, object]:
-    """Return the description of all operations."""
+def description(entries: Iterable[Entry], *, version: str) -> dict[str, object]:
+    """Return the description of all operations. A parameter may come in the query or in the body, so both have it."""
     paths: dict[str, dict[str, object]] = {}
-    for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
-    bodies = {operation.body.__name__: operation.body for operation in operations if operation.body is not None}
+    for entry in entries:
+        paths.setdefault(entry.path, {})[entry.spelling.method.lower()] = _described(entry)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Headgate", "version": version, "description": "See docs/operating/http-api.md."},
         "security": [{"token": []}, {"password": []}, {}],
         "paths": paths,
         "components": {
-            "schemas": {**_schemas(list(bodies.values())), "Problem": _PROBLEM},
+            "schemas": {"Problem": _PROBLEM},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
                 "password": {"type": "http", "scheme": "basic", "description": "The token as password."},
@@ -31,44 +31,74 @@ def description(operations: Sequence[Operation], *, version: str) -> dict[str, o
     }
 
 
-def _described(operation: Operation) -> dict[str, object]:
-    answer: dict[str, object] = {"description": "As asked."}
-    if operation.status != 204:
-        answer["content"] = {operation.media_type: {}}
-    problem = {"description": "A problem.", "content": {"application/json": {"schema": _reference("Problem")}}}
+def _described(entry: Entry) -> dict[str, object]:
+    operation, spelling = entry.operation, entry.spelling
+    problem = {"description": "A problem.", "content": {"application/json": {"schema": {"$ref": PROBLEM}}}}
     described: dict[str, object] = {
-        "operationId": f"{operation.method.lower()} {operation.path}",
+        "operationId": f"{spelling.method.lower()} {entry.path}",
         "summary": operation.summary,
-        "parameters": [*map(_in_path, operation.names), *map(_in_query, operation.query)],
-        "responses": {str(operation.status): answer, "default": problem},
+        "parameters": [
+            _parameter(one, elsewhere=has_body(operation))
+            for one in operation.parameters
+            if one.kind not in ("map", "list")
+        ],
+        "responses": {str(spelling.status or operation.answer.status): _answer(entry), "default": problem},
     }
-    if operation.body is not None:
-        content = {"application/json": {"schema": _reference(operation.body.__name__)}}
-        needed = any(field.is_required() for field in operation.body.model_fields.values())
-        described["requestBody"] = {"required": needed, "content": content}
+    if has_body(operation) and any(not one.in_path for one in operation.parameters):
+        described["requestBody"] = _body(operation)
     return described
 
 
-def _in_path(name: str) -> dict[str, object]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+def _answer(entry: Entry) -> dict[str, object]:
+    shape, within = entry.operation.answer, entry.spelling.within
+    answer: dict[str, object] = {"description": "As asked."}
+    if shape.form == "nothing":
+        return answer
+    schema: dict[str, object] = {}
+    if shape.fields:
+        schema = {"type": "object", "properties": {field.name: _field(field) for field in shape.fields}}
+    if shape.form == "rows":
+        schema = {"type": "array", "items": schema}
+    if within:
+        schema = {"type": "object", "properties": {within: schema}}
+    media_type = MEDIA_TYPE if shape.form == "events" else "application/json"
+    return answer | {"content": {media_type: {"schema": schema} if schema else {}}}
 
 
-def _in_query(parameter: Parameter) -> dict[str, object]:
-    schema: dict[str, object] = {"type": parameter.kind}
-    if parameter.kind == "integer":
-        schema["minimum"] = parameter.low
-        if parameter.high is not None:
-            schema["maximum"] = parameter.high
-    return {"name": parameter.name, "in": "query", "description": parameter.help, "schema": schema}
+def _field(field: Field) -> dict[str, object]:
+    return {"description": field.sentence, "type": [TYPES[field.kind] if field.kind != "number" else "number", "null"]}
 
 
-def _schemas(models: Sequence[type[BaseModel]]) -> dict[str, object]:
-    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
-    return dict(schema.get("$defs", {}))
+def _parameter(parameter: Parameter, *, elsewhere: bool) -> dict[str, object]:
+    return {
+        "name": parameter.name,
+        "in": "path" if parameter.in_path else "query",
+        "required": parameter.in_path or (parameter.required and not elsewhere),
+        "description": parameter.sentence,
+        "schema": _schema(parameter),
+    }
 
 
-def _reference(model: str) -> dict[str, str]:
-    return {"$ref": REFERENCE.format(model=model)}
+def _schema(parameter: Parameter) -> dict[str, object]:
+    schema: dict[str, object] = {"type": TYPES[parameter.kind]}
+    if parameter.kind == "number":
+        schema |= {"minimum": parameter.low, "maximum": parameter.high}
+    if parameter.choices:
+        schema["enum"] = list(parameter.choices)
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    return schema
+
+
+def _body(operation: Operation) -> dict[str, object]:
+    free = [parameter for parameter in operation.parameters if not parameter.in_path]
+    schema: dict[str, object] = {"type": "object"}
+    if operation.document is None:
+        schema |= {
+            "properties": {one.name: _schema(one) | {"description": one.sentence} for one in free},
+            "additionalProperties": False,
+        }
+    return {"required": operation.document is not None, "content": {"application/json": {"schema": schema}}}
 
 
 _PROBLEM: dict[str, object] = {

@@ -55,13 +55,13 @@ def queue_row(row: Snapshot, node: str) -> Snapshot:
     }
 
 
-def exchange_row(row: Snapshot) -> Snapshot:
+def exchange_row(row: Snapshot, node: str = "") -> Snapshot:
     """Return RabbitMQ's row of an exchange."""
     fields = ("name", "type", "durable", "auto_delete", "internal", "arguments")
     return {"vhost": VHOST, **{field: row[field] for field in fields}}
 
 
-def binding_row(row: Snapshot) -> Snapshot:
+def binding_row(row: Snapshot, node: str = "") -> Snapshot:
     """Return RabbitMQ's row of a binding."""
     return {
         "source": row["source"],
@@ -133,7 +133,7 @@ def channel_row(row: Snapshot, node: str) -> Snapshot:
     }
 
 
-def consumer_row(row: Snapshot) -> Snapshot:
+def consumer_row(row: Snapshot, node: str = "") -> Snapshot:
     """Return RabbitMQ's row of a consumer, without its connection, which the engine does not know."""
     return {
         "consumer_tag": row["name"],
@@ -146,7 +146,7 @@ def consumer_row(row: Snapshot) -> Snapshot:
     }
 
 
-def policy_row(row: Snapshot) -> Snapshot:
+def policy_row(row: Snapshot, node: str = "") -> Snapshot:
     """Return RabbitMQ's row of a policy."""
     return {
         "vhost": VHOST,

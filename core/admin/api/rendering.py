@@ -6,15 +6,33 @@ infinite. Bytes are rendered as text if they are UTF-8, otherwise as ``{"base64"
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
+from typing import cast
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.admin.answers import HEADERS, PiecesOfText
 from core.admin.slices import conclusion
+from core.operations.operation import Answer
 from core.slices import Walk
+
+
+def rendered(answer: Answer) -> ASGIApp:
+    """Return an operation's answer. Its value may be large: lists in it are rendered entry by entry. An operation of
+    HTTP may also answer with rows that are made one by one, or with an application."""
+    value = answer.value
+    if value is None:
+        return done(answer.status)
+    if answer.status == 200:
+        if isinstance(value, list | Iterator):
+            return ListOfRows(value)
+        if isinstance(value, dict):
+            return Walked(_by_keys(value))
+        if callable(value):
+            return cast("ASGIApp", value)
+    return answered(value, answer.status)
 
 
 def answered(facts: object, status: int = 200) -> Response:
@@ -38,17 +56,15 @@ def render(value: object) -> bytes:
 class ListOfRows:
     """An answer with a list of rows, which are rendered in slices when the answer is sent."""
 
-    def __init__(self, rows: Iterable[object], *, before: bytes = b"[", after: bytes = b"]") -> None:
-        """None among the rows stands for a row that was left out. ``before`` and ``after`` enclose the rows."""
+    def __init__(self, rows: Iterable[object]) -> None:
+        """None among the rows stands for a row that was left out."""
         self._rows = rows
-        self._before = before
-        self._after = after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI wants it."""
-        pieces = [self._before]
+        pieces = [b"["]
         await conclusion(self._rendered(pieces))
-        pieces.append(self._after)
+        pieces.append(b"]")
         await PiecesOfText(pieces, content_type="application/json")(scope, receive, send)
 
     def _rendered(self, pieces: list[bytes]) -> Walk[None]:
@@ -70,24 +86,19 @@ class Walked:
         await answer(scope, receive, send)
 
 
-def walked(walk: Walk[Mapping[str, object]]) -> Walked:
-    """Return an answer with the result of a walk. The result may be large: lists in it are rendered entry by entry."""
-
-    def rendered() -> Walk[ASGIApp]:
-        pieces = [b"{"]
-        for key, value in (yield from walk).items():
-            pieces.append(b"%s%s:" % (b"," if len(pieces) > 1 else b"", render(key)))
-            if isinstance(value, list):
-                for index, entry in enumerate(value):
-                    pieces += (b"," if index else b"[", render(entry))
-                    yield
-                pieces.append(b"]" if value else b"[]")
-            else:
-                pieces.append(render(value))
-            yield
-        return PiecesOfText([*pieces, b"}"], content_type="application/json")
-
-    return Walked(rendered())
+def _by_keys(facts: Mapping[str, object]) -> Walk[ASGIApp]:
+    pieces = [b"{"]
+    for key, value in facts.items():
+        pieces.append(b"%s%s:" % (b"," if len(pieces) > 1 else b"", render(key)))
+        if isinstance(value, list):
+            for index, entry in enumerate(value):
+                pieces += (b"," if index else b"[", render(entry))
+                yield
+            pieces.append(b"]" if value else b"[]")
+        else:
+            pieces.append(render(value))
+        yield
+    return PiecesOfText([*pieces, b"}"], content_type="application/json")
 
 
 def _plain(value: object) -> object:

@@ -12,7 +12,6 @@ publishes by the stage credit, other methods by ``waiting_methods_max``, above w
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -30,7 +29,7 @@ from core.amqp091.methods import Method
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.errors import EngineError, StillGoing
-from core.interface import Disposal
+from core.interface import Disposal, Snapshot
 
 Work = PublishesReceived | AcksReceived | MethodReceived
 
@@ -39,7 +38,7 @@ LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete
 queues' next turn."""
 
 
-METHOD_WORK, PUBLISHES_WORK = 20, 10
+METHOD_WORK, PUBLISHES_WORK = 20, 20
 """Cost of a method or of a run of publishes that waited, in units of :mod:`core.work`; each publish adds half a
 unit."""
 DUE_WORK = 80
@@ -71,7 +70,11 @@ class Channel:
 
     def __init__(self, number: int, shared: Shared) -> None:
         self.number = number
-        self.stage_credit = CreditFlow(f"{shared.identity}/{number}", shared.stage_credit)
+        self.stage_credit = CreditFlow(
+            f"{shared.identity}/{number}",
+            shared.stage_credit,
+            blocked_time=shared.traffic.flow.stage_credit.of("channel"),
+        )
         self.transaction = Transaction(shared.settings.amqp091)
         self.publishing = Publishing(number, shared, self.stage_credit, self.transaction)
         self.consuming = Consuming(number, shared)
@@ -90,11 +93,6 @@ class Channel:
         this turn."""
 
     @property
-    def reader(self) -> CreditFlow:
-        """The reader's side of the stage credit."""
-        return self._shared.reader
-
-    @property
     def _messages_per_turn(self) -> int:
         return self._shared.messages_per_turn
 
@@ -108,6 +106,30 @@ class Channel:
     def idle(self) -> bool:
         """Whether all input was processed and answered."""
         return not (self._stage or self.waiting)
+
+    def snapshot(self, now: Now) -> Snapshot:
+        """The row of this channel."""
+        shared, publishing, consuming = self._shared, self.publishing, self.consuming
+        reading = self.stage_credit.reading(now.monotonic)
+        return {
+            "identity": f"{shared.identity}/{self.number}",
+            "connection": shared.identity,
+            "channel": self.number,
+            "stage_credit_state": reading.state.value,
+            "stage_credit_held_up_by": list(reading.held_up_by),
+            "stage_credit_blocks": self.stage_credit.blocks,
+            "stage_credit_blocked_seconds": self.stage_credit.blocked_seconds(now.monotonic),
+            "publishes_to": [party.name for party in self.stage_credit.peers if party is not shared.reader],
+            "waiting_publishes": self.waiting_publishes,
+            "published": publishing.published,
+            "unconfirmed": publishing.unconfirmed,
+            "confirming": publishing.confirming,
+            "transactional": self.transaction.selected,
+            "consumers": len(consuming.by_tag),
+            "unacked": consuming.unacked,
+            "prefetch_count": consuming.prefetch_count,
+            "channel_prefetch_count": consuming.channel_prefetch_count,
+        }
 
     # --- the stage ---------------------------------------------------------------------------------------------
 
@@ -135,7 +157,7 @@ class Channel:
                 break
             work = stage.popleft()
             if isinstance(work, PublishesReceived):
-                self.waiting_publishes -= len(work.entries)
+                self.waiting_publishes -= work.count
                 if not self._take_publishes(work, now, in_front=True):
                     break
             else:
@@ -149,7 +171,7 @@ class Channel:
 
     def _put(self, work: Work, *, in_front: bool = False) -> None:
         if isinstance(work, PublishesReceived):
-            self.waiting_publishes += len(work.entries)
+            self.waiting_publishes += work.count
         else:
             self._shared.waiting_methods += 1
         if in_front:
@@ -159,17 +181,17 @@ class Channel:
 
     def _take_publishes(self, work: PublishesReceived, now: Now, *, in_front: bool = False) -> bool:
         """Publish as many messages as the budget allows; the rest waits. Returns True when none wait."""
-        count = len(work.entries)
+        count = work.count
         rest = None
         if count > self._budget:
             taken = self._budget
-            rest = replace(work, entries=work.entries[taken:])
+            rest = work.split(taken) if taken else work
             self._put(rest, in_front=in_front)
             if not taken:
                 return False
-            work.entries, count = work.entries[:taken], taken
+            count = taken
         self._budget -= count
-        self._shared.work.spent += PUBLISHES_WORK + count // 2
+        self._shared.work.spent += PUBLISHES_WORK * len(work.runs) + count // 2
         self._queues_behind = True
         self.stage_credit.ack(self._shared.reader, count)
         self.publishing.received(work, now)
@@ -322,7 +344,7 @@ class Channel:
                 unfinished = self._step(now)
             yield
         self.publishing.release()
-        self.stage_credit.end()
+        self.stage_credit.end(now.monotonic)
         yield from self.consuming.release()
 
     _ANSWERS: ClassVar[Mapping[type[Method], Callable[..., Method | None]]] = {

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from core.amqp091.deliver_run import encode_run
+from core.amqp091.deliver_run import encode_each, encode_run
 from core.amqp091.errors import ChannelFault, ReplyCode, cut
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.frontend.flow_report import settled_as
@@ -30,7 +30,7 @@ from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
 from core.amqp091.unacked import DeliveryRange, Unacked, UnknownDeliveryTag
 from core.flow_facts import FLOW_STREAM
 from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
-from core.message import Return
+from core.message import Return, Route, part_of
 from core.observe.flow_events.accounts import LinkAccount
 
 UNSENT = Return(unsent=True)
@@ -44,6 +44,8 @@ DELIVERY_RANGE_WORK = 12
 """Cost of settling one :class:`DeliveryRange`, in the same units."""
 GETTERS_KEPT = 64
 """Queues for which a channel keeps its attachment for basic.get."""
+SHORT_KEY = 63
+"""A routing key of no more characters fits a short string of 255 bytes, whichever characters it has."""
 
 
 class Consumption:
@@ -266,17 +268,7 @@ class Consuming:
         if not count or consumption.cancelled:
             return
         tag = self._tags(consumption, action.first, count)
-        exchange, routing_key = self._way(action)
-        frames = encode_run(
-            self.channel,
-            consumption.consumer_tag,
-            tag,
-            not action.first_acquirer,
-            exchange,
-            routing_key,
-            rendered(action, self._shared.converter),
-            self._shared.connection.frame_max,
-        )
+        frames = self._encoded(action, consumption.consumer_tag, tag)
         self._shared.work.spent += len(frames) // DELIVERED_BYTES_A_UNIT
         self._shared.connection.write(frames)
         self._count(consumption, count, redelivered=not action.first_acquirer)
@@ -307,11 +299,16 @@ class Consuming:
             return self._unacked.skip(count)
         return self._unacked.append(consumption, first, count)
 
-    @staticmethod
-    def _way(action: Delivered) -> tuple[str, str]:
-        """Exchange and routing key of a delivery. AMQP 1.0 allows longer routing keys than 0.9.1 can encode."""
-        route = action.route
-        return ("", action.consumer.queue_name) if route is None else (route.exchange, cut(route.routing_keys[0]))
+    def _encoded(self, action: Delivered, consumer_tag: str, tag: int) -> bytes:
+        """The frames of deliveries with the delivery-tags from ``tag`` up."""
+        shared, routes = self._shared, action.routes
+        entries, redelivered = rendered(action, shared.converter), not action.first_acquirer
+        frame_max = shared.connection.frame_max
+        if isinstance(routes, list):
+            names = [_names(route, action) for route in routes[: len(entries)]]
+            return encode_each(self.channel, consumer_tag, tag, redelivered, names, entries, frame_max)
+        exchange, routing_key = _names(routes, action)
+        return encode_run(self.channel, consumer_tag, tag, redelivered, exchange, routing_key, entries, frame_max)
 
     def _channel_room(self) -> int | None:
         if not self.channel_prefetch_count:
@@ -350,7 +347,7 @@ class Consuming:
             return
         self._count(consumption, 1, redelivered=not got.first_acquirer)
         self._getting = None
-        exchange, routing_key = self._way(got)
+        exchange, routing_key = _names(got.routes[0] if isinstance(got.routes, list) else got.routes, got)
         method = BasicGetOk(
             delivery_tag=self._tags(consumption, got.first, 1),
             redelivered=not got.first_acquirer,
@@ -486,7 +483,11 @@ def beyond(action: Delivered, size: int) -> Delivered | None:
     n = max(1, bisect_right(list(accumulate(map(len, entries))), size))
     sequences = action.sequences
     rest = replace(
-        action, first=action.first + n, entries=entries[n:], sequences=None if sequences is None else sequences[n:]
+        action,
+        first=action.first + n,
+        entries=entries[n:],
+        sequences=None if sequences is None else sequences[n:],
+        routes=part_of(action.routes, n, len(entries)),
     )
     del entries[n:]
     if sequences is not None:
@@ -497,3 +498,11 @@ def beyond(action: Delivered, size: int) -> Delivered | None:
 def _is_recorded(consumption: Consumption) -> bool:
     """Whether flow events of it are recorded: not for the stream of flow events, which would feed on itself."""
     return consumption.consumer is not None and consumption.consumer.queue_name != FLOW_STREAM
+
+
+def _names(route: Route | None, action: Delivered) -> tuple[str, str]:
+    """Exchange and routing key of a delivery. AMQP 1.0 allows longer routing keys than 0.9.1 can encode."""
+    if route is None:
+        return "", action.consumer.queue_name
+    key = route.routing_keys[0]
+    return route.exchange, key if len(key) <= SHORT_KEY else cut(key)

@@ -3,17 +3,21 @@
 A channel is a link for each direction of messages, from the first message or consumer on. The stages are those that the
 connection's publishes pass: reader, channels, and the queues that block a channel. While flow events are recorded, the
 stages are checked after each turn; their counters, which only grow, show whether one became blocked.
+
+The names under which flow events and the ledger of stalls have a connection are here too.
 """
 
 from collections.abc import Iterable
 from functools import partial
 
+from core.amqp091.connection import Amqp091Connection
 from core.credit_flow.flow import CreditFlow
-from core.flow_facts import Settled, StageCreditState
-from core.interface import Disposal, Outcome
+from core.flow_facts import FlowConnection, Settled, StageCreditState
+from core.interface import Disposal, Outcome, StallSubject
 from core.message import Return
 from core.observe.flow_events.accounts import StageAccount
 from core.observe.flow_events.recorder import ConnectionEvents
+from core.server.frontends import PeerInfo
 
 STAGES_MAX = 256
 """Stages of one connection that are checked: its channels and some queues. Further ones are not reported."""
@@ -30,6 +34,36 @@ def settled_as(disposal: Disposal | Return) -> Settled:
     if isinstance(disposal, Return):
         return Settled.MODIFIED if disposal.delivery_failed else Settled.RELEASED
     return Settled.ACCEPTED if disposal is Disposal.ACCEPTED else Settled.REJECTED
+
+
+def client_name(connection: Amqp091Connection) -> str | None:
+    """The name that the client has announced; None without one."""
+    name = connection.client_properties.get("connection_name") or connection.client_properties.get("product")
+    return name if isinstance(name, str) else None
+
+
+def stall_subject(info: PeerInfo, connection: Amqp091Connection) -> StallSubject:
+    """The description of a connection's reader for the ledger of stalls."""
+    return StallSubject(
+        identity=info.identity,
+        connection=info.identity,
+        peer=f"{info.remote_host}:{info.remote_port}",
+        container_id=client_name(connection) or "",
+        user=connection.identity,
+        direction="in",
+        address="",
+    )
+
+
+def flow_connection(info: PeerInfo, connection: Amqp091Connection) -> FlowConnection:
+    """The description of a connection for flow events."""
+    return FlowConnection(
+        identity=info.identity,
+        peer=f"{info.remote_host}:{info.remote_port}",
+        protocol="amqp-0-9-1",
+        container_id=client_name(connection) or "",
+        user=connection.identity,
+    )
 
 
 class StageReports:

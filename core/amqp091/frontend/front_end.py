@@ -31,16 +31,10 @@ from core.amqp091.events import (
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
-from core.amqp091.frontend.flow_report import StageReports
+from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.shared import Shared
-from core.amqp091.frontend.snapshots import (
-    channel_snapshot,
-    client_name,
-    flow_connection,
-    stall_subject,
-)
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
@@ -123,7 +117,12 @@ class Amqp091FrontEnd:
         self.traffic = traffic or Traffic()
         self.connection = connection
         stage_credit = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
-        self.reader = CreditFlow(info.identity, stage_credit, unblocked=wake)
+        self.reader = CreditFlow(
+            info.identity,
+            stage_credit,
+            blocked_time=self.traffic.flow.stage_credit.of("reader"),
+            unblocked=wake,
+        )
         self.throttle = Throttle(self.reader)
         self._stall = ReaderStall(
             self.throttle,
@@ -201,7 +200,8 @@ class Amqp091FrontEnd:
             if not shared.flooded:  # otherwise the next turn comes when output has been sent
                 shared.wake()
             return
-        self._go_on_releasing()
+        if self._releasing:
+            self._go_on_releasing()
         busy = [channel for channel in self.channels.values() if not channel.idle]
         if len(busy) > 1:  # begin with the channel behind the one that had the last turn
             busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
@@ -212,7 +212,8 @@ class Amqp091FrontEnd:
             self._last_channel = channel.number
             if self._within(channel, partial(channel.turn, now)):
                 shared.wake()
-        self._see_to_closing(now)
+        if self._closing or self._close_due:
+            self._see_to_closing(now)
 
     def data_to_send(self, now: Now) -> bytes:
         data = self.connection.data_to_send(now.monotonic)
@@ -247,8 +248,8 @@ class Amqp091FrontEnd:
         self._shared.begin_turn()
         if not self._lost:
             self._lost = True
-            self.traffic.reader_blocked_seconds += self.reader.blocked_seconds(now.monotonic)
             self._stall.end(now)
+            self.reader.end(now.monotonic)
         self._release_all()
         if self._releasing or self.channels:
             return True
@@ -276,10 +277,8 @@ class Amqp091FrontEnd:
         match kind:
             case "connections":
                 return [connection_snapshot(self, now)]
-            case "stages":
-                return stage_snapshots(self, now)
             case "channels":
-                return [channel_snapshot(self.info, channel, now) for channel in self.channels.values()]
+                return [channel.snapshot(now) for channel in self.channels.values()]
             case _:
                 return []
 
@@ -343,7 +342,7 @@ class Amqp091FrontEnd:
         match event:
             case PublishesReceived():
                 channel = self.channels[event.channel]
-                self.reader.send(channel.stage_credit, len(event.entries), now.monotonic)
+                self.reader.send(channel.stage_credit, event.count, now.monotonic)
                 if self.throttle.publish_received():
                     self._tell_blocked()
                 self._within(channel, partial(channel.take, event, now))
@@ -427,7 +426,6 @@ class Amqp091FrontEnd:
         self._closing.pop(channel, None)
         if self.channels.pop(channel.number, None) is not None:
             self.traffic.channels -= 1
-            self.traffic.channel_blocked_seconds += channel.stage_credit.blocked_seconds(self._now.monotonic)
         self._shared.work.spent += CHANNEL_WORK
         self._releasing.append(_released(channel, self._now, then))
         self._go_on_releasing()
@@ -538,14 +536,3 @@ def connection_snapshot(front_end: Amqp091FrontEnd, now: Now) -> Snapshot:
         "stage_credit_unblocks": reader.unblocks,
         "stage_credit_blocked_seconds": reader.blocked_seconds(now.monotonic),
     }
-
-
-def stage_snapshots(front_end: Amqp091FrontEnd, now: Now) -> list[Snapshot]:
-    """How long each stage of the connection was without stage credit."""
-    name = front_end.info.identity
-    stages = [("reader", name, front_end.reader)]
-    stages += [("channel", f"{name}/{number}", channel.stage_credit) for number, channel in front_end.channels.items()]
-    return [
-        {"identity": identity, "kind": kind, "blocked_seconds": flow.blocked_seconds(now.monotonic)}
-        for kind, identity, flow in stages
-    ]

@@ -1,7 +1,7 @@
 """Publishing on one channel: it passes runs to the engine, and sends the engine's answers as confirms and returns.
 
-The common facts of messages of one exchange, routing key and property list (durable, priority, time-to-live, further
-keys) are computed once and kept: a *shape*. The engine answers every message; a channel in confirm mode sends the
+What follows from a property list (durable, priority, time-to-live, further keys) is computed once for each list and
+kept. The engine answers every message; a channel in confirm mode sends the
 answers on [confirm.select], any other discards them.
 
 Publishes of a transaction are held back until tx.commit (``transaction.py``). Then the channel publishes them, turn by
@@ -14,7 +14,7 @@ confirm.select.
 import struct
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from core.amqp091.content import body_of, entry_of
@@ -28,6 +28,7 @@ from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.transaction import Transaction
 from core.amqp091.methods import BasicReturn
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
+from core.amqp091.publish_run import PublishRun
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.errors import EngineError, NotFound
@@ -36,10 +37,10 @@ from core.message import Attributes, Origin, Run
 from core.observe.flow_events.accounts import LinkAccount
 from core.server.arrivals import UnansweredArrivals
 
-SHAPES_KEPT = 128
-"""Shapes that a channel keeps. The number is small because a property list may be large."""
-SHAPE_BYTES_MAX = 4096
-"""The largest property list, in bytes, whose shape is kept."""
+LISTS_KEPT = 128
+"""Property lists that a channel has looked at and keeps. The number is small because such a list may be large."""
+LIST_BYTES_MAX = 4096
+"""The largest property list, in bytes, that is kept."""
 PERSISTENT = 2
 TTL_MS_MAX = 2**32 - 1
 """RabbitMQ's limit of a time-to-live."""
@@ -51,16 +52,31 @@ _CONFIRM_BYTES = 13
 
 
 @dataclass(frozen=True, slots=True)
-class PublishShape:
-    """What publishes of one exchange, routing key and property list have in common."""
+class MessageOptions:
+    """What follows from the property list of a message."""
 
-    target: Target
     attributes: Attributes
     routing_keys: tuple[str, ...]
+    """Keys besides that of basic.publish."""
     properties: bytes | None
     """The property list that replaces the received one; None where the message stays as it came."""
     passing: bool
     """Whether it is valid only as long as the channel's direct reply-to consumer."""
+
+
+@dataclass(slots=True)
+class _Keyed:
+    """Messages to one exchange that differ in their routing keys only."""
+
+    exchange: str
+    attributes: Attributes
+    routing_keys: list[str] = field(default_factory=list)
+    entries: list[bytes] = field(default_factory=list)
+
+    def add(self, run: PublishRun) -> None:
+        """Add the messages of a run."""
+        self.routing_keys += [run.routing_key] * len(run.entries)
+        self.entries += run.entries
 
 
 @dataclass(slots=True)
@@ -94,7 +110,7 @@ class Answered:
             self.below = beyond + 1
 
 
-SHAPE_WORK, PROPERTY_BYTES_A_UNIT = 20, 16
+PROPERTIES_WORK, PROPERTY_BYTES_A_UNIT = 20, 16
 """Cost of checking properties that are new to the channel, in units of :mod:`core.work`."""
 
 
@@ -107,11 +123,11 @@ class Publishing:
         "_channel",
         "_confirm_base",
         "_flow",
+        "_options",
         "_published",
         "_publisher",
         "_rejection",
         "_returnable",
-        "_shapes",
         "_shared",
         "_stage_credit",
         "_transaction",
@@ -125,7 +141,8 @@ class Publishing:
         self._publisher: Publisher | None = None
         self._flow: LinkAccount | None = None
         """The recorder of flow events; None where they are not recorded, or before the first publish."""
-        self._shapes: dict[tuple[str, str, bytes], PublishShape] = {}
+        self._options: dict[bytes, MessageOptions] = {}
+        """By property list."""
         self._published = 0
         self._answered = Answered()
         self._confirm_base: int | None = None
@@ -170,67 +187,110 @@ class Publishing:
     # --- publishing --------------------------------------------------------------------------------------------
 
     def received(self, event: PublishesReceived, now: Now) -> None:
-        """Publish a run. Raises ChannelFault; then the runs before it are published, and this one is not."""
-        key = (event.exchange, event.routing_key, event.properties)
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shape(event)
-            if len(event.properties) <= SHAPE_BYTES_MAX and not shape.passing:
-                if len(self._shapes) >= SHAPES_KEPT:
-                    self._shapes.clear()
-                self._shapes[key] = shape
-        if shape.properties is not None:
-            event.entries = [entry_of(shape.properties, body_of(entry)) for entry in event.entries]
-        if self._transaction.selected:
-            self._hold(event, shape)
-        else:
-            self._publish(event, shape, now)
+        """Publish runs. Raises ChannelFault; then the runs before the fault are published, and the others are not.
 
-    def _publish(self, event: PublishesReceived, shape: PublishShape, now: Now) -> None:
-        publisher = self._publisher
-        if publisher is None:
-            shared = self._shared
-            publisher = self._publisher = shared.engine.publisher(
-                shared.mailbox, shared.owner, None, self, stage_credit=self._stage_credit
-            )
-            self._shared.traffic.publishers += 1
-            self._flow = shared.link_recorder(self._channel, "in")
-        first = self._published
-        count = len(event.entries)
-        kept = list(event.entries) if event.mandatory else None  # a copy, because the engine may change its list
+        Runs that differ in their routing keys only go to the engine together.
+        """
+        transactional = self._transaction.selected
+        keyed: _Keyed | None = None
+        for run in event.runs:
+            options = self._options.get(run.properties)
+            if options is None:
+                if keyed is not None:
+                    self._publish_keyed(keyed, now)
+                    keyed = None
+                options = self._examine(run)
+            if options.properties is not None:
+                run.entries = [entry_of(options.properties, body_of(entry)) for entry in run.entries]
+            if run.exchange and not (options.routing_keys or run.mandatory or transactional):
+                if keyed is None or keyed.exchange != run.exchange or keyed.attributes != options.attributes:
+                    if keyed is not None:
+                        self._publish_keyed(keyed, now)
+                    keyed = _Keyed(run.exchange, options.attributes)
+                keyed.add(run)
+                continue
+            if keyed is not None:
+                self._publish_keyed(keyed, now)
+                keyed = None
+            target: Target
+            if run.exchange or options.routing_keys:
+                target = ExchangeTarget(run.exchange, run.routing_key)
+            else:
+                target = QueueTarget(run.routing_key)
+            if transactional:
+                self._hold(run, target, options, now)
+            else:
+                self._publish(run, target, options, now)
+        if keyed is not None:
+            self._publish_keyed(keyed, now)
+
+    def _publish_keyed(self, keyed: _Keyed, now: Now) -> None:
+        publisher = self._publisher or self._begin()
+        run = Run(self._published, keyed.entries, keyed.attributes)
+        count = len(keyed.entries)
         try:
-            run = Run(first, event.entries, shape.attributes, shape.routing_keys)
-            self._shared.engine.publish(publisher, shape.target, run, now)
+            if keyed.routing_keys.count(keyed.routing_keys[0]) == count:
+                target = ExchangeTarget(keyed.exchange, keyed.routing_keys[0])
+                self._shared.engine.publish(publisher, target, run, now)
+            else:
+                self._shared.engine.publish_by_keys(publisher, keyed.exchange, keyed.routing_keys, run, now)
+        except EngineError as error:
+            raise channel_fault(error) from error
+        self._count_published(count, durable=keyed.attributes.durable, now=now)
+
+    def _publish(self, publishes: PublishRun, target: Target, options: MessageOptions, now: Now) -> None:
+        publisher = self._publisher or self._begin()
+        first = self._published
+        count = len(publishes.entries)
+        kept = list(publishes.entries) if publishes.mandatory else None  # a copy: the engine may change its list
+        try:
+            run = Run(first, publishes.entries, options.attributes, options.routing_keys)
+            self._shared.engine.publish(publisher, target, run, now)
         except NotFound as error:
-            if not isinstance(shape.target, QueueTarget):
+            if not isinstance(target, QueueTarget):
                 raise channel_fault(error) from error
             # The default exchange has no such queue: no error [0-9-1 3.1.3.1]. It is answered like any unroutable
             # message.
             self._shared.mailbox.put(Confirmed(publisher, first, first + count - 1, Outcome.RELEASED))
         except EngineError as error:
             raise channel_fault(error) from error
+        self._count_published(count, durable=options.attributes.durable, now=now)
+        if kept is not None:
+            self._returnable.append(Returnable(first, publishes.exchange, publishes.routing_key, kept))
+
+    def _begin(self) -> Publisher:
+        """Make the channel a publisher, with its first publish."""
+        shared = self._shared
+        self._publisher = shared.engine.publisher(
+            shared.mailbox, shared.owner, None, self, stage_credit=self._stage_credit
+        )
+        shared.traffic.publishers += 1
+        self._flow = shared.link_recorder(self._channel, "in")
+        return self._publisher
+
+    def _count_published(self, count: int, *, durable: bool, now: Now) -> None:
+        first = self._published
         self._published = first + count
         if self._flow is not None:
             self._flow.transferred(count)
         self._shared.traffic.messages_received += count
         if self._confirm_base is not None:
             self._shared.traffic.messages_received_confirm += count
-            self._arrivals.came(first, count, durable=shape.attributes.durable, now=now.monotonic)
-        if kept is not None:
-            self._returnable.append(Returnable(first, event.exchange, event.routing_key, kept))
+            self._arrivals.came(first, count, durable=durable, now=now.monotonic)
 
-    def _shape(self, event: PublishesReceived) -> PublishShape:
-        """Compute the shape of a run. Raises ChannelFault for properties that a message must not have."""
-        data = event.properties
-        self._shared.work.spent += SHAPE_WORK + len(data) // PROPERTY_BYTES_A_UNIT
-        properties = event.decoded or decode_properties(data, 0, len(data))
+    def _examine(self, run: PublishRun) -> MessageOptions:
+        """Examine a property list that is not kept. Raises ChannelFault for properties that a message must not have."""
+        data = run.properties
+        self._shared.work.spent += PROPERTIES_WORK + len(data) // PROPERTY_BYTES_A_UNIT
+        properties = run.decoded or decode_properties(data, 0, len(data))
         self._check_user(properties)
         headers = properties.headers or {}
         further = (*_keys(headers, "CC"), *_keys(headers, "BCC"))
         changed = properties
         if "BCC" in headers:
             changed = replace(changed, headers={key: value for key, value in headers.items() if key != "BCC"})
-        if properties.reply_to == DIRECT_REPLY_TO:
+        passing = properties.reply_to == DIRECT_REPLY_TO
+        if passing:
             changed = replace(changed, reply_to=self._reply_address())
         attributes = Attributes(
             origin=Origin.AMQP091,
@@ -238,12 +298,13 @@ class Publishing:
             priority=properties.priority or 0,
             ttl_ms=_ttl_ms(properties.expiration),
         )
-        straight = event.exchange == "" and not further
-        target: Target = QueueTarget(event.routing_key)
-        if not straight:
-            target = ExchangeTarget(event.exchange, event.routing_key)
         encoded = None if changed is properties else encode_properties(changed)
-        return PublishShape(target, attributes, further, encoded, passing=properties.reply_to == DIRECT_REPLY_TO)
+        options = MessageOptions(attributes, further, encoded, passing)
+        if len(data) <= LIST_BYTES_MAX and not passing:
+            if len(self._options) >= LISTS_KEPT:
+                self._options.clear()
+            self._options[data] = options
+        return options
 
     def _check_user(self, properties: BasicProperties) -> None:
         user = properties.user_id
@@ -334,13 +395,15 @@ class Publishing:
 
     # --- transactions --------------------------------------------------------------------------------------------
 
-    def _hold(self, event: PublishesReceived, shape: PublishShape) -> None:
-        if isinstance(shape.target, ExchangeTarget):
+    def _hold(self, publishes: PublishRun, target: Target, options: MessageOptions, _now: Now) -> None:
+        """Hold a run back for the commit, at whose time it will be published."""
+        if isinstance(target, ExchangeTarget):
             try:
-                self._shared.topology.exchange_info(shape.target.exchange)
+                self._shared.topology.exchange_info(target.exchange)
             except EngineError as error:
                 raise channel_fault(error) from error
-        self._transaction.hold_publishes(sum(map(len, event.entries)), partial(self._publish, event, shape))
+        step = partial(self._publish, publishes, target, options)
+        self._transaction.hold_publishes(sum(map(len, publishes.entries)), step)
 
     def commit(self) -> None:
         """Begin a commit: it is answered when the engine has answered every publish."""

@@ -92,14 +92,10 @@ class Shared:
     @property
     def congested(self) -> bool:
         """Whether so much output waits for the socket that queues should deliver no more."""
-        return self._waiting_bytes > self.unsent_bytes_max
+        return self.backlog_bytes + self.connection.output.size > self.unsent_bytes_max
 
     @property
     def flooded(self) -> bool:
         """Whether so much output waits for the socket that no more input should be answered. The limit is higher than
         for ``congested``, so that a consumer that reads slowly can still acknowledge."""
-        return self._waiting_bytes > 2 * self.unsent_bytes_max
-
-    @property
-    def _waiting_bytes(self) -> int:
-        return self.backlog_bytes + self.connection.output_bytes
+        return self.backlog_bytes + self.connection.output.size > 2 * self.unsent_bytes_max

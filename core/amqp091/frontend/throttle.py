@@ -10,11 +10,11 @@ Each such block is reported to the ledger of stalls, with the stage that :mod:`c
 from collections.abc import Callable, Iterator
 
 from core.clock import Now
-from core.counters.blocked_time import BlockedTimes
 from core.credit_flow.diagnosis import Amqp091ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
 from core.credit_flow.flow import BLOCKERS_SHOWN, CreditFlow
 from core.interface import FlowReason, StallSubject
 from core.observe.stalls import Stalls
+from core.waiting.blocked_time import BlockedTimes
 
 NAMES_MAX = 3
 """How many channels or queues a culprit names; mostly it is one."""

@@ -94,8 +94,8 @@ class HandedOut:
 
 def write(index: QueueIndex, batch: Batch, start: int, stop: int) -> int:
     """Write consecutive messages that are in memory only to disk. Returns their offset in the file."""
-    run = Run(0, batch.entries, batch.attributes)
-    _, at = index.publish(batch.sequences[start], RunPart(run, start, stop, batch.expires_at, batch.route))
+    run = Run(0, batch.entries, batch.attributes, routes=batch.routes)
+    _, at = index.publish(batch.sequences[start], RunPart(run, start, stop, batch.expires_at))
     return at
 
 

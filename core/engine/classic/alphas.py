@@ -15,7 +15,7 @@ from core.engine.classic.betas import next_boundary
 from core.engine.ready.backing import ARRIVAL_GRAIN, RECORD_ENTRIES_MAX
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Objects
-from core.message import Attributes, Route, RunPart
+from core.message import Attributes, Routes, RunPart, joined, part_of
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES
 
 NO_CONSUMER: frozenset[object] = frozenset()
@@ -28,7 +28,7 @@ class _Record:
     attributes: Attributes
     entries: list[bytes]
     expires_at: float | None
-    route: Route | None
+    routes: Routes
     at: int
 
 
@@ -46,25 +46,24 @@ class Alphas:
     def append(self, entries: list[bytes], run_part: RunPart, first: int, arrival: float, at: int) -> None:
         """Append messages that are alike. The caller keeps the ownership of the list. ``at``: see :attr:`first_at`."""
         self.count += len(entries)
-        if self._extend_last(entries, run_part, first, arrival):
+        routes = run_part.routes
+        if self._extend_last(entries, run_part, routes, first, arrival):
             return
-        here = next_boundary(first) - first
-        while here < len(entries):
-            self._append_records(entries[:here], run_part, first, arrival, at)
-            entries, first, at = entries[here:], first + here, 0
-            here = SEGMENT_MESSAGES
-        self._append_records(entries, run_part, first, arrival, at)
-
-    def _append_records(self, entries: list[bytes], run_part: RunPart, first: int, arrival: float, at: int) -> None:
-        """Append messages of one segment."""
         attributes = run_part.run.attributes
-        for start in range(0, len(entries), RECORD_ENTRIES_MAX):
-            part = entries[start : start + RECORD_ENTRIES_MAX]
+        start, count = 0, len(entries)
+        while start < count:
+            stop = min(start + RECORD_ENTRIES_MAX, count, next_boundary(first + start) - first)
             self._records.append(
-                _Record(first + start, arrival, attributes, part, run_part.expires_at, run_part.route, at)
-            )
+                _Record(
+                    first + start, arrival, attributes, entries[start:stop], run_part.expires_at,
+                    part_of(routes, start, stop), at,
+                )
+            )  # fmt: skip
+            start = stop
+            if not (first + start) & (SEGMENT_MESSAGES - 1):
+                at = 0  # the offset is one in the file of the segment before
 
-    def _extend_last(self, entries: list[bytes], run_part: RunPart, first: int, arrival: float) -> bool:
+    def _extend_last(self, entries: list[bytes], run_part: RunPart, routes: Routes, first: int, arrival: float) -> bool:
         if not self._records:
             return False
         last = self._records[-1]
@@ -76,9 +75,10 @@ class Alphas:
             or last.first >> SEGMENT_BITS != (first + len(entries) - 1) >> SEGMENT_BITS
             or last.expires_at != run_part.expires_at
             or (last.attributes is not attributes and last.attributes != attributes)
-            or (last.route is not run_part.route and last.route != run_part.route)
         ):
             return False
+        if last.routes is not routes or isinstance(routes, list):
+            last.routes = joined(last.routes, len(last.entries), routes, len(entries))
         last.entries += entries
         return True
 
@@ -86,37 +86,40 @@ class Alphas:
         """Take up to ``n`` (at least 1) of the oldest messages, as far as they are alike. The list must not be
         empty."""
         record = self._records[0]
-        first = record.first
-        entries = record.entries
+        first, entries, routes = record.first, record.entries, record.routes
         if n >= len(entries):
             self._records.popleft()
         else:
             entries = entries[:n]
             del record.entries[:n]
             record.first += n
-        return self._taken(record, first, entries)
+            if isinstance(routes, list):
+                record.routes, routes = routes[n:], routes[:n]
+        return self._taken(record, first, entries, routes)
 
     def take_last(self, n: int) -> Batch:
         """Take up to ``n`` (at least 1) of the newest messages, as far as they are alike. The list must not be
         empty."""
         record = self._records[-1]
-        entries = record.entries
+        entries, routes = record.entries, record.routes
         kept = len(entries) - n
         if kept <= 0:
             self._records.pop()
-            return self._taken(record, record.first, entries)
+            return self._taken(record, record.first, entries, routes)
         newest = entries[kept:]
         del entries[kept:]
-        return self._taken(record, record.first + kept, newest)
+        if isinstance(routes, list):
+            record.routes, routes = routes[:kept], routes[kept:]
+        return self._taken(record, record.first + kept, newest, routes)
 
-    def _taken(self, record: _Record, first: int, entries: list[bytes]) -> Batch:
+    def _taken(self, record: _Record, first: int, entries: list[bytes], routes: Routes) -> Batch:
         count = len(entries)
         self.count -= count
         attributes = record.attributes
         # Positional arguments: every message passes here, and keywords would cost a fifth of its way.
         return Batch(
             range(first, first + count), entries, attributes, 0, True, None, NO_CONSUMER,
-            record.expires_at, record.route, 0, self._durable and attributes.durable,
+            record.expires_at, routes, 0, self._durable and attributes.durable,
         )  # fmt: skip
 
     @property

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from core.engine.ready.remains import Objects
-from core.message import Attributes, Route
+from core.message import Attributes
 from core.store.places import SEGMENT_BITS, StoredRun
 
 NEAR_BYTES = 65_536
@@ -34,7 +34,6 @@ class Unplaced:
     length: int
     attributes: Attributes
     expires_at: float | None
-    route: Route | None
     at: int
     """The messages are in order in the file of their segment, none of them before this offset."""
 
@@ -43,7 +42,7 @@ class Unplaced:
 
     def part(self, start: int, stop: int) -> "Unplaced":
         """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive), counted from the first."""
-        return Unplaced(self.first + start, stop - start, self.attributes, self.expires_at, self.route, self.at)
+        return Unplaced(self.first + start, stop - start, self.attributes, self.expires_at, self.at)
 
     def by_segments(self) -> "list[Unplaced]":
         """Cut this run at segment boundaries. For all parts but the first the search offset is 0."""
@@ -63,7 +62,6 @@ class Unplaced:
             and self.first >> SEGMENT_BITS == later.first >> SEGMENT_BITS
             and self.expires_at == later.expires_at
             and self.attributes == later.attributes
-            and self.route == later.route
         )
 
 

@@ -120,7 +120,7 @@ class Q3:
             run.attributes,
             first_acquirer=not run.redelivered,
             expires_at=run.expires_at,
-            route=run.route,
+            routes=run.route,
             stored=True,
         )
 

@@ -228,7 +228,7 @@ class VariableQueue:
         if self._delta.count or not self._out.taken or self._q3.count >= self._paging.betas_min:
             self._delta.append(first, count, expiring=run_part.expires_at is not None, at=at)
             return
-        run = Unplaced(first, count, run_part.run.attributes, run_part.expires_at, run_part.route, at)
+        run = Unplaced(first, count, run_part.run.attributes, run_part.expires_at, at)
         for part in run.by_segments():
             self._q3.betas.append(part)
 
@@ -257,7 +257,7 @@ class VariableQueue:
             self._reserve(first + count)
         batch = Batch(
             range(first, first + count), entries, attributes, 0, True, None, NO_CONSUMER,
-            run_part.expires_at, run_part.route, 0, stored,
+            run_part.expires_at, run_part.routes, 0, stored,
         )  # fmt: skip
         self._direct += count
         self._out.take(batch, count, sum(map(len, entries)))
@@ -433,7 +433,7 @@ class VariableQueue:
         """Turn the alphas of a batch into betas or gammas: one run, or more at segment boundaries."""
         self._disk_bytes += sum(map(len, batch.entries))
         first, count = batch.sequences[0], len(batch)
-        runs = Unplaced(first, count, batch.attributes, batch.expires_at, batch.route, at).by_segments()
+        runs = Unplaced(first, count, batch.attributes, batch.expires_at, at).by_segments()
         if not batch.stored:
             for run in runs:
                 run.at = write(self._index, batch, run.first - first, run.first - first + run.length)

@@ -57,6 +57,7 @@ class Attachment:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
         grant allows."""
         count = len(batch.entries)
+        routes = batch.routes
         assert 0 < count <= self.grant
         number = self.next_number
         self.grant -= count
@@ -72,7 +73,7 @@ class Attachment:
                 batch.annotations,
                 batch.sequences if self.sequence_key else None,
                 self.sequence_key,
-                batch.route,
+                routes.copy() if isinstance(routes, list) else routes,
             )
         )
         self.unsettled.append(number, batch)
@@ -134,11 +135,11 @@ class Level:
     def deal(self, batch: Batch) -> None:
         """Hand out messages, one to each consumer in turn; there are at most ``room`` of them."""
         turns = self._turns
-        total = len(batch)
         if len(turns) == 1:
             served = [turns.popleft()]
             served[0].deliver(batch)
         else:
+            total = len(batch)
             count = min(total, len(turns))
             served = [turns.popleft() for _ in range(count)]
             for place, consumer in enumerate(served):

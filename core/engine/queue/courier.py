@@ -14,10 +14,10 @@ from core.engine.queue.kinds import AnyQueue
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import Confirmed, Converter, Mailbox, Outcome, Publisher
-from core.message import Route, Run
+from core.message import Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CourierContext:
     """The parts of the broker that couriers use."""
 
@@ -26,7 +26,7 @@ class CourierContext:
     route: Callable[[str, tuple[str, ...], Run], Iterable[tuple[Run, Sequence[AnyQueue]]]]
     """Route a run through an exchange with these keys: its parts, each with the queues it goes to. An exchange that
     does not exist routes to no queue."""
-    submit: Callable[[Publisher, Run, Sequence[AnyQueue], Route], None]
+    submit: Callable[[Publisher, Run, Sequence[AnyQueue]], None]
     """Put a run into the inboxes of queues. Without queues, it is answered as released."""
     touch: Callable[[AnyQueue], None]
     """Wake this queue: it gets a turn."""
@@ -70,9 +70,9 @@ class Courier:
         self._under_way.append(number, batch)
         return number
 
-    def submit(self, run: Run, queues: Sequence[AnyQueue], route: Route) -> None:
+    def submit(self, run: Run, queues: Sequence[AnyQueue]) -> None:
         """Publish messages that were loaded. Without queues they are answered as released."""
-        self._context.submit(self._publisher, run, queues, route)
+        self._context.submit(self._publisher, run, queues)
 
     def unload(self, first: int, last: int) -> list[Batch]:
         """Take back messages that were loaded and are not to be submitted (confirm numbers, both inclusive)."""

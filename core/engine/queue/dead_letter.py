@@ -191,11 +191,21 @@ class DeadLetters:
     def _publish(self, batch: Batch, reason: DeathReason, exchange: str, key: str | None, now: Now) -> list[Batch]:
         """Publish messages to the dead-letter exchange. Returns those that would only go round in a cycle, which are
         dropped."""
+        return [
+            cycled
+            for part, route in batch.by_routes()
+            for cycled in self._publish_alike(part, route, reason, exchange, key, now)
+        ]
+
+    def _publish_alike(
+        self, batch: Batch, route: Route | None, reason: DeathReason, exchange: str, key: str | None, now: Now
+    ) -> list[Batch]:
+        """Publish messages that have the same route."""
         assert self._context is not None
         if reason not in self._couriers:
             self._couriers[reason] = Courier(self._context, self._queue)
         courier = self._couriers[reason]
-        came_by = batch.route or Route("", (self._queue.name,))
+        came_by = route or Route("", (self._queue.name,))
         keys = came_by.routing_keys if key is None else (key,)
         attributes = replace(batch.attributes, ttl_ms=None, redelivered=True)
         entries = self._with_death(batch, reason, came_by, now)
@@ -207,7 +217,7 @@ class DeadLetters:
                 if queues and not acyclic:
                     cycled += courier.unload(piece.first, piece.first + len(piece.entries) - 1)
                 else:
-                    courier.submit(piece, tuple(acyclic), Route(exchange, keys))
+                    courier.submit(piece, tuple(acyclic))
         if cycled:
             self.dropped["cycle"] += _total(cycled)
         return cycled
@@ -243,7 +253,8 @@ class DeadLetters:
         start = 0
         for deaths, alike in groupby(tuple(converter.deaths(entry, origin)) for entry in run.entries):
             stop = start + len(list(alike))
-            yield Run(run.first + start, run.entries[start:stop], run.attributes, run.routing_keys), deaths
+            entries = run.entries[start:stop]
+            yield Run(run.first + start, entries, run.attributes, run.routing_keys, run.routes), deaths
             start = stop
 
 

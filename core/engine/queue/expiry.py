@@ -77,7 +77,8 @@ class DeliveryTimes:
     """The approximate times of one consumer's deliveries, kept as marks instead of one time for each delivery.
 
     A mark is a time and a delivery number. It stands for all deliveries below the number that no earlier mark covers.
-    Marks ascend in time and number.
+    Marks ascend in time and number. Only the first is asked for its time, so these are no
+    :class:`core.waiting.times.Times`.
     """
 
     __slots__ = ("_marks", "_timeout")

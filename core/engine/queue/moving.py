@@ -44,7 +44,7 @@ def check_may_peek(n: int) -> None:
 
 
 def shown(peeked: Peeked, converter: Converter | None) -> Snapshot:
-    """Return one message's row for :meth:`core.interface.Control.peek_queue`."""
+    """Return one message's row for :meth:`core.engine.broker.Broker.peek_queue`."""
     attributes = peeked.attributes
     described = {} if converter is None else converter.describe(peeked.entry, attributes.origin)
     return {
@@ -157,7 +157,7 @@ class Move:
                 attributes = replace(attributes, redelivered=True)
             run = Run(self._courier.load(piece), self._context.entries(piece), attributes, route.routing_keys[1:])
             for part, queues in self._context.route(route.exchange, route.routing_keys, run):
-                self._courier.submit(part, tuple(queues), route)
+                self._courier.submit(part, tuple(queues))
 
     def _routed(self, batch: Batch) -> Iterator[tuple[Route | None, Batch]]:
         match self._target:

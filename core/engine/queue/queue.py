@@ -24,7 +24,7 @@ from dataclasses import asdict, replace
 from math import inf
 
 from core.clock import Now
-from core.credit_flow.flow import CreditFlow, StageCreditSpec
+from core.credit_flow.flow import CreditFlow
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
@@ -41,7 +41,6 @@ from core.engine.queue.moving import Move, peek
 from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue_counters import QueueCounters, counts_of
 from core.engine.queue.store_stage import ToStore
-from core.engine.ready.arrivals import ArrivalTimes
 from core.engine.ready.backing import Backing
 from core.engine.ready.batch import NOWHERE, Batch
 from core.engine.ready.remains import LetGo
@@ -51,6 +50,7 @@ from core.errors import EngineError, PreconditionFailed
 from core.interface import DeathReason, Disposal, Publisher, Target
 from core.message import Return, RunPart
 from core.slices import Walk
+from core.waiting.times import Times
 
 REMOVALS_PER_TURN = 10_000
 """How many messages may expire or be pushed out in one turn of a queue; equal to the default of
@@ -90,7 +90,7 @@ class Queue:
         context: CourierContext | None = None,
         messages_per_turn: int | None = None,
         first_sequence: int = 0,
-        stage_credit: StageCreditSpec,
+        stage_credit: CreditFlow,
         to_store: ToStore | None = None,
     ) -> None:
         """``backings`` makes the backing of each priority level, from 0 up.
@@ -107,10 +107,10 @@ class Queue:
         self._attachments = Attachments(self.consumers)
         self.publishers: dict[Publisher, None] = {}
         """Publishers whose fixed target is this queue."""
-        self.stage_credit = CreditFlow(name, stage_credit)
+        self.stage_credit = stage_credit
         self._to_store = to_store
         self.counters = QueueCounters()
-        self.arrivals = ArrivalTimes()
+        self.arrivals = Times()
         self._sub_queues = [SubQueue(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the sub-queue of a level is at -1 - level."""
         self._passes = all(sub_queue.backing.passes for sub_queue in self._sub_queues)
@@ -185,7 +185,9 @@ class Queue:
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Take on messages within the stage's budget. Returns True if messages are left for another turn."""
         if now.monotonic >= self.arrivals.due:
-            self.arrivals.mark(self._next_sequence, now.monotonic, anew=not (self.ready or self.unacknowledged))
+            if not (self.ready or self.unacknowledged):
+                self.arrivals.clear()
+            self.arrivals.mark(self._next_sequence, now.monotonic)
         inbox = self.inbox
         if not inbox.waiting:
             return False
@@ -204,7 +206,7 @@ class Queue:
                 self._mortal = True
                 if expiry == now.wall:  # it must reach a waiting consumer now: serve those before it
                     self._serve_consumers(now)
-            part = RunPart(submission.run, start, stop, expiry, submission.route)
+            part = RunPart(submission.run, start, stop, expiry)
             if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
                 passed = self._pass_by(sub_queue, part, submission, confirms, now)
                 if passed == stop - start:
@@ -270,7 +272,7 @@ class Queue:
         if self._limit.copies and self._letters.room:
             numbers = range(self._next_sequence, self._next_sequence + count)
             self._next_sequence += count
-            copies = Batch(numbers, list(part.entries), part.run.attributes, route=part.route, level=NOWHERE)
+            copies = Batch(numbers, list(part.entries), part.run.attributes, routes=part.routes, level=NOWHERE)
             self._endings.give_up(copies, DeathReason.MAXLEN)
 
     # --- what the pump does: handing out --------------------------------------------------------------------

@@ -174,9 +174,16 @@ class QuorumBacking:
     # --- in and out
 
     def publish_run(self, run_part: RunPart, first: int, now: Now) -> int:
+        position = 0
+        for part, route in run_part.by_routes():
+            position = self._publish_alike(part, route, first)
+            first += len(part)
+        return position
+
+    def _publish_alike(self, run_part: RunPart, route: Route | None, first: int) -> int:
+        """Append messages that have the same route."""
         entries = run_part.entries
         attributes = run_part.run.attributes
-        route = run_part.route
         expires_at = run_part.expires_at
         if route is not self._route:
             self._route = route
@@ -198,7 +205,7 @@ class QuorumBacking:
             entries.copy(),
             attributes,
             expires_at=expires_at,
-            route=route,
+            routes=route,
             stored=True,
         )
         self._uncommitted.append(_Uncommitted(position, batch, size))
@@ -296,7 +303,7 @@ class QuorumBacking:
             first_acquirer=first >= self._machine.delivered_below,
             annotations=self._annotations.decode(added, piece.attributes.origin) if added else None,
             expires_at=piece.expires_at,
-            route=piece.route,
+            routes=piece.route,
             stored=True,
         )
 

@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 from core.clock import Now
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.message import Attributes, Route, RunPart
+from core.message import Attributes, Routes, RunPart, joined, part_of
 
 ARRIVAL_GRAIN = 0.010
 """Seconds. Messages that arrive within this time may share one arrival time: far finer than any
@@ -134,7 +134,7 @@ class _Record:
     attributes: Attributes
     entries: list[bytes]
     expires_at: float | None
-    route: Route | None
+    routes: Routes
 
 
 class MemoryBacking:
@@ -163,10 +163,13 @@ class MemoryBacking:
     def publish_run(self, run_part: RunPart, first: int, now: Now) -> None:
         entries = run_part.entries
         if not self._extend_last(entries, run_part, first, now):
-            attributes = run_part.run.attributes
+            attributes, routes = run_part.run.attributes, run_part.routes
             for start in range(0, len(entries), RECORD_ENTRIES_MAX):
-                part = entries[start : start + RECORD_ENTRIES_MAX]
-                record = _Record(first + start, now.monotonic, attributes, part, run_part.expires_at, run_part.route)
+                stop = start + RECORD_ENTRIES_MAX
+                record = _Record(
+                    first + start, now.monotonic, attributes, entries[start:stop], run_part.expires_at,
+                    part_of(routes, start, stop),
+                )  # fmt: skip
                 self._records.append(record)
         self.depth += len(entries)
         self.ready_bytes += sum(map(len, entries))
@@ -175,24 +178,25 @@ class MemoryBacking:
         assert not self.depth
         entries = run_part.entries.copy()
         return self._batch(
-            first, entries, run_part.run.attributes, expires_at=run_part.expires_at, route=run_part.route
+            first, entries, run_part.run.attributes, expires_at=run_part.expires_at, routes=run_part.routes
         ), None
 
     def fetch(self, n: int) -> Batch | None:
         if not self._records:
             return None
         record = self._records[0]
-        first = record.first
-        entries = record.entries
+        first, entries, routes = record.first, record.entries, record.routes
         if n >= len(entries):
             self._records.popleft()
         else:
             entries = entries[:n]
             del record.entries[:n]
             record.first += n
+            if isinstance(routes, list):
+                record.routes, routes = routes[n:], routes[:n]
         self.depth -= len(entries)
         self.ready_bytes -= sum(map(len, entries))
-        return self._batch(first, entries, record.attributes, expires_at=record.expires_at, route=record.route)
+        return self._batch(first, entries, record.attributes, expires_at=record.expires_at, routes=routes)
 
     def settle(self, batch: Batch) -> None:
         pass
@@ -221,9 +225,9 @@ class MemoryBacking:
 
     @staticmethod
     def _batch(
-        first: int, entries: list[bytes], attributes: Attributes, *, expires_at: float | None, route: Route | None
+        first: int, entries: list[bytes], attributes: Attributes, *, expires_at: float | None, routes: Routes
     ) -> Batch:
-        return Batch(range(first, first + len(entries)), entries, attributes, expires_at=expires_at, route=route)
+        return Batch(range(first, first + len(entries)), entries, attributes, expires_at=expires_at, routes=routes)
 
     def _extend_last(self, entries: list[bytes], run_part: RunPart, first: int, now: Now) -> bool:
         if not self._records:
@@ -236,8 +240,8 @@ class MemoryBacking:
             or last.first + len(last.entries) != first
             or last.expires_at != run_part.expires_at
             or (last.attributes is not attributes and last.attributes != attributes)
-            or (last.route is not run_part.route and last.route != run_part.route)
         ):
             return False
+        last.routes = joined(last.routes, len(last.entries), run_part.routes, len(entries))
         last.entries.extend(entries)
         return True

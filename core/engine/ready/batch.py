@@ -1,4 +1,4 @@
-"""A batch: messages of one queue that have equal attributes and equal history, with their positions.
+"""A batch: messages of one queue that have equal attributes and equal history, with their positions and routes.
 
 Inside a queue messages move as batches: from the backing to a consumer, into the consumer's unsettled deliveries, and
 back to the queue. Positions are the queue's sequence numbers, which are ascending and never used twice.
@@ -10,10 +10,10 @@ from unrelated positions has a list of positions.
 A batch owns its list of entries. Front ends get a copy of the list (not of the entries), which they may change.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.message import Attributes, Route
+from core.message import Attributes, Route, Routes, joined, like_routes, part_of
 
 NOWHERE = -1
 """The level of copies that are in no backing."""
@@ -37,8 +37,8 @@ class Batch:
     """The consumers that called these messages undeliverable and must not get them again."""
     expires_at: float | None = None
     """Wall-clock seconds; None if the messages never expire."""
-    route: Route | None = None
-    """The exchange and routing keys of the messages; None if they were published straight to the queue."""
+    routes: Routes = None
+    """The exchange and routing keys of the messages."""
     level: int = 0
     """The priority level of the messages in the queue; 0 if it has only one, ``NOWHERE`` for copies."""
     stored: bool = False
@@ -60,11 +60,16 @@ class Batch:
             self.annotations,
             self.barred,
             self.expires_at,
-            self.route,
+            part_of(self.routes, start, stop, step),
             self.level,
             self.stored,
             self.paged,
         )
+
+    def by_routes(self) -> "Iterator[tuple[Batch, Route | None]]":
+        """Cut the batch into batches whose messages have one route each."""
+        for start, stop, route in like_routes(self.routes, len(self)):
+            yield self if stop - start == len(self) else self.part(start, stop), route
 
     def like(self, other: "Batch") -> bool:
         """Return whether both may be joined into one batch, in this order."""
@@ -77,7 +82,6 @@ class Batch:
             and other.annotations is None
             and self.barred == other.barred
             and self.expires_at == other.expires_at
-            and (self.route is other.route or self.route == other.route)
             and self.level == other.level
             and self.stored is other.stored
             and self.paged is other.paged
@@ -94,6 +98,7 @@ class Batch:
 
     def join(self, other: "Batch") -> None:
         """Append a batch that is ``like`` this one."""
+        self.routes = joined(self.routes, len(self.sequences), other.routes, len(other.sequences))
         self.sequences = join_positions(self.sequences, other.sequences)
         self.entries += other.entries
 

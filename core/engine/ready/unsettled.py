@@ -29,11 +29,13 @@ class Unsettled:
 
     def append(self, first: int, batch: Batch) -> None:
         """Add deliveries with numbers from ``first`` up. They must be higher than all numbers added before."""
-        self.count += len(batch)
-        if self._batches and len(batch) < BATCH_ENTRIES_MAX:
+        added = len(batch)
+        self.count += added
+        if self._batches and added < BATCH_ENTRIES_MAX:
             last = self._batches[-1]
-            adjoins = self._firsts[-1] + len(last) == first
-            if adjoins and len(last) + len(batch) <= BATCH_ENTRIES_MAX and last.like(batch):
+            held = len(last)
+            adjoins = self._firsts[-1] + held == first
+            if adjoins and held + added <= BATCH_ENTRIES_MAX and last.like(batch):
                 last.join(batch)
                 return
         self._firsts.append(first)

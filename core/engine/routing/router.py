@@ -1,8 +1,8 @@
 """Finds the queues to which a run is routed, with a cache of the results.
 
-The result for an exchange and its routing keys is cached until the topology changes. If the route has a headers
-exchange, the result depends on the message: then nothing is cached, each message is routed by itself, and the run is
-cut where the result changes.
+The result for an exchange and the routing keys of a message is cached until the topology changes. If the route has a
+headers exchange, the result depends on the message: then nothing is cached, and each message is routed by itself. A run
+is cut where the result changes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from core.engine.queue.kinds import AnyQueue
 from core.engine.routing.exchanges import route
 from core.engine.routing.topology import Topology
 from core.interface import Converter
-from core.message import Origin, Run
+from core.message import Origin, Route, Run, part_of
 from core.work import Work
 
 Queues = Sequence[AnyQueue]
@@ -39,7 +39,7 @@ class Router:
         self._topology = topology
         self._queues = queues
         self._converter = converter
-        self._kept: dict[tuple[str, tuple[str, ...]], Queues] = {}
+        self._kept: dict[tuple[str, tuple[str, ...]], tuple[Queues, Route]] = {}
         self._kept_version = topology.version
         self._kept_max = kept_max
         self._work = work
@@ -49,33 +49,48 @@ class Router:
         """How many results are cached."""
         return len(self._kept)
 
-    def route(self, exchange: str, keys: tuple[str, ...], run: Run) -> Iterator[tuple[Run, Queues]]:
-        """Yield the run, cut into parts if needed, each with the queues to which it is routed."""
+    def route(self, exchange: str, keys: tuple[str, ...], run: Run) -> Sequence[tuple[Run, Queues]]:
+        """Return the run, cut into parts if needed, each with its route and the queues to which it is routed."""
+        known = self._known(exchange, keys, run.entries[0], run.attributes.origin)
+        if known is not None:
+            queues, run.routes = known
+            return [(run, queues)]
+        origin = run.attributes.origin
+        answers = [self._ask(exchange, keys, entry, origin)[0] for entry in run.entries]
+        run.routes = Route(exchange, keys)
+        return list(_by_queues(run, answers))
+
+    def route_by_keys(self, exchange: str, keys: Sequence[str], run: Run) -> Sequence[tuple[Run, Queues]]:
+        """Return the same for a run whose messages have a routing key each."""
+        self._work.spent += len(run.entries)
+        origin = run.attributes.origin
+        answers: list[Queues] = []
+        routes: list[Route | None] = []
+        for key, entry in zip(keys, run.entries, strict=True):
+            known = self._known(exchange, (key,), entry, origin)
+            if known is None:
+                known = self._ask(exchange, (key,), entry, origin)[0], Route(exchange, (key,))
+            answers.append(known[0])
+            routes.append(known[1])
+        run.routes = routes
+        if answers.count(answers[0]) == len(answers):
+            return [(run, answers[0])]
+        return list(_by_queues(run, answers))
+
+    def _known(self, exchange: str, keys: tuple[str, ...], entry: bytes, origin: Origin) -> tuple[Queues, Route] | None:
+        """Return the queues and the route of all messages with these keys; None if a message's headers decide."""
         if self._kept_version != self._topology.version:
             self._kept_version = self._topology.version
             self._kept.clear()
-        queues = self._kept.get((exchange, keys))
-        if queues is not None:
-            yield run, queues
-            return
-        queues, by_headers = self._ask(exchange, keys, run.entries[0], run.attributes.origin)
-        if by_headers:
-            yield from self._route_each(exchange, keys, run)
-            return
-        if len(self._kept) >= self._kept_max:
-            self._kept.clear()
-        self._kept[exchange, keys] = queues
-        yield run, queues
-
-    def _route_each(self, exchange: str, keys: tuple[str, ...], run: Run) -> Iterator[tuple[Run, Queues]]:
-        origin = run.attributes.origin
-        answers = [self._ask(exchange, keys, entry, origin)[0] for entry in run.entries]
-        start = 0
-        for queues, alike in groupby(answers):
-            stop = start + len(list(alike))
-            part = Run(run.first + start, run.entries[start:stop], run.attributes, run.routing_keys)
-            yield part, queues
-            start = stop
+        kept = self._kept.get((exchange, keys))
+        if kept is None:
+            queues, by_headers = self._ask(exchange, keys, entry, origin)
+            if by_headers:
+                return None
+            if len(self._kept) >= self._kept_max:
+                self._kept.clear()
+            kept = self._kept[exchange, keys] = queues, Route(exchange, keys)
+        return kept
 
     def _ask(self, exchange: str, keys: tuple[str, ...], entry: bytes, origin: Origin) -> tuple[Queues, bool]:
         """Return the queues, and whether the route has read the message's headers."""
@@ -89,3 +104,13 @@ class Router:
 
         names = route(self._topology.exchanges, exchange, keys, headers, self._work)
         return tuple(self._queues[name] for name in names if name in self._queues), asked
+
+
+def _by_queues(run: Run, answers: Sequence[Queues]) -> Iterator[tuple[Run, Queues]]:
+    """Cut a run where the queues to which its messages are routed change."""
+    start = 0
+    for queues, alike in groupby(answers):
+        stop = start + len(list(alike))
+        routes = part_of(run.routes, start, stop)
+        yield Run(run.first + start, run.entries[start:stop], run.attributes, run.routing_keys, routes), queues
+        start = stop

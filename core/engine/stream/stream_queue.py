@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import inf
 
 from core.clock import Now
-from core.credit_flow.flow import CreditFlow, StageCreditSpec
+from core.credit_flow.flow import CreditFlow
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
@@ -36,7 +36,7 @@ from core.engine.ready.remains import LetGo
 from core.engine.ready.waits import Waits
 from core.errors import EngineError, Invalid, PreconditionFailed
 from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
-from core.message import Attributes, Origin, Return, Route
+from core.message import Attributes, Origin, Return, Route, like_routes, part_of
 from core.slices import Walk
 from core.store.stream_chunk import CHUNK_OVERHEAD_BYTES, Chunk
 from core.store.stream_log import Kept, StreamLog
@@ -153,7 +153,7 @@ class _Batch:
         consumer.mailbox.put(
             Delivered(
                 consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
-                sequences=self._offsets, sequence_key=OFFSET_ANNOTATION, route=self._route,
+                sequences=self._offsets, sequence_key=OFFSET_ANNOTATION, routes=self._route,
             )
         )  # fmt: skip
         consumer.unsettled.append(number, Batch(self._offsets, [], self._attributes))
@@ -179,7 +179,7 @@ class StreamQueue:
         synced: Waits[PositionWaiter],
         filter_value: FilterValue = lambda entry, origin: None,
         messages_per_turn: int | None = None,
-        stage_credit: StageCreditSpec,
+        stage_credit: CreditFlow,
     ) -> None:
         """``written`` and ``synced`` are the waits of the log's lane; a wait in ``synced`` makes the lane sync soon.
         ``filter_value`` returns the filter value of a message, like :meth:`core.interface.Converter.filter_value`."""
@@ -189,7 +189,7 @@ class StreamQueue:
         self.consumers = Consumers(single_active=options.single_active_consumer)
         self._attachments = Attachments(self.consumers)
         self.publishers: dict[Publisher, None] = {}
-        self.stage_credit = CreditFlow(name, stage_credit)
+        self.stage_credit = stage_credit
         self.counters = StreamCounters()
         self._log = log
         self._written_waits = written
@@ -254,22 +254,25 @@ class StreamQueue:
             self._synced = self.options.sync_always
         stamp_ms = int(now.wall * 1000)
         gathered: list[AppendedRange] = []
+        alike: tuple[Attributes, Route | None] | None = None
         count = 0
         for submission, start, stop in inbox.take_turn():
-            if (gathered and not _alike(gathered[-1].submission, submission)) or count + stop - start > GATHERED_MAX:
-                self._append(gathered, stamp_ms)
-                gathered, count = [], 0
-            gathered.append(AppendedRange(submission, self, start, stop))
-            count += stop - start
-        self._append(gathered, stamp_ms)
+            run = submission.run
+            for low, high, route in like_routes(part_of(run.routes, start, stop), stop - start):
+                if (run.attributes, route) != alike or count + high - low > GATHERED_MAX:
+                    self._append(gathered, route=alike[1] if alike else None, stamp_ms=stamp_ms)
+                    gathered, count, alike = [], 0, (run.attributes, route)
+                gathered.append(AppendedRange(submission, self, start + low, start + high))
+                count += high - low
+        self._append(gathered, route=alike[1] if alike else None, stamp_ms=stamp_ms)
         return inbox.waiting > 0 and not inbox.stalled
 
-    def _append(self, gathered: Sequence[AppendedRange], stamp_ms: int) -> None:
+    def _append(self, gathered: Sequence[AppendedRange], *, route: Route | None, stamp_ms: int) -> None:
+        """Append messages that have the same attributes and this route."""
         if not gathered:
             return
         entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
-        _, run, _, route = gathered[0].submission
-        attributes = run.attributes
+        attributes = gathered[0].submission.run.attributes
         ask, origin = self._filter_value, attributes.origin
         values = [ask(entry, origin) for entry in entries]
         self.counters.published += len(entries)
@@ -490,8 +493,3 @@ class StreamQueue:
             "file_bytes": log.file_bytes,
             "damaged_records": log.damaged,
         }
-
-
-def _alike(one: Submission, other: Submission) -> bool:
-    """Return whether messages of both submissions may share a chunk."""
-    return one.run.attributes == other.run.attributes and one.route == other.route

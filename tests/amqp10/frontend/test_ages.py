@@ -2,10 +2,11 @@
 
 import pytest
 
-from amqp10.frontend.ages import NOTES_MAX, Ages
+from amqp10.frontend.ages import Ages
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.wire.messaging import ACCEPTED
-from core.counters.blocked_time import BlockedTimes
+from core.waiting.blocked_time import BlockedTimes
+from core.waiting.times import AGE_SHARE, THINNED_FROM
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 
@@ -58,11 +59,11 @@ def test_when_all_is_settled_it_begins_anew(peer: WirePeer):
 def test_notes_are_bounded_and_what_is_old_stays_about_right(peer: WirePeer):
     notes = Ages()
     peer.broker.fill(numbered(1), "a")
-    rounds = 10 * NOTES_MAX
+    rounds = 10 * THINNED_FROM
     for number in range(rounds):
         notes.note(peer.session(), float(number))
         peer.broker.fill(numbered(1), "b")
         if number:
             peer.dispose(number, state=ACCEPTED)
-    assert len(notes._below) <= NOTES_MAX
-    assert ages(peer, notes, float(rounds))["receiver-0.0"] == pytest.approx(rounds, rel=0.05)
+    assert len(notes.times) <= 2 * THINNED_FROM
+    assert ages(peer, notes, float(rounds))["receiver-0.0"] == pytest.approx(rounds, rel=AGE_SHARE)

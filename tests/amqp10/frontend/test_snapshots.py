@@ -1,5 +1,6 @@
 """The rows of a connection, its sessions and links: plain values that agree with what happened."""
 
+from amqp10.frontend.snapshots import LINKS_PER_PART
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import End
 from core.interface import Snapshot
@@ -142,3 +143,14 @@ def test_links_come_session_by_session_and_what_ended_meanwhile_harms_nothing():
     peer.send(End(), channel=3)
     assert sum(len(part) for part in parts) <= 1
     assert len(peer.front_end.snapshot("links", broker.now)) == 2
+
+
+def test_many_links_come_in_parts_and_a_look_for_stalls_passes_over_publishers():
+    broker, peer = linked()
+    for handle in range(LINKS_PER_PART):
+        peer.attach_sender("/queues/q", channel=2, handle=2 + handle, name=f"more-{handle}")
+    for kind in ("links", "link_figures"):
+        assert [len(part) for part in peer.front_end.parts(kind, broker.now)] == [LINKS_PER_PART, 2]
+    assert sum(peer.front_end.look(broker.now)) == 1
+    peer.detach(1, channel=2)
+    assert sum(peer.front_end.look(broker.now)) == 0

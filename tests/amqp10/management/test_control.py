@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.addresses import percent_encode
-from amqp10.management.control import CLOSED_BY_OPERATOR, REASON_CHARACTERS_MAX
 from amqp10.management.message import RESPONSE_BYTES_MAX
 from amqp10.wire.types import ULong
 from core.interface import Mailbox, QueueTarget
+from core.operations.links import CLOSED_BY_OPERATOR, REASON_CHARACTERS_MAX
 from core.rows import IDENTITY_FIELDS, KINDS, PAGE_MAX, WHY_KINDS
 from tests.kit.management import Console
 
@@ -23,7 +23,7 @@ def console():
 
 def test_status(console):
     answer = console.ask("GET", "/headgate/status")
-    assert (answer.status, answer.body) == (200, {"version": "0.1.0", "connections": 0})
+    assert (answer.status, answer.body["product"], answer.body["version"]) == (200, "Headgate", "0.1.0")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,7 +82,7 @@ def test_an_identity_that_does_not_decode(console):
 
 
 def test_numbers_are_longs_unless_they_are_too_large(console):
-    console.plant.connections = [{"id": "c", "bytes": 2**63 - 1, "more": 2**63, "up": True, "rate": 0.5}]
+    console.plant.rows = [{"id": "c", "bytes": 2**63 - 1, "more": 2**63, "up": True, "rate": 0.5}]
     [shown] = console.ask("GET", "/headgate/connections").value["items"]
     assert shown == {"id": "c", "bytes": 2**63 - 1, "more": ULong(2**63), "up": True, "rate": 0.5}
 
@@ -109,7 +109,7 @@ def listing(console, limit):
 )
 def test_the_pages_together_hold_everything_once_and_in_order(names, limit):
     console = Console()
-    console.plant.connections = [{"id": name} for name in names]
+    console.plant.rows = [{"id": name} for name in names]
     pages = listing(console, limit)
     assert [name for page in pages for name in page] == sorted(names)
     assert all(len(page) == limit for page in pages[:-1])
@@ -118,28 +118,28 @@ def test_the_pages_together_hold_everything_once_and_in_order(names, limit):
 
 @pytest.mark.parametrize("field", IDENTITY_FIELDS)
 def test_the_broker_s_own_word_comes_before_a_name(console, field):
-    console.plant.connections = [{"name": "z", field: "a"}, {"name": "y", field: "b"}]
+    console.plant.rows = [{"name": "z", field: "a"}, {"name": "y", field: "b"}]
     items = console.ask("GET", "/headgate/connections").body["items"]
     assert [item[field] for item in items] == ["a", "b"]
 
 
 def test_equal_identities_stay_on_one_page(console):
-    console.plant.connections = [{"id": name} for name in "abbbc"]
+    console.plant.rows = [{"id": name} for name in "abbbc"]
     assert listing(console, 2) == [["a", "b", "b", "b"], ["c"]]
 
 
 def test_what_goes_between_two_pages_takes_nothing_with_it(console):
-    console.plant.connections = [{"id": name} for name in "abcdef"]
+    console.plant.rows = [{"id": name} for name in "abcdef"]
     first = console.ask("GET", "/headgate/connections?limit=3").body
     assert first["next"] == "c"
-    console.plant.connections = [{"id": name} for name in "bdef"]
+    console.plant.rows = [{"id": name} for name in "bdef"]
     second = console.ask("GET", "/headgate/connections?limit=3&after=c").body
     assert [item["id"] for item in second["items"]] == ["d", "e", "f"]
     assert second["next"] is None
 
 
 def test_a_page_has_a_thousand_unless_asked_otherwise(console):
-    console.plant.connections = [{"id": f"{number:05}"} for number in range(PAGE_MAX + 1)]
+    console.plant.rows = [{"id": f"{number:05}"} for number in range(PAGE_MAX + 1)]
     body = console.ask("GET", "/headgate/connections").body
     assert len(body["items"]) == PAGE_MAX
     assert body["next"] == "00999"
@@ -152,7 +152,7 @@ def test_a_limit_out_of_bounds(console, limit):
 
 def test_a_page_that_is_too_large_asks_for_a_smaller_limit(console):
     half = "x" * (RESPONSE_BYTES_MAX // 2)
-    console.plant.connections = [{"id": "a", "text": half}, {"id": "b", "text": half}]
+    console.plant.rows = [{"id": "a", "text": half}, {"id": "b", "text": half}]
     answer = console.ask("GET", "/headgate/connections")
     assert answer.status == 400
     assert "ask for less" in answer.body
@@ -193,7 +193,7 @@ def test_other_kinds_can_only_be_looked_at(console, method, kind):
 
 
 def test_a_connection_is_closed_with_a_reason(console):
-    console.plant.connections = [{"id": "127.0.0.1:5000/1"}]
+    console.plant.rows = [{"id": "127.0.0.1:5000/1"}]
     path = f"/headgate/connections/{percent_encode('127.0.0.1:5000/1')}"
     answer = console.ask("DELETE", f"{path}?reason=out+of+order")
     assert (answer.status, answer.body) == (204, None)
@@ -201,7 +201,7 @@ def test_a_connection_is_closed_with_a_reason(console):
 
 
 def test_the_reason_has_a_default_and_a_bound(console):
-    console.plant.connections = [{"id": "c"}]
+    console.plant.rows = [{"id": "c"}]
     console.ask("DELETE", "/headgate/connections/c")
     console.ask("DELETE", f"/headgate/connections/c?reason={'r' * 5000}")
     assert console.plant.closed == [("c", CLOSED_BY_OPERATOR), ("c", "r" * REASON_CHARACTERS_MAX)]

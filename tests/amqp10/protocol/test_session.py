@@ -25,6 +25,7 @@ from amqp10.wire.messaging import ACCEPTED, RELEASED, Received, Rejected, Source
 from amqp10.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Performative, Transfer
 from amqp10.wire.transfer_run import TransferRun, TransferRunParser
 from amqp10.wire.types import Described, ULong
+from tests.kit.call_trace import traced_steps
 from tests.kit.client_frames import CLIENTS, data_section
 from tests.kit.session_connection import ConnectionInMemory
 
@@ -356,6 +357,31 @@ def test_an_answer_to_an_attach_that_was_taken_back_means_nothing():
     world.take(Detach(handle=0))
     assert link.end.state is LinkState.GONE
     assert world.events() == world.session.links == []
+
+
+def test_answers_to_attaches_of_one_name_go_to_the_links_in_order_of_opening():
+    world = Mapped()
+    first, second, third = (world.session.new_sender("ours") for _ in range(3))
+    for link in (third, second):
+        link.attach(source=Source(), target=Target(), snd_settle_mode=0, rcv_settle_mode=0)
+    for handle in (6, 7):
+        world.take(Attach(name="ours", handle=handle, role=RECEIVER))
+    assert [link.end.incoming_handle for link in (first, second, third)] == [None, 6, 7]
+
+
+def test_attaching_takes_as_many_steps_beside_many_links_as_beside_one():
+    world = Mapped(SessionLimits(handle_max=1000))
+
+    def steps_of_attaching(handle: int) -> int:
+        with traced_steps() as steps:
+            world.take(Detach(handle=world.sender(handle, f"in-{handle}").end.incoming_handle))
+        return steps.total()
+
+    alone = steps_of_attaching(0)
+    for handle in range(500):
+        world.sender(handle, f"in-{handle}")
+        world.session.new_receiver(f"ours-{handle}")
+    assert abs(steps_of_attaching(1000) - alone) <= 20
 
 
 def test_frames_on_a_link_that_we_have_detached_are_absorbed():

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.access.amqplain import FIELDS_MAX, Amqplain, long_strings
 from core.access.exchange import FAILURE, Reply
 from core.access.login import Access
-from core.access.mechanisms import NAME_BYTES_MAX, PASSWORD_BYTES_MAX
+from core.access.mechanisms import FIELDS_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, Amqplain, long_strings
 from tests.kit.logins import from_here, make_access, user
 
 USERS = make_access(user("älice", "wonderland"))

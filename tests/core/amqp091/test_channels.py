@@ -66,13 +66,13 @@ def test_methods_come_as_events_and_answers_go_out():
     one.connection.send(1, QueueDeclareOk(queue="q"))
     one.connection.send(0, ConnectionBlocked(reason="low on memory"))
     one.connection.write(method_frame(1, QueueDeclareOk(queue="r")))
-    assert one.connection.output_bytes > 0
+    assert one.connection.output.size > 0
     assert one.heard() == [
         (1, QueueDeclareOk(queue="q")),
         (0, ConnectionBlocked(reason="low on memory")),
         (1, QueueDeclareOk(queue="r")),
     ]
-    assert one.connection.output_bytes == 0
+    assert one.connection.output.size == 0
 
 
 def test_the_peer_closes_a_channel_and_hears_so_when_we_are_done():
@@ -200,7 +200,7 @@ def test_a_frame_may_be_larger_than_agreed_by_its_overhead():
     body = b"x" * FRAME_MIN_SIZE
     (published,) = one.say(publish(1, body, body_frame_bytes=FRAME_MIN_SIZE))
     assert isinstance(published, PublishesReceived)
-    assert published.entries[0].endswith(body)
+    assert published.runs[0].entries[0].endswith(body)
     too_large = body_frame(1, b"x" * (FRAME_MIN_SIZE + 1))
     assert_connection_closed(one, ReplyCode.FRAME_ERROR, one.say(too_large[:7]))
 
@@ -216,10 +216,16 @@ def test_a_message_is_the_same_in_however_many_frames(step):
     (published,) = one.say(publish(1, b"12345", method=method, properties=properties, body_frame_bytes=step))
     assert isinstance(published, PublishesReceived)
     encoded = encode_properties(properties)
-    assert (published.channel, published.exchange, published.routing_key) == (1, "x", "k")
-    assert published.mandatory
-    assert published.properties == encoded
-    assert published.entries == [b"\x00\x3c\x00\x00" + (5).to_bytes(8) + encoded + b"12345"]
+    entry = b"\x00\x3c\x00\x00" + (5).to_bytes(8) + encoded + b"12345"
+    [run] = published.runs
+    assert (published.channel, published.count) == (1, 1)
+    assert (run.exchange, run.routing_key, run.mandatory, run.properties, run.entries) == (
+        "x",
+        "k",
+        True,
+        encoded,
+        [entry],
+    )
 
 
 @pytest.mark.parametrize("empty_frames", [0, 3])
@@ -227,11 +233,11 @@ def test_empty_bodies_and_empty_frames_of_a_body(empty_frames):
     one = opened(1)
     (published,) = one.say(publish(1, b""))
     assert isinstance(published, PublishesReceived)
-    assert published.entries == [b"\x00\x3c\x00\x00" + bytes(8) + NO_PROPERTIES]
+    assert published.runs[0].entries == [b"\x00\x3c\x00\x00" + bytes(8) + NO_PROPERTIES]
     head = method_frame(1, BasicPublish()) + header_frame(1, 2)
     (published,) = one.say(head + body_frame(1, b"") * empty_frames + body_frame(1, b"ab"))
     assert isinstance(published, PublishesReceived)
-    assert published.entries[0].endswith(b"ab")
+    assert published.runs[0].entries[0].endswith(b"ab")
 
 
 def test_like_messages_come_as_a_run_of_as_many_as_there_may_be():
@@ -239,8 +245,8 @@ def test_like_messages_come_as_a_run_of_as_many_as_there_may_be():
     one.publishes_max = 3
     events = one.say(b"".join(publish(1, bytes((number,))) for number in range(8)))
     assert all(isinstance(event, PublishesReceived) for event in events)
-    assert [len(event.entries) for event in events] == [3, 3, 2]
-    assert [entry[-1] for event in events for entry in event.entries] == list(range(8))
+    assert [event.count for event in events] == [3, 3, 2]
+    assert [entry[-1] for event in events for run in event.runs for entry in run.entries] == list(range(8))
 
 
 def test_how_many_there_may_be_is_asked_for_each_channel():
@@ -263,7 +269,9 @@ def test_contents_of_several_channels_may_be_mixed():
     half_first, half_second = len(first) - 9, len(second) - 9
     mixed = first[:half_first] + second[:half_second] + HEARTBEAT_FRAME + first[half_first:] + second[half_second:]
     events = one.say(mixed)
-    assert [(event.channel, event.entries[0][-2:]) for event in events if isinstance(event, PublishesReceived)] == [
+    assert [
+        (event.channel, event.runs[0].entries[0][-2:]) for event in events if isinstance(event, PublishesReceived)
+    ] == [
         (1, b"ab"),
         (2, b"cd"),
     ]
@@ -298,7 +306,7 @@ def test_a_message_above_the_limit_costs_its_channel_and_no_memory():
     one = opened(1, 2, max_message_size=10)
     assert len(one.say(publish(1, b"x" * 10))) == 1
     events = one.say(method_frame(1, BasicPublish()) + header_frame(1, 11) + body_frame(1, b"x" * 11))
-    assert one.connection.output_bytes < 200
+    assert one.connection.output.size < 200
     assert one.call(2, TxSelect()) == [MethodReceived(2, TxSelect())]
     assert_channel_closed(one, 1, ReplyCode.PRECONDITION_FAILED, events)
 

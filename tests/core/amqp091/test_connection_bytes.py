@@ -43,8 +43,9 @@ def told(events: Iterable[Event]) -> list[object]:
     single: list[object] = []
     for event in events:
         if isinstance(event, PublishesReceived):
-            how = (event.channel, event.exchange, event.routing_key, event.mandatory, event.properties)
-            single += [(*how, entry) for entry in event.entries]
+            for run in event.runs:
+                how = (event.channel, run.exchange, run.routing_key, run.mandatory, run.properties)
+                single += [(*how, entry) for entry in run.entries]
         elif isinstance(event, AcksReceived):
             single += [(event.channel, tags) for tags in _singles(event.ranges)]
         else:
@@ -223,7 +224,7 @@ def test_a_byte_changed_anywhere_raises_nothing_and_keeps_no_more_than_allowed(p
     made = conversation([bytes(stream)])
     check_lives(made.events)
     connection = made.peer.connection
-    assert connection.output_bytes < 2000 + 20 * len(stream)
+    assert connection.output.size < 2000 + 20 * len(stream)
     connection.fail_channel(1, ChannelFault(ReplyCode.NOT_FOUND, "no queue"))
     made.peer.wait(10.0)
     made.peer.heard()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.amqp091.content import entry_of
-from core.amqp091.deliver_run import encode_run
+from core.amqp091.deliver_run import encode_each, encode_run
 from core.amqp091.errors import Amqp091EncodeError
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.methods import BasicDeliver
@@ -61,6 +61,20 @@ def one_by_one(
 def test_the_same_bytes_as_one_by_one(channel, consumer_tag, tag, redelivered, exchange, key, entries):
     arguments = channel, consumer_tag, tag, redelivered, exchange, key, entries, FRAME_MAX
     assert encode_run(*arguments) == one_by_one(*arguments)
+
+
+@given(
+    tag=st.sampled_from([1, 255, 2**63]),
+    redelivered=st.booleans(),
+    some=st.lists(st.tuples(st.tuples(names, names), entries), max_size=6),
+)
+def test_messages_with_names_of_their_own_have_the_same_bytes_as_one_by_one(tag, redelivered, some):
+    expected = [
+        one_by_one(1, "ctag", tag + place, redelivered, exchange, key, [entry], FRAME_MAX)
+        for place, ((exchange, key), entry) in enumerate(some)
+    ]
+    theirs, its_entries = [name for name, _ in some], [entry for _, entry in some]
+    assert encode_each(1, "ctag", tag, redelivered, theirs, its_entries, FRAME_MAX) == b"".join(expected)
 
 
 def test_headers_of_one_length_that_differ_are_not_mixed_up():

@@ -1,5 +1,6 @@
 """The fast path against the generic codec, on publishes of every kind: whole, mixed, cut and broken."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -12,7 +13,7 @@ from core.amqp091.errors import Amqp091ConnectionFault
 from core.amqp091.framing import FrameType, encode_frame, method_frame, read_frame
 from core.amqp091.methods import BasicAck, BasicPublish
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
-from core.amqp091.publish_run import PublishRun, PublishRunParser
+from core.amqp091.publish_run import RUNS_MAX, PublishRun, PublishRunParser
 
 FRAME_MAX = 4096
 BODY_MAX = 1000
@@ -33,8 +34,19 @@ def parser(*, frame_max: int = FRAME_MAX, body_max: int = BODY_MAX) -> PublishRu
     return PublishRunParser(frame_max=frame_max, body_max=body_max, decode=decoded)
 
 
-def parse(data: bytes, publishes_max: int = PUBLISHES_MAX) -> PublishRun | None:
-    return parser().parse(data, 0, len(data), publishes_max)
+class Taken(NamedTuple):
+    """What a parser has taken of some bytes."""
+
+    runs: list[PublishRun]
+    end: int
+
+    @property
+    def entries(self) -> list[bytes]:
+        return [entry for run in self.runs for entry in run.entries]
+
+
+def parse(data: bytes, publishes_max: int = PUBLISHES_MAX, by: PublishRunParser | None = None) -> Taken:
+    return Taken(*(by or parser()).parse(data, 0, len(data), publishes_max))
 
 
 def content(channel: int, properties: bytes, *pieces: bytes, weight: int = 0, class_id: int = 60) -> bytes:
@@ -92,18 +104,22 @@ def read(data: bytes, position: int) -> Message:
     return Message(channel, method, properties, entry_of(properties, body), end)
 
 
-def agrees(run: PublishRun, data: bytes, position: int) -> None:
-    """Check that every message of the run is what the generic codec reads, and that they are alike."""
-    for entry in run.entries:
-        message = read(data, position)
-        assert message.channel == run.channel
-        assert (message.method.exchange, message.method.routing_key) == (run.exchange, run.routing_key)
-        assert message.method.mandatory is run.mandatory
-        assert message.properties == run.properties
-        assert message.entry == entry
-        position = message.end
-    assert run.entries
-    assert run.end_position == position
+def agrees(taken: Taken, data: bytes, position: int) -> None:
+    """Check that every message is what the generic codec reads, and that adjoining runs differ."""
+    channel = int.from_bytes(data[position + 1 : position + 3])
+    for run in taken.runs:
+        assert run.entries
+        for entry in run.entries:
+            message = read(data, position)
+            assert message.channel == channel
+            assert (message.method.exchange, message.method.routing_key) == (run.exchange, run.routing_key)
+            assert message.method.mandatory is run.mandatory
+            assert message.properties == run.properties
+            assert decoded(message.properties) == run.decoded
+            assert message.entry == entry
+            position = message.end
+    assert taken.end == position
+    assert not any(run.like(behind) for run, behind in pairwise(taken.runs)), "two runs where there is one"
 
 
 # --- what the fast path takes --------------------------------------------------------------------------------
@@ -114,20 +130,17 @@ def agrees(run: PublishRun, data: bytes, position: int) -> None:
 @pytest.mark.parametrize("body", [b"", b"x", b"Hello, world", b"\xce" * 300])
 def test_like_publishes_are_one_run(body, n, properties):
     data = publish(*filter(None, [body]), channel=7, exchange="e", mandatory=True, properties=properties) * n
-    run = parse(data)
-    assert run is not None
-    assert run == PublishRun(
-        7, "e", "q", True, properties, decoded(properties), [entry_of(properties, body)] * n, len(data)
-    )
+    runs, end = parse(data)
+    assert runs == [PublishRun("e", "q", True, properties, decoded(properties), [entry_of(properties, body)] * n)]
+    assert end == len(data)
 
 
 def test_bodies_of_different_sizes_are_one_run():
     bodies = [b"x" * (1 + i * 37 % 240) for i in range(200)]
     data = b"".join(map(publish, bodies))
-    run = parse(data)
-    assert run is not None
+    [run], end = parse(data)
     assert run.entries == [entry_of(PERSISTENT, body) for body in bodies]
-    assert run.end_position == len(data)
+    assert end == len(data)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +152,6 @@ def test_bodies_of_different_sizes_are_one_run():
         publish(b"body", properties=NO_PROPERTIES),
         publish(b"body", properties=encode_properties(BasicProperties(delivery_mode=1))),
         publish(b"body", mandatory=True),
-        publish(),
         publish(b"body", immediate=True),
         publish(b"bo", b"dy"),
         method_frame(1, BasicAck(delivery_tag=1)),
@@ -149,23 +161,48 @@ def test_bodies_of_different_sizes_are_one_run():
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
 def test_a_run_ends_where_something_differs(n, other):
     alike = publish(b"body") * n
-    run = parse(alike + other + alike)
-    assert run is not None
-    assert len(run.entries) == n
-    assert run.end_position == len(alike)
+    taken = parse(alike + other + alike)
+    assert len(taken.runs[0].entries) == n
+    agrees(taken, alike + other + alike, 0)
+    understood_too = other[:3] == alike[:3] and decoded_by_the_fast_path(other)
+    assert taken.end == (len(alike + other + alike) if understood_too else len(alike))
+
+
+def decoded_by_the_fast_path(message: bytes) -> bool:
+    return parse(message).end == len(message)
+
+
+def test_unlike_messages_are_taken_together_in_their_order_up_to_a_number_of_runs():
+    messages = [publish(b"%d" % i, routing_key=f"k{i % 7}") for i in range(RUNS_MAX + 5)]
+    data = b"".join(messages)
+    taken = parse(data)
+    agrees(taken, data, 0)
+    assert [run.routing_key for run in taken.runs] == [f"k{i % 7}" for i in range(RUNS_MAX)]
+    assert taken.end == len(b"".join(messages[:RUNS_MAX]))
+    assert len(parse(data, 10).entries) == 10
+
+
+def test_messages_with_and_without_a_body_are_one_run():
+    data = publish() + publish(b"x") * 2 + publish()
+    [run], _ = parse(data)
+    assert [len(entry) - len(run.entries[0]) for entry in run.entries] == [0, 1, 1, 0]
+
+
+def test_messages_of_another_channel_are_left():
+    data = publish(b"a", channel=1, routing_key="a") + publish(b"b", channel=2, routing_key="b")
+    assert parse(data).end == len(publish(b"a", channel=1, routing_key="a"))
 
 
 @pytest.mark.parametrize("size", [0, 12])
 @pytest.mark.parametrize("publishes_max", [1, 2, 3, 5, 99, 100, 101])
 def test_never_more_than_asked_for(publishes_max, size):
     data = publish(*filter(None, [b"x" * size])) * 100
-    run = parse(data, publishes_max)
-    assert run is not None
-    assert len(run.entries) == min(publishes_max, 100)
-    agrees(run, data, 0)
+    taken = parse(data, publishes_max)
+    assert len(taken.entries) == min(publishes_max, 100)
+    agrees(taken, data, 0)
 
 
-def test_shapes_are_remembered_and_their_number_is_bounded():
+def test_decoded_properties_are_remembered_and_their_number_is_bounded():
     asked: list[bytes] = []
 
     def decode(properties: bytes) -> BasicProperties:
@@ -174,19 +211,18 @@ def test_shapes_are_remembered_and_their_number_is_bounded():
 
     remembering = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, decode=decode)
 
-    def shapes_learned(key: str, properties: bytes = PERSISTENT) -> int:
+    def times_decoded(key: str, properties: bytes) -> int:
         asked.clear()
-        data = publish(b"body", routing_key=key, properties=properties)
-        run = remembering.parse(data, 0, len(data), PUBLISHES_MAX)
-        assert run is not None
+        [run], _ = parse(publish(b"body", routing_key=key, properties=properties), by=remembering)
         assert run.routing_key == key
         return len(asked)
 
-    assert [shapes_learned("a"), shapes_learned("a")] == [1, 0]
-    assert [shapes_learned(f"k{i}") for i in range(64)] == [1] * 64
-    assert [shapes_learned("k63"), shapes_learned("a")] == [0, 1]
+    assert [times_decoded("a", PERSISTENT), times_decoded("b", PERSISTENT)] == [1, 0]
+    many = [encode_properties(BasicProperties(message_id=str(i))) for i in range(64)]
+    assert [times_decoded("a", properties) for properties in many] == [1] * 64
+    assert [times_decoded("a", many[63]), times_decoded("a", PERSISTENT)] == [0, 1]
     long = encode_properties(BasicProperties(headers={"h": "x" * 3000}))
-    assert [shapes_learned("long", long), shapes_learned("long", long)] == [1, 1]
+    assert [times_decoded("long", long), times_decoded("long", long)] == [1, 1]
 
 
 # --- what it declines ----------------------------------------------------------------------------------------
@@ -218,24 +254,24 @@ def test_shapes_are_remembered_and_their_number_is_bounded():
     ],
 )
 def test_what_is_not_understood_is_declined(data):
-    assert parse(data) is None
+    assert parse(data) == ([], 0)
 
 
 def test_a_content_header_without_flags_is_declined_whatever_properties_are_valid():
     lenient = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, decode=lambda _: BasicProperties())
     for flags in (b"", b"\x00"):
         data = publish(b"body", properties=flags)
-        assert lenient.parse(data, 0, len(data), 10) is None
+        assert parse(data, by=lenient) == ([], 0)
 
 
 def test_frames_above_frame_max_are_declined():
     headers = encode_properties(BasicProperties(headers={"h": "x" * 80}))
     small, large = publish(b"x" * 92), publish(b"x" * 93)
-    assert parser(frame_max=100).parse(small, 0, len(small), 10) is not None
-    assert parser(frame_max=100).parse(large, 0, len(large), 10) is None
+    assert parse(small, by=parser(frame_max=100)).end == len(small)
+    assert parse(large, by=parser(frame_max=100)) == ([], 0)
     for data in (publish(b"x", properties=headers), publish(b"x", exchange="e" * 100)):
-        assert parser(frame_max=200).parse(data, 0, len(data), 10) is not None
-        assert parser(frame_max=100).parse(data, 0, len(data), 10) is None
+        assert parse(data, by=parser(frame_max=200)).end == len(data)
+        assert parse(data, by=parser(frame_max=100)) == ([], 0)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xce" * 4])
@@ -245,8 +281,8 @@ def test_a_part_of_a_message_stays_wherever_the_buffer_is_cut(n, body):
     remembering = parser()
     for stop in range((n + 1) * len(message)):
         for data in ((message * (n + 1))[:stop], message * (n + 1) + b"\xce" * 9):
-            run = remembering.parse(data, 0, stop, PUBLISHES_MAX)
-            assert (0 if run is None else len(run.entries)) == stop // len(message)
+            taken = Taken(*remembering.parse(data, 0, stop, PUBLISHES_MAX))
+            assert len(taken.entries) == stop // len(message)
 
 
 def test_one_wrong_byte_is_never_overlooked():
@@ -256,11 +292,9 @@ def test_one_wrong_byte_is_never_overlooked():
     for at in range(len(whole)):
         for value in (0, 1, 0xFF, whole[at] ^ 1, whole[at] ^ 0x80):
             data = whole[:at] + bytes((value,)) + whole[at + 1 :]
-            run = parse(data)
-            if at >= len(message):
-                assert run is not None
-            if run is not None:
-                agrees(run, data, 0)
+            taken = parse(data)
+            assert taken.runs or at < len(message)
+            agrees(taken, data, 0)
 
 
 # --- any bytes ---------------------------------------------------------------------------------------------------
@@ -301,20 +335,12 @@ def test_everything_that_is_understood_is_taken_in_the_longest_runs(messages):
     data = b"".join(messages)
     remembering = parser()
     position = 0
-    before: PublishRun | None = None
     while position < len(data):
-        run = remembering.parse(data, position, len(data), PUBLISHES_MAX)
-        assert run is not None
-        agrees(run, data, position)
-        if before is not None:
-            assert kind(before) != kind(run), "two runs where there is one"
-        before, position = run, run.end_position
-
-
-def kind(run: PublishRun) -> tuple[object, ...]:
-    """Everything in which runs differ. Messages with and without a body are of two kinds."""
-    bodiless = len(run.entries[0]) == 12 + len(run.properties)
-    return run.channel, run.exchange, run.routing_key, run.mandatory, run.properties, bodiless
+        taken = Taken(*remembering.parse(data, position, len(data), PUBLISHES_MAX))
+        assert taken.runs
+        agrees(taken, data, position)
+        assert taken.end == len(data) or data[taken.end + 1 : taken.end + 3] != data[position + 1 : position + 3]
+        position = taken.end
 
 
 @given(
@@ -334,6 +360,6 @@ def test_whatever_comes_is_taken_as_the_generic_codec_takes_it_or_declined(messa
     remembering = parser()
     for start in (position, *range(0, len(data), 61), 0):
         at: int = start
-        while (run := remembering.parse(data, at, stop, PUBLISHES_MAX)) is not None:
-            agrees(run, data[:stop], at)
-            at = run.end_position
+        while (taken := Taken(*remembering.parse(data, at, stop, PUBLISHES_MAX))).runs:
+            agrees(taken, data[:stop], at)
+            at = taken.end

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.amqp091.receive_buffer import Amqp091ReceiveBuffer
+from core.amqp091.framing import Amqp091ReceiveBuffer
 
 
 def test_what_is_fed_can_be_taken_in_pieces():

@@ -215,9 +215,9 @@ def test_grants_deferred_for_a_peer_that_went_down_are_sent_into_the_void():
     middle.send(below, 4, 0.0)
     middle.ack(dead, 2)
     middle.ack(alive, 2)
-    dead.end()
+    dead.end(2.0)
     assert middle.account(dead).deferred == 2
-    below.end()
+    below.end(2.0)
     assert wire.grants == [(alive, middle, 2), (dead, middle, 2)]
     wire.deliver()
     assert dead.peers == ()
@@ -231,7 +231,7 @@ def test_an_end_is_told_to_every_party_and_leaves_no_entry_on_either_side():
         channel.send(queue, 1, 0.0)  # never acknowledged
     queue.send(store, 1, 0.0)
     assert set(queue.peers) == {*channels, store}
-    queue.end()
+    queue.end(2.0)
     assert [stage.peers for stage in (queue, store, *channels)] == [()] * 5
 
 
@@ -239,7 +239,7 @@ def test_an_upstream_party_that_ends_leaves_no_entry_either():
     channel, queue = party("channel"), party("queue")
     channel.send(queue, 3, 0.0)
     queue.ack(channel, 1)
-    channel.end()
+    channel.end(2.0)
     assert queue.peers == channel.peers == ()
 
 
@@ -248,8 +248,8 @@ def test_calls_that_come_too_late_do_nothing():
     channel, queue, store = party("channel"), CreditFlow("queue", SMALL, post=wire.post), party("store")
     channel.send(queue, 4, 0.0)
     queue.send(store, 4, 0.0)
-    queue.end()
-    queue.end()
+    queue.end(2.0)
+    queue.end(2.0)
     assert (queue.blocked, queue.blocks, queue.unblocks) == (False, 1, 1)
     queue.ack(channel, 4)  # the writer reports a write
     store.ack(queue, 4)

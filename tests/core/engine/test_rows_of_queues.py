@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from core.credit_flow.flow import CreditFlow
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
@@ -156,7 +157,7 @@ class OneQueue:
         self._confirms.enter(self._publisher)
         self._numbers = 0
         self._consumers = 0
-        self.queue = Queue("q", QueueOptions(), lambda _level: backing, stage_credit=GENERAL)
+        self.queue = Queue("q", QueueOptions(), lambda _level: backing, stage_credit=CreditFlow("q", GENERAL))
 
     def publish(self, count: int) -> None:
         run = Run(self._numbers, bodies(count, self._numbers), DURABLE)

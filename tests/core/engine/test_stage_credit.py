@@ -299,6 +299,10 @@ def test_how_long_a_queue_was_held_up_is_told():
     one.run(later(3))
     one.run(later(50))
     assert stages(one, "q")["blocked_seconds"] == 3.0
+    assert one.broker.snapshot("totals")[0]["queue_blocked_seconds"] == 3.0
+    one.broker.delete_queue("q", "x")
+    one.run(later(60))
+    assert one.broker.snapshot("totals")[0]["queue_blocked_seconds"] == 3.0
 
 
 def test_publishers_without_stage_credit_count_for_the_store_all_the_same():

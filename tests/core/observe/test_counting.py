@@ -167,17 +167,18 @@ def test_a_channel_that_is_closed(channel: Wire091Peer):
     assert (traffic.channels, traffic.channels_opened, traffic.publishers, traffic.consumers) == (0, 1, 0, 0)
 
 
-def test_stages_of_a_connection_and_their_time_when_it_is_gone(broker: InProcessBroker, channel: Wire091Peer):
+def test_the_time_without_stage_credit_of_a_connection_stays_counted_when_it_is_gone(
+    broker: InProcessBroker, channel: Wire091Peer
+):
     broker.stall()
     for _ in range(10):
         channel.publish(1, numbered(100), routing_key="q")
     broker.advance(2.0)
-    stages = channel.snapshots("stages")
-    assert [row["kind"] for row in stages] == ["reader", "channel"]
-    assert sum(float(str(row["blocked_seconds"])) for row in stages) >= 2.0
+    times, both = channel.front_end.traffic.flow.stage_credit, {"reader": 2.0, "channel": 2.0}
+    assert (times.counts(), times.seconds(broker.now.monotonic)) == ({"reader": 1, "channel": 1}, both)
     channel.disconnect()
-    traffic = channel.front_end.traffic
-    assert traffic.reader_blocked_seconds + traffic.channel_blocked_seconds >= 2.0
+    broker.advance(5.0)
+    assert (times.counts(), times.seconds(broker.now.monotonic)) == ({"reader": 0, "channel": 0}, both)
 
 
 # --- the engine
@@ -197,7 +198,6 @@ def test_the_figures_of_queues_are_those_of_their_rows(broker: InProcessBroker, 
     channel.send(1, BasicGet(queue="q"))
     (row,) = broker.engine.snapshot("queues")
     (figures,) = broker.engine.queue_figures()
-    assert figures.pop("blocked_seconds") == 0.0
     assert figures == {name: row[name] for name in figures}
     assert (figures["messages_ready"], figures["messages_unacknowledged"], figures["published"]) == (2, 1, 3)
 

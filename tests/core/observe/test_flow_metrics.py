@@ -5,8 +5,7 @@ import pytest
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import End
 from core.amqp091.properties import BasicProperties
-from core.observe.metric_families import OTHER
-from core.observe.stalls import Stalls
+from core.observe.stalls import OTHER, Stalls
 from tests.kit.scraped import Scraped
 from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from core.interface import Snapshot
-from core.observe.link_metrics import LinkMetrics
 from core.observe.metric_families import ON_DEMAND
+from core.observe.metrics import LinkMetrics
 
 ROWS: list[list[Snapshot]] = [
     [

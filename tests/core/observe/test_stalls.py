@@ -139,8 +139,8 @@ def test_addresses_beyond_the_bound_are_counted_together():
     ledger = Ledger(addresses_max=2)
     for number in range(5):
         who = replace(LINK, identity=str(number), address=f"/queues/{number}")
-        ledger.block(0.0, who)
-        ledger.stalls.unblocked(who, at(1.0))
+        ledger.block(float(number), who)
+        ledger.stalls.unblocked(who, at(number + 1.0))
     assert {key.address: seconds for key, seconds in ledger.stalls.seconds.items()} == {
         "/queues/0": 1.0,
         "/queues/1": 1.0,

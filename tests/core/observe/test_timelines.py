@@ -1,15 +1,15 @@
 """Time lines: one value for each second of the last five minutes, and the rates and blocked times computed from
 them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import Now
 from core.interface import FlowReason, Snapshot, StallSubject
-from core.observe.stalls import Stall
-from core.observe.timelines import SAMPLES, Timelines
+from core.observe.stalls import BlockedLabels, Stall
+from core.observe.timelines import CONNECTIONS_SEARCHED, SAMPLES, Timelines
 
 
 class World:
@@ -17,17 +17,27 @@ class World:
 
     def __init__(self, things_max: int = 10) -> None:
         self.rows: dict[str, list[Snapshot]] = {"links": [], "sessions": [], "channels": [], "queues": []}
+        self.rows_made = 0
         self.stalls: list[Stall] = []
         self.now = Now(0.0, 1_000_000.0)
         self.timelines = Timelines(
-            rows={kind: lambda kind=kind: self.some(kind) for kind in self.rows},
+            connections=lambda: self.connections,
+            rows={kind: lambda names, kind=kind: self.some(kind, names) for kind in self.rows},
             stalls=lambda: self.stalls,
             clock=lambda: self.now,
             things_max=things_max,
         )
 
-    def some(self, kind: str) -> Iterator[Sequence[Snapshot]]:
-        yield from ([row] for row in self.rows[kind])
+    @property
+    def connections(self) -> list[str]:
+        rows = (row for kind in ("links", "sessions", "channels") for row in self.rows[kind])
+        return list(dict.fromkeys(str(row["identity"]).partition("/")[0] for row in rows))
+
+    def some(self, kind: str, connections: Collection[str]) -> Iterator[Sequence[Snapshot]]:
+        for row in self.rows[kind]:
+            if kind == "queues" or str(row["identity"]).partition("/")[0] in connections:
+                self.rows_made += 1
+                yield [row]
 
     def link(self, identity: str, **figures: object) -> Snapshot:
         row: Snapshot = {"identity": identity, "connection": "c1", "link_credit": 5, "delivery_count": 0, **figures}
@@ -38,7 +48,7 @@ class World:
         who = StallSubject(
             identity=identity, connection="c1", peer="", container_id="", user="", direction="in", address="q"
         )
-        self.stalls.append(Stall(who, FlowReason.QUEUE_FULL, "queue q", self.now))
+        self.stalls.append(Stall(who, BlockedLabels("q", "in", FlowReason.QUEUE_FULL), "queue q", self.now))
 
     def pass_time(self, seconds: float = 1.0) -> None:
         self.now = Now(self.now.monotonic + seconds, self.now.wall + seconds)
@@ -83,7 +93,8 @@ def test_what_is_being_sampled_is_not_seen_yet():
     for number in range(300):
         world.link(f"c2/0/{number}")
     world.timelines = Timelines(
-        rows={"links": lambda: world.some("links")},
+        connections=lambda: world.connections,
+        rows={"links": lambda names: world.some("links", names)},
         stalls=list,
         clock=lambda: world.now,
         things_max=1000,
@@ -107,6 +118,30 @@ def test_what_has_gone_is_forgotten():
     world.pass_time()
     assert world.timelines.times_and_series("links", "c1/0/0") is None
     assert world.timelines.rate("links", "c1/0/0") == 0.0
+
+
+def test_new_things_on_many_connections_are_found_in_turn_and_known_ones_are_always_met():
+    world = World(things_max=2000)
+    for number in range(2 * CONNECTIONS_SEARCHED + 10):
+        world.link(f"c{number}/0/0", connection=f"c{number}")
+    made = []
+    for _ in range(5):
+        world.rows_made = 0
+        world.pass_time()
+        made.append(world.rows_made)
+    assert made == [CONNECTIONS_SEARCHED, 2 * CONNECTIONS_SEARCHED, *[2 * CONNECTIONS_SEARCHED + 10] * 3]
+    assert len(world.series("c0/0/0", "link_credit")) == 5
+    assert len(world.series(f"c{CONNECTIONS_SEARCHED}/0/0", "link_credit")) == 4
+
+
+def test_a_sample_looks_at_no_more_connections_when_all_time_lines_are_taken():
+    world = World(things_max=2)
+    for number in range(20):
+        world.link(f"c{number}/0/0", connection=f"c{number}")
+    world.pass_time()
+    world.rows_made = 0
+    world.pass_time()
+    assert world.rows_made == 2
 
 
 def test_the_first_things_have_time_lines_and_the_others_have_none():

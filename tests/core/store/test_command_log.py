@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from core.store.command_log import LeaseLost, LocalCommandLog
-from core.store.command_replay import RecordPlace
+from core.store.command_log import LeaseLost, LocalCommandLog, RecordPlace
 from core.store.errors import StoreDamaged, StoreFailure
 from core.store.lane import Lane
 from core.store.record import HEADER_BYTES, record_bytes

@@ -7,6 +7,7 @@ import pytest
 from core.store.errors import NoSpace, StoreFailure
 from core.store.lane import REMOVALS_MAX
 from core.store.record import RecordKind
+from tests.kit.call_trace import traced_steps
 from tests.kit.lane_store import BODIES, INDEX, MARKS, LaneStore
 
 
@@ -354,6 +355,22 @@ def test_a_folder_goes_with_what_the_lane_remembers_of_it(store: LaneStore):
     store.append("queues/1/0/2.idx")
     store.write()
     assert list(store.sync(2.0).folders) == ["queues/1/0", "queues/1", "queues"]
+
+
+def test_a_folder_goes_in_as_many_steps_beside_many_folders_as_beside_one(store: LaneStore):
+    def steps_of_removing(folder: str, now: float) -> int:
+        store.append(f"{folder}/0/0.idx")
+        store.write()
+        store.sync(now)
+        store.lane.remove_folder(folder)
+        with traced_steps() as steps:
+            store.sync(now)
+        return sum(taken for code, taken in steps.items() if code.co_filename.endswith("/core/store/lane.py"))
+
+    alone = steps_of_removing("queues/1", 0.0)
+    for number in range(2, 500):
+        store.append(f"queues/{number}/0/0.idx")
+    assert steps_of_removing("queues/1000", 1.0) <= alone + 50
 
 
 def test_removals_are_done_in_parts(store: LaneStore):

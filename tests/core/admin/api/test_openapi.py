@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.admin.api.application import OPENAPI_PATH
-from core.admin.api.operations import Operation, Parameter
+from core.operations.operation import Parameter
+from core.operations.table import Entry
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import make_broker
 
 PAGE = Path(__file__).parents[4] / "docs" / "operating" / "http-api.md"
-OPERATIONS = Facts().api()[0].table.operations
+ENTRIES = Facts().api()[0].table.entries
 WITHOUT_END = "/api/headgate/live"
 
 
@@ -28,34 +29,36 @@ async def description() -> dict[str, Any]:
 
 async def test_every_operation_is_described():
     paths = (await description())["paths"]
-    assert len(OPERATIONS) > 70
-    for operation in OPERATIONS:
-        described = paths[operation.path][operation.method.lower()]
-        assert described["summary"] == operation.summary
-        assert str(operation.status) in described["responses"]
-        names = [parameter["name"] for parameter in described["parameters"]]
-        assert names == operation.names + [parameter.name for parameter in operation.query]
+    assert len(ENTRIES) > 70
+    for entry in ENTRIES:
+        described = paths[entry.path][entry.spelling.method.lower()]
+        assert described["summary"] == entry.operation.summary
+        assert str(entry.spelling.status or entry.operation.answer.status) in described["responses"]
+        named = {parameter["name"] for parameter in described["parameters"]}
+        body = described.get("requestBody", {"content": {"application/json": {"schema": {}}}})
+        named |= body["content"]["application/json"]["schema"].get("properties", {}).keys()
+        assert named == {one.name for one in entry.operation.parameters if not one.is_document}
 
 
 async def test_operations_are_told_apart():
     paths = (await description())["paths"]
     operations = [one["operationId"] for methods in paths.values() for one in methods.values()]
-    assert len(set(operations)) == len(operations) == len(OPERATIONS)
+    assert len(set(operations)) == len(operations) == len(ENTRIES)
 
 
-async def test_every_body_that_is_named_is_described():
+async def test_every_schema_that_is_named_is_described():
     text = json.dumps(document := await description())
-    schemas = document["components"]["schemas"]
-    named = set(re.findall(r"#/components/schemas/(\w+)", text))
-    assert named == schemas.keys()
-    assert schemas["QueueBody"]["additionalProperties"] is False
-    assert schemas["PolicyBody"]["properties"]["apply-to"]["default"] == "all"
+    assert set(re.findall(r"#/components/schemas/(\w+)", text)) == document["components"]["schemas"].keys()
+    put = document["paths"]["/api/policies/{vhost}/{name}"]["put"]
+    body = put["requestBody"]["content"]["application/json"]["schema"]
+    assert body["additionalProperties"] is False
+    assert body["properties"]["apply-to"]["default"] == "all"
 
 
 def test_every_path_is_on_the_page():
     page = PAGE.read_text(encoding="utf-8")
     written = {re.sub(r"\{[^}]*\}", "{}", path) for path in re.findall(r"(/api/[^\s`?]*)", page)}
-    missing = [operation.path for operation in OPERATIONS if re.sub(r"\{[^}]*\}", "{}", operation.path) not in written]
+    missing = [entry.path for entry in ENTRIES if re.sub(r"\{[^}]*\}", "{}", entry.path) not in written]
     assert missing == []
 
 
@@ -77,28 +80,25 @@ FIELDS = st.sampled_from(
 
 
 def values_of(parameter: Parameter) -> st.SearchStrategy[str]:
-    right = {
-        "string": NAMES,
-        "integer": st.integers(parameter.low, parameter.high).map(str),
-        "boolean": st.sampled_from(["true", "false"]),
-    }
-    return right[parameter.kind] | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+    right = {"number": st.integers(parameter.low, parameter.high).map(str), "flag": st.sampled_from(["true", "false"])}
+    return right.get(parameter.kind, NAMES) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[Operation, str, bytes]:
+def requests(draw: st.DrawFn) -> tuple[Entry, str, bytes]:
     """Requests: an operation, an address with a query, and a body."""
-    operation = draw(st.sampled_from([one for one in OPERATIONS if one.path != WITHOUT_END]))
-    path = re.sub(r"\{vhost\}", "%2F", operation.path)
+    entry = draw(st.sampled_from([one for one in ENTRIES if one.path != WITHOUT_END]))
+    path = re.sub(r"\{vhost\}", "%2F", entry.path)
     path = re.sub(r"\{[^}]*\}", lambda match: quote(draw(NAMES), safe=""), path)
-    chosen = draw(st.lists(st.sampled_from(operation.query), max_size=3, unique=True)) if operation.query else []
+    free = [parameter for parameter in entry.operation.parameters if not parameter.in_path]
+    chosen = draw(st.lists(st.sampled_from(free), max_size=3, unique=True)) if free else []
     query = "&".join(f"{parameter.name}={quote(draw(values_of(parameter)), safe='')}" for parameter in chosen)
     body = draw(
         st.just(b"")
         | st.binary(max_size=20)
         | st.dictionaries(FIELDS, VALUES, max_size=4).map(lambda fields: json.dumps(fields).encode())
     )
-    return operation, f"{path}?{query}" if query else path, body
+    return entry, f"{path}?{query}" if query else path, body
 
 
 def busy() -> Facts:
@@ -110,22 +110,22 @@ def busy() -> Facts:
         ],
         "sessions": [{"identity": "c1", "connection": "c1"}],
     }
-    facts.control.set_policy(name="a", pattern="^a", priority=0, apply_to="all", definition={"max-length": 9})
+    facts.set_policy(name="a", pattern="^a", priority=0, apply_to="all", definition={"max-length": 9})
     facts.pass_time()
     return facts
 
 
 @given(requests())
 @settings(max_examples=200, deadline=None)
-def test_no_request_makes_the_broker_fail(request: tuple[Operation, str, bytes]):
-    operation, path, body = request
+def test_no_request_makes_the_broker_fail(request: tuple[Entry, str, bytes]):
+    entry, path, body = request
     facts = busy()
 
     async def ask() -> None:
         headers = {"x-headgate-request": "1", "content-type": "application/json"}
         async with client_of(facts.application(), **headers) as client:
-            content = body if operation.method not in ("GET", "HEAD") else b""
-            response = await client.request(operation.method, path, content=content)
+            content = body if entry.spelling.method != "GET" else b""
+            response = await client.request(entry.spelling.method, path, content=content)
         assert response.status_code < 500 or "/health/checks/" in path, response.text
         if response.status_code >= 400:
             assert set(response.json()) >= {"reason"}
@@ -136,8 +136,9 @@ def test_no_request_makes_the_broker_fail(request: tuple[Operation, str, bytes])
 
 async def test_every_operation_refuses_a_parameter_that_it_does_not_know():
     async with client_of(busy().application(), **{"x-headgate-request": "1"}) as client:
-        for operation in OPERATIONS:
-            path = re.sub(r"\{[^}]*\}", "a", re.sub(r"\{vhost\}", "%2F", operation.path))
-            response = await client.request(operation.method, path, params={"nonsense": "1"})
+        for entry in ENTRIES:
+            choices = {one.name: quote(one.choices[0], safe="") for one in entry.operation.parameters if one.choices}
+            path = re.sub(r"\{(\w+)\}", lambda match, choices=choices: choices.get(match[1], "a"), entry.path)
+            response = await client.request(entry.spelling.method, path, params={"nonsense": "1"})
             assert response.status_code == 400, path
             assert "'nonsense'" in response.json()["reason"]

@@ -139,7 +139,7 @@ def test_a_client_that_does_not_read_is_not_read_from():
     while peer.front_end.reading and sent < 100_000:
         peer.send(1, *[QueueDeclare(queue="q", passive=True)] * 20)
         sent += 20
-    assert peer.front_end.connection.output_bytes < 21_000
+    assert peer.front_end.connection.output.size < 21_000
     peer.send(1, *[QueueDeclare(queue="q", passive=True)] * 20)
     peer.go_on_reading()
     assert peer.front_end.reading
@@ -157,7 +157,7 @@ def test_deliveries_stop_while_the_client_does_not_read():
     peer.broker.fill([bytes(1000)] * 2000)
     peer.stop_reading()
     peer.send(1, BasicConsume(queue="q", no_ack=True))
-    assert peer.front_end.connection.output_bytes < 50_000 + 256 * 1100
+    assert peer.front_end.connection.output.size < 50_000 + 256 * 1100
     assert peer.broker.ready() > 1400
     peer.go_on_reading()
     assert len(peer.bodies()) == 2000

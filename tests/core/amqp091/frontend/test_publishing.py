@@ -279,6 +279,47 @@ def test_everything_comes_out_as_it_went_in(peer: Wire091Peer):
     assert [(props, content) for _, props, content in peer.deliveries()] == [(properties, body), (properties, b"")]
 
 
+def test_messages_of_all_kinds_in_one_piece_keep_their_order_and_their_names(peer: Wire091Peer):
+    """Runs that differ in their keys only go to the engine together, and every other run by itself."""
+    peer.bind("amq.topic", queue="q", routing_key="#")
+    peer.bind("amq.fanout", queue="q")
+    texts = [BasicProperties(), BasicProperties(message_id="m"), BasicProperties(delivery_mode=2), BasicProperties()]
+    kinds = [
+        ("amq.topic", "a", texts[0]),
+        ("amq.topic", "b", texts[0]),
+        ("amq.topic", "b", texts[1]),
+        ("amq.topic", "c", texts[2]),
+        ("amq.fanout", "c", texts[2]),
+        ("", "q", texts[0]),
+        ("amq.topic", "x" * 255, BasicProperties(headers={"CC": ["d"]})),  # type: ignore[dict-item]
+        ("amq.topic", "é" * 127, texts[0]),
+    ]
+    sent = [kinds[number % 8] for number in (*range(8), *range(0, 64, 7))]
+    data = b"".join(
+        published(1, [b"%d" % place], exchange=exchange, routing_key=key, properties=properties)
+        for place, (exchange, key, properties) in enumerate(sent)
+    )
+    peer.send_bytes(data)
+    confirmed = [tag for kind, tag, multiple in peer.confirms() if kind == "ack"]
+    assert max(confirmed) == len(sent)
+    peer.consume(channel=2)
+    got = peer.deliveries()
+    assert [body for _, _, body in got] == [b"%d" % place for place in range(len(sent))]
+    assert [(deliver.exchange, deliver.routing_key, props) for deliver, props, _ in got] == sent
+
+
+def test_a_run_that_is_refused_leaves_the_runs_before_it_published(peer: Wire091Peer):
+    peer.bind("amq.topic", queue="q", routing_key="#")
+    wrong = BasicProperties(user_id="another")
+    data = b"".join(
+        published(1, [b"x"], exchange="amq.topic", routing_key=key, properties=properties)
+        for key, properties in (("a", None), ("b", None), ("c", wrong), ("d", None))
+    )
+    peer.send_bytes(data)
+    assert peer.reopened(1)[0] == 406
+    assert peer.broker.ready("q") == 2
+
+
 def test_cc_and_bcc_are_further_keys_and_bcc_is_taken_out(peer: Wire091Peer):
     for name in ("copy", "blind"):
         peer.declare(name)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.clock import Now
+from core.credit_flow.flow import CreditFlow
 from core.engine.broker import Broker
 from core.engine.options.in_force import QueueOptions
 from core.engine.queue.dead_letter import (
@@ -317,7 +318,12 @@ def test_a_queue_whose_letters_are_stuck_gives_up_and_hands_out_nothing_more():
 
 
 def test_a_queue_without_a_courier_does_not_dead_letter():
-    one = Queue("q", QueueOptions(dead_letter_exchange="x"), lambda _level: MemoryBacking(), stage_credit=GENERAL)
+    one = Queue(
+        "q",
+        QueueOptions(dead_letter_exchange="x"),
+        lambda _level: MemoryBacking(),
+        stage_credit=CreditFlow("q", GENERAL),
+    )
     assert one.counts()["dropped"] == {}
 
 

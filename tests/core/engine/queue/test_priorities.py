@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from core.clock import Now
+from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import Overflow, QueueOptions, QueueType
 from core.engine.queue.consumers import Attachment
@@ -201,7 +202,9 @@ class Alone:
         self.backing = PagedBacking()
         assert isinstance(self.backing, Pages)
         self.confirms = Confirms()
-        self.queue = Queue("q", options, lambda _level: self.backing, stage_credit=GENERAL, **arguments)
+        self.queue = Queue(
+            "q", options, lambda _level: self.backing, stage_credit=CreditFlow("q", GENERAL), **arguments
+        )
         self.mailbox = Mailbox(lambda: None)
         self.publisher = Publisher(self.mailbox, "x", None, "p")
         self.confirms.enter(self.publisher)

@@ -1,13 +1,14 @@
 """Every delivery says by which exchange and keys its messages came, however they were kept meanwhile."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
-from core.interface import Action, Delivered, Disposal, ExchangeTarget, StreamOptions, StreamPosition
-from core.message import Attributes, Return, Route
+from core.errors import NotFound
+from core.interface import Action, Delivered, Disposal, ExchangeTarget, Outcome, StreamOptions, StreamPosition
+from core.message import Attributes, Return, Route, Run, like_routes
 from core.store.stream_chunk import Chunk, decode, encode
-from tests.kit.engine import NOW, Peer, binding, bodies, make_broker, queue
+from tests.kit.engine import NOW, Peer, binding, bodies, confirms, make_broker, queue
 from tests.kit.kept_broker import KeptBroker
 from tests.kit.queue_types import for_each_type
 
@@ -20,7 +21,13 @@ Told = list[tuple[bytes, Route | None]]
 
 def routes(actions: Iterable[Action]) -> Told:
     """Each delivered message with its route."""
-    return [(entry, action.route) for action in actions if isinstance(action, Delivered) for entry in action.entries]
+    return [
+        (entry, route)
+        for action in actions
+        if isinstance(action, Delivered)
+        for start, stop, route in like_routes(action.routes, len(action.entries))
+        for entry in action.entries[start:stop]
+    ]
 
 
 def bind(peer: Peer) -> None:
@@ -100,6 +107,113 @@ def test_routes_of_messages_paged_out_in_every_place(lazy: bool, size: int):
     one.broker.settle(consumer, 0, 100, Disposal.ACCEPTED)
     one.run()
     assert one.shown("q")["messages_unacknowledged"] == 0
+
+
+def publish_by_keys(peer: Peer, keys: Sequence[str], *, size: int = 0, attributes: Attributes = DURABLE) -> Told:
+    """Publish a run to amq.direct, each message with its own key. Returns the routes that deliveries must show."""
+    first = peer.next_confirm
+    peer.next_confirm += len(keys)
+    entries = [entry.ljust(size, b".") for entry in bodies(len(keys), first)]
+    run = Run(first, list(entries), attributes)
+    peer.broker.publish_by_keys(peer.publisher(None), "amq.direct", keys, run, NOW)
+    return [(entry, Route("amq.direct", (key,))) for entry, key in zip(entries, keys, strict=True)]
+
+
+KEYS = ["a", "b", "b", "c", "a", "c", "a"]
+
+
+def bind_keys(peer: Peer, **queues: str) -> None:
+    for name, keys in queues.items():
+        for key in keys:
+            peer.broker.bind(binding("amq.direct", name, key), peer.owner)
+
+
+@for_each_type
+@pytest.mark.parametrize("attributes", [DURABLE, Attributes()])
+@pytest.mark.parametrize("size", [0, 5000])
+@pytest.mark.parametrize("ending", [None, KeptBroker.kill, KeptBroker.restart])
+def test_a_run_with_a_key_for_each_message(kind: str, attributes: Attributes, size: int, ending):
+    one = KeptBroker()
+    one.broker.declare_queue(queue("q", x_queue_type=kind), "x")
+    bind_keys(one.peer, q="abc")
+    expected = publish_by_keys(one.peer, KEYS, size=size, attributes=attributes)
+    one.run()
+    assert confirms(one.peer.mailbox.take()) == [(0, 6, Outcome.ACCEPTED)]
+    if ending is not None:
+        ending(one)
+    consumer = one.peer.consume("q", 10, stream=FIRST)
+    one.run()
+    kept = expected if ending is None or kind != "classic" or attributes.durable else []
+    assert routes(one.peer.mailbox.take()) == kept
+    if kind == "stream":
+        return
+    one.broker.settle(consumer, 1, 9, Return())
+    one.broker.grant(consumer, 10, False)
+    one.run()
+    assert routes(one.peer.mailbox.take()) == kept[1:], "also when they came back"
+
+
+def test_a_run_with_keys_is_cut_where_the_queues_change():
+    peer = Peer(make_broker("q", "other"))
+    bind_keys(peer, q="ab", other="bc")
+    expected = publish_by_keys(peer, [*KEYS, "nowhere"])
+    first, second = peer.consume("q", 10), peer.consume("other", 10)
+    actions = peer.turn()
+    told = [
+        number
+        for low, high, outcome in confirms(actions)
+        for number in [*range(low, high + 1)]
+        if outcome is Outcome.ACCEPTED
+    ]
+    assert sorted(told) == list(range(7))
+    assert (7, 7, Outcome.RELEASED) in confirms(actions)
+    for consumer, keys in ((first, "ab"), (second, "bc")):
+        own = [action for action in actions if isinstance(action, Delivered) and action.consumer is consumer]
+        assert routes(own) == [(entry, route) for entry, route in expected if route and route.routing_keys[0] in keys]
+
+
+def test_a_run_with_keys_through_a_headers_exchange_is_routed_message_by_message():
+    peer = Peer(make_broker("q"))
+    peer.broker.bind(binding("amq.headers", "q", x_match="all"), peer.owner)
+    run = Run(0, bodies(3), DURABLE)
+    peer.broker.publish_by_keys(peer.publisher(None), "amq.headers", ["a", "b", "a"], run, NOW)
+    peer.consume("q", 10)
+    told = [(entry, Route("amq.headers", (key,))) for entry, key in zip(bodies(3), "aba", strict=True)]
+    assert routes(peer.turn()) == told
+
+
+def test_an_exchange_that_is_not_there_takes_no_message_of_a_run_with_keys():
+    peer = Peer(make_broker("q"))
+    with pytest.raises(NotFound):
+        peer.broker.publish_by_keys(peer.publisher(None), "nowhere", ["a"], Run(0, bodies(1), DURABLE), NOW)
+    assert peer.turn() == []
+
+
+def test_consumers_in_turn_get_the_routes_of_their_messages():
+    peer = Peer(make_broker("q"))
+    bind_keys(peer, q="abc")
+    consumers = [peer.consume("q", 10) for _ in range(3)]
+    expected = publish_by_keys(peer, KEYS)
+    actions = peer.turn()
+    for place, consumer in enumerate(consumers):
+        own = [action for action in actions if isinstance(action, Delivered) and action.consumer is consumer]
+        assert routes(own) == expected[place::3]
+
+
+def test_dead_letters_of_unlike_messages_keep_their_keys():
+    peer = Peer(make_broker())
+    peer.broker.declare_queue(queue("q", x_dead_letter_exchange="amq.direct"), "x")
+    peer.broker.declare_queue(queue("dead"), "x")
+    bind_keys(peer, q="abc")
+    expected = publish_by_keys(peer, KEYS)
+    consumer = peer.consume("q", 10)
+    peer.turn()
+    bind_keys(peer, dead="abc")
+    peer.broker.settle(consumer, 0, 9, Disposal.REJECTED)
+    peer.broker.cancel(consumer)
+    peer.turn()
+    peer.consume("dead", 10)
+    assert routes(peer.turn()) == expected
 
 
 def test_a_chunk_without_a_route_is_as_it_was_before_routes_were_kept():

@@ -24,7 +24,7 @@ class Filled:
         self.next = self.node.queues.next_sequence(QUEUE)
 
     def publish(self, entries, *, attributes=DURABLE, expires_at=None, route=None):
-        run_part = RunPart(Run(0, entries, attributes), 0, len(entries), expires_at, route)
+        run_part = RunPart(Run(0, entries, attributes, routes=route), 0, len(entries), expires_at)
         position = self.backing.publish_run(run_part, self.next, NOW)
         self.next += len(entries)
         return position
@@ -150,7 +150,7 @@ def test_a_start_finds_everything_flagged_as_possibly_delivered(filled):
     again = filled.restart()
     assert (again.backing.depth, again.backing.ready_bytes, again.backing.head_expires_at) == (3, 3, 5.0)
     (batch,) = drain(again.backing)
-    assert (batch.sequences, batch.entries, batch.attributes, batch.expires_at, batch.route) == (
+    assert (batch.sequences, batch.entries, batch.attributes, batch.expires_at, batch.routes) == (
         range(3),
         bodies(3),
         DURABLE,

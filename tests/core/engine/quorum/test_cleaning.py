@@ -19,8 +19,10 @@ class Traffic:
 
     def publish(self, queue, count=1, *, size=100, expires_at=None, route=None, committed=True):
         first = self.node.queues.next_sequence(queue)
-        run = Run(0, [body(queue, first + number, size) for number in range(count)], Attributes(durable=True))
-        run_part = RunPart(run, 0, count, expires_at, route)
+        run = Run(
+            0, [body(queue, first + number, size) for number in range(count)], Attributes(durable=True), routes=route
+        )
+        run_part = RunPart(run, 0, count, expires_at)
         self.node.queues.backing(queue).publish_run(run_part, first, NOW)
         if committed:
             self.node.commit()
@@ -82,7 +84,7 @@ def test_one_old_message_does_not_hold_the_log(traffic):
     assert len(traffic.files) <= 5
     assert traffic.cleaner.carried >= 1
     (batch,) = [traffic.restart().fetch(2, 5)]
-    assert (batch.entries, batch.route, batch.expires_at) == ([body(2, 0)], Route("e", ("k",)), 9.0)
+    assert (batch.entries, batch.routes, batch.expires_at) == ([body(2, 0)], Route("e", ("k",)), 9.0)
 
 
 def test_a_backlog_beside_traffic_costs_about_twice_its_size(traffic):

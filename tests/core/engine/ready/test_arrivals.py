@@ -1,78 +1,16 @@
-"""When the messages of a queue came, known from marks, and the age of a queue's oldest ready message, wherever it is
-kept."""
+"""The age of a queue's oldest ready message, wherever it is kept."""
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import given
 
-from core.engine.ready.arrivals import AGE_SHARE, GRAIN_S, THINNED_FROM, ArrivalTimes
 from core.interface import Disposal
 from core.message import Attributes, Return
+from core.waiting.times import GRAIN_S
 from tests.kit.engine import NOW, Peer, bodies, later, make_broker, queue
 from tests.kit.kept_broker import KeptBroker
 
 DURABLE = Attributes(durable=True)
 ROUNDED = 0.05
 """The precision with which an age is shown: one decimal."""
-
-
-def worst(age: float) -> float:
-    """The highest age that may be shown for a message of this age."""
-    return age + max(GRAIN_S, AGE_SHARE * age) + 1e-6
-
-
-@given(st.lists(st.tuples(st.floats(0.0, 300.0), st.integers(1, 50)), min_size=1, max_size=40), st.integers(1, 40))
-def test_an_age_is_never_too_low_and_too_high_by_no_more_than_is_said(steps: list[tuple[float, int]], repeats: int):
-    arrivals = ArrivalTimes()
-    came: list[tuple[int, float]] = []
-    now, sequence = 100.0, 0
-    for pause, count in steps * repeats:
-        now += pause
-        if now >= arrivals.due:
-            arrivals.mark(sequence, now)
-        came.append((sequence, now))
-        sequence += count
-    now += 1.0
-    for first, at in came:
-        told = arrivals.age(first, now)
-        assert told is not None
-        assert now - at - 1e-6 <= told <= worst(now - at)
-
-
-@pytest.mark.parametrize(("seconds", "marks"), [(60, 110), (86_400, 260), (10 * 365 * 86_400, 440)])
-def test_marks_are_few_however_long_a_queue_is_busy(seconds: int, marks: int):
-    """Each step between marks is a tenth of the time since then, or a grain. A queue that is never idle has no more
-    marks."""
-    arrivals = ArrivalTimes()
-    now = most = 0.0
-    sequence = 0
-    while now < seconds:
-        for _ in range(THINNED_FROM):  # many marks at each age
-            now += GRAIN_S
-            arrivals.mark(sequence, now)
-            sequence += 1
-        most = max(most, len(arrivals))
-        now *= 1.05
-    assert most <= 2 * marks + THINNED_FROM
-
-
-def test_nothing_is_known_without_a_message_or_a_mark():
-    arrivals = ArrivalTimes()
-    assert arrivals.age(0, 5.0) is None
-    arrivals.mark(7, 5.0)
-    assert arrivals.age(None, 6.0) is None
-    assert arrivals.age(3, 6.0) == 1.0  # the first mark stands for everything before it
-
-
-def test_when_nothing_is_left_the_marks_begin_anew():
-    arrivals = ArrivalTimes()
-    for number in range(10):
-        arrivals.mark(number, float(number))
-    arrivals.mark(10, 10.0, anew=True)
-    assert (len(arrivals), arrivals.age(10, 12.0)) == (1, 2.0)
-
-
-# --- in a queue --------------------------------------------------------------------------------------------------
 
 
 class Aged:

@@ -30,7 +30,7 @@ class Published:
         expires_at: float | None = None,
         route: Route | None = None,
     ) -> None:
-        run_part = RunPart(Run(0, entries, attributes), 0, len(entries), expires_at, route)
+        run_part = RunPart(Run(0, entries, attributes, routes=route), 0, len(entries), expires_at)
         self.backing.publish_run(run_part, self.next_sequence, now)
         self.next_sequence += len(entries)
 
@@ -55,9 +55,7 @@ def test_a_record_ends_after_the_grain():
     assert [sequences for sequences, _ in one.drain()] == [range(1), range(1, 2)]
 
 
-@pytest.mark.parametrize(
-    "other", [{"attributes": Attributes(priority=9)}, {"expires_at": 5.0}, {"route": Route("x", ("k",))}]
-)
+@pytest.mark.parametrize("other", [{"attributes": Attributes(priority=9)}, {"expires_at": 5.0}])
 def test_a_record_ends_where_messages_differ(other):
     one = Published()
     one.publish(bodies(1))
@@ -66,13 +64,24 @@ def test_a_record_ends_where_messages_differ(other):
     assert [sequences for sequences, _ in one.drain()] == [range(1), range(1, 3)]
 
 
+def test_messages_with_different_routes_share_a_record():
+    one = Published()
+    route, other = Route("x", ("k",)), Route("x", ("l",))
+    one.publish(bodies(2), route=route)
+    one.publish(bodies(1, 2), route=other)
+    one.publish(bodies(2, 3))
+    assert one.backing.fetch(1).routes == [route]
+    assert one.backing.fetch(3).routes == [route, other, None]
+    assert one.backing.fetch(1).routes == [None]
+
+
 def test_attributes_of_a_part_are_those_of_fetched_messages():
     one = Published()
     one.publish(bodies(2), expires_at=5.0, route=Route("x", ("k",)))
     assert one.backing.head_expires_at == 5.0
     batch = one.backing.fetch(1)
     assert batch is not None
-    assert (batch.expires_at, batch.route, batch.stored) == (5.0, Route("x", ("k",)), False)
+    assert (batch.expires_at, batch.routes, batch.stored) == (5.0, Route("x", ("k",)), False)
 
 
 def test_part_of_a_run():

@@ -1,0 +1,181 @@
+"""Operations that show the broker in figures: the overview, the store's lanes, limits, the flow map and time lines.
+
+The overview and the time lines are recorded while the admin server is on, and only then.
+"""
+
+from collections.abc import Sequence
+
+from core.control_plane import BrokerControl
+from core.errors import NotFound, PreconditionFailed
+from core.interface import Snapshot
+from core.observe.overview import Overview
+from core.observe.timelines import KINDS, Timelines
+from core.operations.flow_map import flow_map
+from core.operations.operation import Answer, Arguments, Example, Field, Operation, Parameter, Right, Shape, quoted
+from core.slices import Walk
+from core.store.lane import BATCH_RECORDS, SYNC_SECONDS, Lane
+
+
+def recorded_overview(control: BrokerControl) -> Overview:
+    """Return the overview. Raises PreconditionFailed where none is recorded."""
+    if control.overview is None:
+        raise PreconditionFailed("no overview is recorded, because the admin server is off: admin.enabled")
+    return control.overview
+
+
+def _timelines(control: BrokerControl) -> Timelines:
+    if control.timelines is None:
+        raise PreconditionFailed("no time lines are recorded, because the admin server is off: admin.enabled")
+    return control.timelines
+
+
+def _overview(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+    return Answer(200, (yield from recorded_overview(control).read()))
+
+
+def _flow_map(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+    return Answer(200, (yield from flow_map(control, _timelines(control))))
+
+
+def _time_lines(control: BrokerControl, arguments: Arguments) -> Answer:
+    kind, identity = arguments.text("kind"), arguments.text("identity")
+    lines = _timelines(control).times_and_series(kind, identity)
+    if lines is None:
+        raise NotFound(f"there are no time lines of {quoted(identity)} among the {kind}")
+    return Answer(200, lines)
+
+
+def _store(control: BrokerControl, arguments: Arguments) -> Answer:
+    return Answer(200, {"lanes": [lane_row(lane) for lane in control.lanes]})
+
+
+def lane_row(lane: Lane) -> Snapshot:
+    """Return the row of one lane: the records that wait, those written and synced, and how long that took."""
+    return {
+        "name": lane.name,
+        "staged_bytes": lane.staged_bytes,
+        "written_bytes": lane.written_bytes,
+        "records_staged": lane.staged,
+        "records_written": lane.written,
+        "records_synced": lane.synced,
+        "batches": lane.batches,
+        "write_seconds": lane.write_seconds,
+        "syncs": lane.syncs,
+        "sync_seconds": lane.sync_seconds,
+        "last_sync_seconds": lane.last_sync_seconds,
+        "failed": None if lane.failed is None else str(lane.failed),
+        "sync_histogram": _histogram(SYNC_SECONDS, lane.sync_counts),
+        "batch_histogram": _histogram(BATCH_RECORDS, lane.batch_counts),
+    }
+
+
+def _histogram(bounds: Sequence[float], counts: Sequence[int]) -> list[Snapshot]:
+    return [{"le": bound, "count": count} for bound, count in zip([*bounds, None], counts, strict=True)]
+
+
+def _limits(control: BrokerControl, arguments: Arguments) -> Answer:
+    descriptors = control.serving.snapshot("descriptors")[0]
+    used = {
+        **control.snapshot("totals")[0],
+        "unauthenticated": control.serving.snapshot("server")[0]["unauthenticated"],
+        "connections": descriptors["sockets_used"],
+        "descriptors": descriptors["total_used"],
+    }
+    most = {
+        **control.limits,
+        "connections": descriptors["sockets_limit"],
+        "descriptors": descriptors["total_limit"],
+    }
+    return Answer(200, {"limits": [{"name": name, "used": used[name], "max": limit} for name, limit in most.items()]})
+
+
+OPERATIONS = (
+    Operation(
+        name="overview",
+        method="GET",
+        path="/overview",
+        summary="Show the broker's rates and counts, as the live stream does each second.",
+        handler=_overview,
+        right=Right.MONITOR,
+        answer=Shape(
+            "map",
+            (
+                Field("time", "number", "The present time, in seconds since 1970."),
+                Field("rates", "map", "Messages a second: ``in``, ``out``, ``confirmed`` and ``settled``."),
+                Field("connections", "number", "The number of connections."),
+                Field("channels", "number", "The number of channels of AMQP 0.9.1."),
+                Field("links", "number", "The number of links of AMQP 1.0."),
+                Field("links_blocked", "map", "The number of present stalls by reason."),
+                Field("alarms", "list", "The names of the alarms that are on."),
+                Field("queues", "number", "The number of queues."),
+                Field("ready", "number", "Ready messages of all queues."),
+                Field("unacked", "number", "Messages that consumers hold."),
+                Field("consumers", "number", "The number of consumers."),
+                Field("loop_lag_p99", "number", "How late the event loop is, in seconds, in 1 of 100 cases."),
+            ),
+        ),
+        example=Example(answer={"queues": 2, "ready": 3}),
+    ),
+    Operation(
+        name="store.status",
+        method="GET",
+        path="/store",
+        summary="Show the lanes of the store.",
+        handler=_store,
+        right=Right.MONITOR,
+        answer=Shape("map", (Field("lanes", "list", "A row for each lane."),)),
+        example=Example(answer={}),
+    ),
+    Operation(
+        name="limits",
+        method="GET",
+        path="/limits",
+        summary="Show every limit, and how much of it is used.",
+        handler=_limits,
+        right=Right.MONITOR,
+        answer=Shape("map", (Field("limits", "list", "Maps of ``name``, ``used`` and ``max``."),)),
+        example=Example(answer={}),
+    ),
+    Operation(
+        name="flow-map",
+        method="GET",
+        path="/flow-map",
+        summary="Show who publishes where and who consumes, and what is blocked.",
+        handler=_flow_map,
+        right=Right.MONITOR,
+        answer=Shape(
+            "map",
+            (
+                Field("publishers", "list", "Connections that publish."),
+                Field("addresses", "list", "Queues and exchanges."),
+                Field("consumers", "list", "Connections that consume."),
+                Field("edges", "list", "Links between them, those that were blocked most first."),
+                Field("edges_total", "number", "The number of all edges."),
+            ),
+        ),
+        example=Example(answer={"edges_total": 1}),
+    ),
+    Operation(
+        name="timelines.show",
+        method="GET",
+        path="/timelines/{kind}/{identity}",
+        summary="Show the last five minutes of a link, session, channel or queue, with a value for each second.",
+        handler=_time_lines,
+        right=Right.MONITOR,
+        parameters=(
+            Parameter(name="kind", sentence="What it is.", in_path=True, choices=tuple(KINDS)),
+            Parameter(name="identity", sentence="Its identity, or the queue's name.", in_path=True),
+        ),
+        answer=Shape(
+            "map",
+            (
+                Field("kind", "text", "What it is."),
+                Field("identity", "text", "Its identity."),
+                Field("interval", "number", "Seconds between two values."),
+                Field("times", "list", "The times of the values, in seconds since 1970."),
+                Field("series", "map", "The values by series, the oldest first."),
+            ),
+        ),
+        example=Example(parameters={"kind": "queues", "identity": "orders"}, answer={"interval": 1.0}),
+    ),
+)

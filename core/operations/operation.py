@@ -1,0 +1,295 @@
+"""What an operation is: a method and a path, its parameters, the right that it needs, and the function behind it.
+
+The table of operations is the only declaration of what an operator can ask. The management node of AMQP 1.0 and the
+HTTP API read it, and the commands and the documentation are made from it. A parameter comes in the path, in the query
+or in the body, over each of them alike; :func:`read` reads and checks the parameters of one call.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+
+from core.errors import Invalid
+from core.slices import Walk
+
+if TYPE_CHECKING:  # front ends import this module, and must not load the server
+    from core.control_plane import BrokerControl
+
+TEXT_CHARACTERS_MAX = 1024
+"""The most characters of a text. A queue's name has up to 255 bytes; percent-encoded in an AMQP 1.0 address, it has
+three times as many."""
+NUMBER_DIGITS_MAX = 15
+"""The most digits of a number: JSON's numbers are exact up to 2^53."""
+NUMBER_MAX = 10**NUMBER_DIGITS_MAX - 1
+QUOTED_CHARACTERS_MAX = 48
+"""The most characters of a wrong value that an error's text repeats."""
+
+
+class Right(Enum):
+    """What a caller may do. An operation changes nothing if it needs MONITOR, and only then; its method is GET."""
+
+    MONITOR = "monitor"
+    """See the broker, its queues, connections and messages."""
+    OPERATE = "operate"
+    """Act on what is there: move messages, close connections, drain the broker."""
+    CONFIGURE = "configure"
+    """Change what is declared: queues, exchanges, bindings, policies."""
+
+
+Kind = Literal["text", "number", "flag", "map", "list"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of an operation. A parameter that is null counts as one that is not given."""
+
+    name: str
+    sentence: str
+    """What it means, for the help of a command and for the documentation."""
+    kind: Kind = "text"
+    in_path: bool = False
+    """It is a segment of the path, which has its name in braces."""
+    is_document: bool = False
+    """Its value is the whole body, a map that may be large. Such an operation has no other parameter in the body."""
+    required: bool = False
+    """A call without it is refused. A parameter in the path is always given."""
+    default: str | int | bool | None = None
+    low: int = 0
+    high: int = NUMBER_MAX
+    """``low`` and ``high`` are the smallest and the largest value of a number."""
+    characters_max: int = TEXT_CHARACTERS_MAX
+    cut: bool = False
+    """A text that is too long is cut, and not refused."""
+    choices: tuple[str, ...] = ()
+    """The only values of a text, if there are any. A path whose segment is none of them does not exist."""
+    remedy: str = ""
+    """What the error's text about a wrong value adds."""
+
+    def value_of(self, given: object) -> object:
+        """Return the value of what a call has given. A query has texts only, so a text such as ``5`` or ``true`` is a
+        number or a flag too. Raises Invalid."""
+        value = given
+        if isinstance(given, str):
+            value = self._of_text(given)
+        if not self._is_right(value):
+            raise Invalid(f"{self.name} must be {self.expected}, not {quoted(given)}{self.remedy}")
+        return value
+
+    def _of_text(self, given: str) -> object:
+        match self.kind:
+            case "number":
+                digits = given.removeprefix("-")
+                is_number = digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX
+                return int(given) if is_number else given
+            case "flag":
+                return {"true": True, "false": False}.get(given, given)
+            case "text":
+                if self.cut:
+                    return given[: self.characters_max]
+                if len(given) > self.characters_max:
+                    raise Invalid(f"{self.name} must have at most {self.characters_max} characters, not {len(given)}")
+        return given
+
+    @property
+    def expected(self) -> str:
+        """Return what a value must be, in words that follow "must be"."""
+        match self.kind:
+            case "number":
+                return f"a number from {self.low} to {self.high}"
+            case "flag":
+                return "true or false"
+            case "map":
+                return "a map with strings as keys"
+            case "list":
+                return "a list"
+        return f"one of {', '.join(self.choices)}" if self.choices else "a string"
+
+    def _is_right(self, value: object) -> bool:
+        match self.kind:
+            case "number":
+                return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+            case "flag":
+                return isinstance(value, bool)
+            case "map":
+                return isinstance(value, dict) and all(isinstance(key, str) for key in value)
+            case "list":
+                return isinstance(value, list)
+        return isinstance(value, str) and (not self.choices or value in self.choices)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The parameters of one call by name; all have been checked, and None stands for those that were not given."""
+
+    values: Mapping[str, object]
+    right: Right
+    """What the caller may do."""
+
+    def text(self, name: str) -> str:
+        """Return a text that was given, or has a default."""
+        value = self.values[name]
+        assert isinstance(value, str)
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a text; None where it was not given."""
+        return None if self.values[name] is None else self.text(name)
+
+    def number(self, name: str) -> int:
+        """Return a number that was given, or has a default."""
+        value = self.values[name]
+        assert isinstance(value, int)
+        return value
+
+    def optional_number(self, name: str) -> int | None:
+        """Return a number; None where it was not given."""
+        return None if self.values[name] is None else self.number(name)
+
+    def flag(self, name: str) -> bool:
+        """Return a flag; False where it was not given."""
+        return self.values[name] is True
+
+    def map(self, name: str) -> dict[str, object]:
+        """Return a map; an empty one where it was not given."""
+        value = self.values[name]
+        assert isinstance(value, dict | None)
+        return value or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a call: a status with the meaning of HTTP's, and a value of plain types.
+
+    The value is None, a text, a map or a list. Lists in it may have many entries, so that readers encode them entry by
+    entry.
+    """
+
+    status: int
+    value: object = None
+
+
+DONE = Answer(204)
+"""The answer of an operation that has nothing to tell."""
+
+Handler = Callable[["BrokerControl", Arguments], Answer | Walk[Answer]]
+"""Carries out an operation, at once or as a walk. Raises EngineError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an answer, with the type of its value and what it means."""
+
+    name: str
+    kind: Kind
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an operation answers.
+
+    A ``page`` is a map of ``items``, which are rows, and ``next``. ``fields`` are those of a map or of each row;
+    rows of :data:`core.rows.KINDS` have fields of their own.
+    """
+
+    form: Literal["nothing", "text", "map", "rows", "page", "events"]
+    fields: tuple[Field, ...] = ()
+    status: int = 200
+
+
+NOTHING = Shape("nothing", status=204)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Parameters of a call, in the broker of tests/core/operations, and its answer."""
+
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    answer: object = None
+    """For a map: some of its fields. For rows: the first of them, or some of its fields."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """Another way in which an operation may be asked for, kept for clients that know it."""
+
+    method: str
+    path: str
+    status: int | None = None
+    """The status of its answer, where it is not the operation's."""
+    within: str = ""
+    """The answer is a map with this key, and the operation's answer as its value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One entry of the table."""
+
+    name: str
+    """The noun and the verb of its command, for example ``queues.move``."""
+    method: str
+    path: str
+    """Below ``/headgate``, with ``{name}`` for each segment that is a parameter."""
+    summary: str
+    """One sentence: the help of its command, and its row in the documentation."""
+    handler: Handler
+    right: Right
+    parameters: tuple[Parameter, ...] = ()
+    answer: Shape = NOTHING
+    example: Example = Example()
+    also: tuple[Spelling, ...] = ()
+
+    @property
+    def document(self) -> Parameter | None:
+        """Return the parameter whose value is the whole body; None for an operation whose body has parameters."""
+        return next((parameter for parameter in self.parameters if parameter.is_document), None)
+
+    def in_body(self, body: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+        """Return the parameters that a body has, by name."""
+        return body.items() if self.document is None else [(self.document.name, body)]
+
+    @property
+    def spellings(self) -> tuple[Spelling, ...]:
+        """Return all ways to ask for it. The first is the one that the documentation names."""
+        return (Spelling(method=self.method, path=self.path), *self.also)
+
+
+def read(
+    parameters: Iterable[Parameter], path: Mapping[str, str], given: Iterable[tuple[str, object]], right: Right
+) -> Arguments:
+    """Read the parameters of a call: those in its path, and those in its query and body, which may repeat what the path
+    says.
+
+    Raises Invalid for one that is missing, unknown, given more than once, or wrong.
+    """
+    known = {parameter.name: parameter for parameter in parameters}
+    values: dict[str, object] = {name: known[name].value_of(text) for name, text in path.items()}
+    free = {name: parameter for name, parameter in known.items() if name not in values}
+    for name, value in given:
+        if name in path and value is not None and value != path[name]:
+            raise Invalid(f"{name}: the path says {quoted(path[name])}")
+        if name in path:
+            continue
+        if name not in free:
+            raise Invalid(f"there is no parameter {quoted(name)} here; there are: {', '.join(free) or 'none'}")
+        if name in values:
+            raise Invalid(f"{name} is given more than once")
+        if value is not None:
+            values[name] = free[name].value_of(value)
+    for name, parameter in free.items():
+        if name not in values:
+            if parameter.required:
+                raise Invalid(f"{name} is missing")
+            values[name] = parameter.default
+    return Arguments(values, right)
+
+
+def quoted(value: object) -> str:
+    """Return a value of a call for an error's text: escaped, and cut to a bounded length."""
+    if isinstance(value, str | bytes):
+        shown = repr(value[:QUOTED_CHARACTERS_MAX])
+        return shown if len(value) <= QUOTED_CHARACTERS_MAX else f"{shown}… ({len(value)} long)"
+    if isinstance(value, bool | int | float) or value is None:
+        return repr(value) if not isinstance(value, int) or value.bit_length() < 64 else "a number of more than 64 bits"
+    return f"a value of type {type(value).__name__}"

@@ -1,0 +1,111 @@
+"""How the operation of a request is found by its method and path, and carried out.
+
+A path is split into segments before it is percent-decoded: the virtual host ``/`` is the segment ``%2F``, and the
+identity of a link has slashes too. If several paths fit, the one with a literal segment at the first difference is
+used.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import GeneratorType
+from typing import TYPE_CHECKING
+
+from core.operations.operation import Answer, Operation, Right, Spelling, quoted, read
+from core.slices import Walk
+
+if TYPE_CHECKING:
+    from core.control_plane import BrokerControl
+
+
+class NoSuchPath(Exception):
+    """No operation has this path."""
+
+
+class NoSuchMethod(Exception):
+    """Operations have this path, but none with this method. ``allowed`` are the methods that there are."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(allowed)
+        self.allowed = allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One way to ask for an operation."""
+
+    operation: Operation
+    spelling: Spelling
+    path: str
+    """The whole path."""
+    segments: tuple[str, ...]
+    """The segments of the whole path."""
+
+    def fits(self, segments: Sequence[str]) -> bool:
+        """Whether these are segments of this path, apart from the choices of its parameters."""
+        pairs = zip(self.segments, segments, strict=True)
+        return all(own.startswith("{") or own == given for own, given in pairs)
+
+    def values(self, segments: Sequence[str]) -> dict[str, str]:
+        """Return the values of the parameters in the path."""
+        pairs = zip(self.segments, segments, strict=True)
+        return {own[1:-1]: given for own, given in pairs if own.startswith("{")}
+
+    def wrong_choice(self, segments: Sequence[str]) -> str:
+        """Return what is wrong with a parameter in the path that is none of its choices; "" if all are."""
+        values = self.values(segments)
+        for parameter in self.operation.parameters:
+            value = values.get(parameter.name)
+            if value is not None and parameter.choices and value not in parameter.choices:
+                there_are = ", ".join(parameter.choices)
+                return f"there is no {parameter.name} {quoted(value)} here; there are {there_are}{parameter.remedy}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request whose operation was found: the operation, how it was asked for, and the values in its path."""
+
+    operation: Operation
+    spelling: Spelling
+    path: Mapping[str, str]
+
+    def carry_out(
+        self, control: "BrokerControl", given: Iterable[tuple[str, object]], right: Right = Right.CONFIGURE
+    ) -> Walk[Answer]:
+        """Carry the operation out with the parameters of its query and body, for a caller with this right. Raises
+        EngineError."""
+        answer = self.operation.handler(control, read(self.operation.parameters, self.path, given, right))
+        if isinstance(answer, GeneratorType):
+            answer = yield from answer
+        assert isinstance(answer, Answer)
+        value = {self.spelling.within: answer.value} if self.spelling.within else answer.value
+        return Answer(self.spelling.status or answer.status, value)
+
+
+class Table:
+    """Operations by method and path."""
+
+    def __init__(self, operations: Mapping[str, Iterable[Operation]]) -> None:
+        """``operations`` are by what stands before their paths."""
+        self.entries = [
+            Entry(operation, spelling, path := f"{before}{spelling.path}", tuple(path.split("/")[1:]))
+            for before, group in operations.items()
+            for operation in group
+            for spelling in operation.spellings
+        ]
+        # a literal segment sorts before a parameter, at the first place where two paths differ
+        self.entries.sort(key=lambda one: [segment.startswith("{") for segment in one.segments])
+        self._by_length: dict[int, list[Entry]] = {}
+        for entry in self.entries:
+            self._by_length.setdefault(len(entry.segments), []).append(entry)
+
+    def find(self, method: str, segments: Sequence[str]) -> Call:
+        """Return the call of a request with these segments, which are decoded. Raises NoSuchPath, NoSuchMethod."""
+        fitting = [entry for entry in self._by_length.get(len(segments), ()) if entry.fits(segments)]
+        there = [entry for entry in fitting if not entry.wrong_choice(segments)]
+        if not there:
+            raise NoSuchPath(fitting[0].wrong_choice(segments) if fitting else "there is no such path")
+        for entry in there:
+            if entry.spelling.method == method:
+                return Call(entry.operation, entry.spelling, entry.values(segments))
+        raise NoSuchMethod([*dict.fromkeys(entry.spelling.method for entry in there)])
