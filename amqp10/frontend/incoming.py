@@ -15,7 +15,6 @@ from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.targets import parse_target
@@ -31,6 +30,7 @@ from amqp10.wire.sections import (
 from amqp10.wire.serial import MASK
 from amqp10.wire.types import Symbol
 from core.clock import Now
+from core.config.amqp10 import Amqp10Settings
 from core.counters.traffic import Traffic
 from core.errors import EngineError
 from core.flow_facts import Settled
@@ -107,7 +107,7 @@ class PublisherLink:
         engine: Engine,
         identity: str,
         attributes: AttributesByHeader,
-        settings: Amqp10FrontEndSettings,
+        settings: Amqp10Settings,
         traffic: Traffic,
     ) -> None:
         """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
