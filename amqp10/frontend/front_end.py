@@ -248,8 +248,8 @@ class Amqp10FrontEnd:
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         return [row for part in self.parts(kind, now) for row in part]
 
-    def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
-        return parts_of(kind, self.info, self.connection, alarms=self._alarms.on, watches=self._sessions, now=now)
+    def parts(self, kind: str, now: Now, identity: str | None = None) -> Iterator[list[dict[str, object]]]:
+        return parts_of(kind, identity, self.info, self.connection, self._alarms.on, self._sessions, now)
 
     def check(self, order: Order) -> None:
         self._operating.check(order)

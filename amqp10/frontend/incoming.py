@@ -9,7 +9,7 @@ messages with the same header, target and routing keys become one run.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amqp10.addresses import NAME_BYTES_MAX, AddressError, parse_target
+from amqp10.addresses import NAME_BYTES_MAX, AddressError
 from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault
@@ -18,6 +18,7 @@ from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
 from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.targets import parse_target
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.wire.sections import (
     SectionBounds,

@@ -250,6 +250,11 @@ class Connection:
         """The sessions that are mapped, in order of beginning."""
         return [session for session in self._by_outgoing.values() if session.mapped]
 
+    def session(self, channel: int) -> Session | None:
+        """The mapped session with this channel of ours, or None."""
+        session = self._by_outgoing.get(channel)
+        return session if session is not None and session.mapped else None
+
     # --- what the owner decides --------------------------------------------------------------------------------------
 
     def open(self) -> None:

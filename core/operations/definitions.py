@@ -19,37 +19,40 @@ from core.definitions_file.writing import making_value
 from core.engine.broker import OPERATOR, Broker
 from core.errors import Inequivalent, Invalid, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
-from core.operations.operation import (
-    DONE,
-    Answer,
-    Arguments,
-    Example,
-    Field,
-    Operation,
-    Parameter,
-    Right,
-    Shape,
-)
+from core.operations.operation import DONE, Answer, Arguments, Field, Parameter, Right, Shape, operation
 from core.slices import Walk
 
 TOLD_MAX = 5
 """The most problems or conflicts that one answer names."""
-DOCUMENT = Parameter(
-    name="document", sentence="Definitions in RabbitMQ's form.", kind="map", is_document=True, required=True
+DOCUMENT = Parameter("document", "Definitions in RabbitMQ's form.", "map", is_document=True, required=True)
+DEFINITIONS = Shape(
+    "map",
+    (
+        Field("exchanges", "list", "The declarations of exchanges."),
+        Field("queues", "list", "The declarations of queues that are not exclusive."),
+        Field("bindings", "list", "The bindings."),
+        Field("policies", "list", "The policies."),
+    ),
 )
 
 
+@operation("definitions.export", "GET", "/definitions", answer=DEFINITIONS, gives={"vhosts": [{"name": "/"}]})
 def export(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
-    """Answer with all definitions as one document: those that exist when the walk begins."""
+    """Show all definitions as one document in RabbitMQ's form, without users."""
     return Answer(200, (yield from making_value((yield from _found(control.broker)), version=control.version)))
 
 
+@operation(
+    "definitions.import",
+    "POST",
+    "/definitions",
+    DOCUMENT,
+    right=Right.CONFIGURE,
+    example={"document": {"queues": [{"name": "made", "vhost": "/", "durable": True}]}},
+)
 def import_(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
-    """Make what a document has and the broker does not have. Raises Invalid, Inequivalent for a conflict, and what the
-    engine raises.
-
-    After an error the call may be repeated; it then makes what is still missing.
-    """
+    """Make what a document has and the broker does not have; nothing is deleted."""
+    # after an error the call may be repeated; it then makes what is still missing
     broker, value = control.broker, arguments.map("document")
     problems: Sequence[object] = yield from finding_problems(value)
     reading = Reading(document=Document(), problems=[], notes=[]) if problems else (yield from examining(value))
@@ -98,33 +101,4 @@ def _told(found: Sequence[object]) -> str:
     return "; ".join(map(str, found[:TOLD_MAX])) + (f"; and {more} more" if more > 0 else "")
 
 
-OPERATIONS = (
-    Operation(
-        name="definitions.export",
-        method="GET",
-        path="/definitions",
-        summary="Show all definitions as one document in RabbitMQ's form, without users.",
-        handler=export,
-        right=Right.MONITOR,
-        answer=Shape(
-            "map",
-            (
-                Field("exchanges", "list", "The declarations of exchanges."),
-                Field("queues", "list", "The declarations of queues that are not exclusive."),
-                Field("bindings", "list", "The bindings."),
-                Field("policies", "list", "The policies."),
-            ),
-        ),
-        example=Example(answer={"vhosts": [{"name": "/"}]}),
-    ),
-    Operation(
-        name="definitions.import",
-        method="POST",
-        path="/definitions",
-        summary="Make what a document has and the broker does not have; nothing is deleted.",
-        handler=import_,
-        right=Right.CONFIGURE,
-        parameters=(DOCUMENT,),
-        example=Example(parameters={"document": {"queues": [{"name": "made", "vhost": "/", "durable": True}]}}),
-    ),
-)
+OPERATIONS = (export, import_)

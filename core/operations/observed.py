@@ -11,9 +11,51 @@ from core.interface import Snapshot
 from core.observe.overview import Overview
 from core.observe.timelines import KINDS, Timelines
 from core.operations.flow_map import flow_map
-from core.operations.operation import Answer, Arguments, Example, Field, Operation, Parameter, Right, Shape, quoted
+from core.operations.operation import Answer, Arguments, Field, Parameter, Shape, operation, quoted
 from core.slices import Walk
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS, Lane
+
+KIND = Parameter("kind", "What it is.", in_path=True, choices=tuple(KINDS))
+IDENTITY = Parameter("identity", "Its identity, or the queue's name.", in_path=True)
+OVERVIEW = Shape(
+    "map",
+    (
+        Field("time", "number", "The present time, in seconds since 1970."),
+        Field("rates", "map", "Messages a second: ``in``, ``out``, ``confirmed`` and ``settled``."),
+        Field("connections", "number", "The number of connections."),
+        Field("channels", "number", "The number of channels of AMQP 0.9.1."),
+        Field("links", "number", "The number of links of AMQP 1.0."),
+        Field("links_blocked", "map", "The number of present stalls by reason."),
+        Field("alarms", "list", "The names of the alarms that are on."),
+        Field("queues", "number", "The number of queues."),
+        Field("ready", "number", "Ready messages of all queues."),
+        Field("unacked", "number", "Messages that consumers hold."),
+        Field("consumers", "number", "The number of consumers."),
+        Field("loop_lag_p99", "number", "How late the event loop is, in seconds, in 1 of 100 cases."),
+    ),
+)
+LANES = Shape("map", (Field("lanes", "list", "A row for each lane."),))
+LIMITS = Shape("map", (Field("limits", "list", "Maps of ``name``, ``used`` and ``max``."),))
+FLOW_MAP = Shape(
+    "map",
+    (
+        Field("publishers", "list", "Connections that publish."),
+        Field("addresses", "list", "Queues and exchanges."),
+        Field("consumers", "list", "Connections that consume."),
+        Field("edges", "list", "Links between them, those that were blocked most first."),
+        Field("edges_total", "number", "The number of all edges."),
+    ),
+)
+TIME_LINES = Shape(
+    "map",
+    (
+        Field("kind", "text", "What it is."),
+        Field("identity", "text", "Its identity."),
+        Field("interval", "number", "Seconds between two values."),
+        Field("times", "list", "The times of the values, in seconds since 1970."),
+        Field("series", "map", "The values by series, the oldest first."),
+    ),
+)
 
 
 def recorded_overview(control: BrokerControl) -> Overview:
@@ -29,15 +71,29 @@ def _timelines(control: BrokerControl) -> Timelines:
     return control.timelines
 
 
-def _overview(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+@operation("overview", "GET", "/overview", answer=OVERVIEW, gives={"queues": 2, "ready": 3})
+def overview(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+    """Show the broker's rates and counts, as the live stream does each second."""
     return Answer(200, (yield from recorded_overview(control).read()))
 
 
-def _flow_map(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+@operation("flow-map", "GET", "/flow-map", answer=FLOW_MAP, gives={"edges_total": 1})
+def show_flow_map(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+    """Show who publishes where and who consumes, and what is blocked."""
     return Answer(200, (yield from flow_map(control, _timelines(control))))
 
 
-def _time_lines(control: BrokerControl, arguments: Arguments) -> Answer:
+@operation(
+    "timelines.show",
+    "GET",
+    "/timelines/{kind}/{identity}",
+    *(KIND, IDENTITY),
+    answer=TIME_LINES,
+    example={"kind": "queues", "identity": "orders"},
+    gives={"interval": 1.0},
+)
+def time_lines(control: BrokerControl, arguments: Arguments) -> Answer:
+    """Show the last five minutes of a link, session, channel or queue, with a value for each second."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
     lines = _timelines(control).times_and_series(kind, identity)
     if lines is None:
@@ -45,7 +101,9 @@ def _time_lines(control: BrokerControl, arguments: Arguments) -> Answer:
     return Answer(200, lines)
 
 
-def _store(control: BrokerControl, arguments: Arguments) -> Answer:
+@operation("store.status", "GET", "/store", answer=LANES, gives={})
+def store(control: BrokerControl, arguments: Arguments) -> Answer:
+    """Show the lanes of the store."""
     return Answer(200, {"lanes": [lane_row(lane) for lane in control.lanes]})
 
 
@@ -73,7 +131,9 @@ def _histogram(bounds: Sequence[float], counts: Sequence[int]) -> list[Snapshot]
     return [{"le": bound, "count": count} for bound, count in zip([*bounds, None], counts, strict=True)]
 
 
-def _limits(control: BrokerControl, arguments: Arguments) -> Answer:
+@operation("limits", "GET", "/limits", answer=LIMITS, gives={})
+def limits(control: BrokerControl, arguments: Arguments) -> Answer:
+    """Show every limit, and how much of it is used."""
     descriptors = control.serving.snapshot("descriptors")[0]
     used = {
         **control.snapshot("totals")[0],
@@ -89,93 +149,4 @@ def _limits(control: BrokerControl, arguments: Arguments) -> Answer:
     return Answer(200, {"limits": [{"name": name, "used": used[name], "max": limit} for name, limit in most.items()]})
 
 
-OPERATIONS = (
-    Operation(
-        name="overview",
-        method="GET",
-        path="/overview",
-        summary="Show the broker's rates and counts, as the live stream does each second.",
-        handler=_overview,
-        right=Right.MONITOR,
-        answer=Shape(
-            "map",
-            (
-                Field("time", "number", "The present time, in seconds since 1970."),
-                Field("rates", "map", "Messages a second: ``in``, ``out``, ``confirmed`` and ``settled``."),
-                Field("connections", "number", "The number of connections."),
-                Field("channels", "number", "The number of channels of AMQP 0.9.1."),
-                Field("links", "number", "The number of links of AMQP 1.0."),
-                Field("links_blocked", "map", "The number of present stalls by reason."),
-                Field("alarms", "list", "The names of the alarms that are on."),
-                Field("queues", "number", "The number of queues."),
-                Field("ready", "number", "Ready messages of all queues."),
-                Field("unacked", "number", "Messages that consumers hold."),
-                Field("consumers", "number", "The number of consumers."),
-                Field("loop_lag_p99", "number", "How late the event loop is, in seconds, in 1 of 100 cases."),
-            ),
-        ),
-        example=Example(answer={"queues": 2, "ready": 3}),
-    ),
-    Operation(
-        name="store.status",
-        method="GET",
-        path="/store",
-        summary="Show the lanes of the store.",
-        handler=_store,
-        right=Right.MONITOR,
-        answer=Shape("map", (Field("lanes", "list", "A row for each lane."),)),
-        example=Example(answer={}),
-    ),
-    Operation(
-        name="limits",
-        method="GET",
-        path="/limits",
-        summary="Show every limit, and how much of it is used.",
-        handler=_limits,
-        right=Right.MONITOR,
-        answer=Shape("map", (Field("limits", "list", "Maps of ``name``, ``used`` and ``max``."),)),
-        example=Example(answer={}),
-    ),
-    Operation(
-        name="flow-map",
-        method="GET",
-        path="/flow-map",
-        summary="Show who publishes where and who consumes, and what is blocked.",
-        handler=_flow_map,
-        right=Right.MONITOR,
-        answer=Shape(
-            "map",
-            (
-                Field("publishers", "list", "Connections that publish."),
-                Field("addresses", "list", "Queues and exchanges."),
-                Field("consumers", "list", "Connections that consume."),
-                Field("edges", "list", "Links between them, those that were blocked most first."),
-                Field("edges_total", "number", "The number of all edges."),
-            ),
-        ),
-        example=Example(answer={"edges_total": 1}),
-    ),
-    Operation(
-        name="timelines.show",
-        method="GET",
-        path="/timelines/{kind}/{identity}",
-        summary="Show the last five minutes of a link, session, channel or queue, with a value for each second.",
-        handler=_time_lines,
-        right=Right.MONITOR,
-        parameters=(
-            Parameter(name="kind", sentence="What it is.", in_path=True, choices=tuple(KINDS)),
-            Parameter(name="identity", sentence="Its identity, or the queue's name.", in_path=True),
-        ),
-        answer=Shape(
-            "map",
-            (
-                Field("kind", "text", "What it is."),
-                Field("identity", "text", "Its identity."),
-                Field("interval", "number", "Seconds between two values."),
-                Field("times", "list", "The times of the values, in seconds since 1970."),
-                Field("series", "map", "The values by series, the oldest first."),
-            ),
-        ),
-        example=Example(parameters={"kind": "queues", "identity": "orders"}, answer={"interval": 1.0}),
-    ),
-)
+OPERATIONS = (overview, store, limits, show_flow_map, time_lines)

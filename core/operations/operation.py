@@ -6,8 +6,9 @@ or in the body, over each of them alike; :func:`read` reads and checks the param
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
+from types import GeneratorType, MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from core.errors import Invalid
@@ -40,7 +41,7 @@ class Right(Enum):
 Kind = Literal["text", "number", "flag", "map", "list"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of an operation. A parameter that is null counts as one that is not given."""
 
@@ -48,6 +49,7 @@ class Parameter:
     sentence: str
     """What it means, for the help of a command and for the documentation."""
     kind: Kind = "text"
+    _: KW_ONLY
     in_path: bool = False
     """It is a segment of the path, which has its name in braces."""
     is_document: bool = False
@@ -210,12 +212,13 @@ class Example:
     """For a map: some of its fields. For rows: the first of them, or some of its fields."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spelling:
     """Another way in which an operation may be asked for, kept for clients that know it."""
 
     method: str
     path: str
+    _: KW_ONLY
     status: int | None = None
     """The status of its answer, where it is not the operation's."""
     within: str = ""
@@ -245,6 +248,14 @@ class Operation:
         """Return the parameter whose value is the whole body; None for an operation whose body has parameters."""
         return next((parameter for parameter in self.parameters if parameter.is_document), None)
 
+    def carry_out(self, control: "BrokerControl", arguments: Arguments) -> Walk[Answer]:
+        """Carry it out. Raises EngineError."""
+        answer = self.handler(control, arguments)
+        if isinstance(answer, GeneratorType):
+            answer = yield from answer
+        assert isinstance(answer, Answer)
+        return answer
+
     def in_body(self, body: Mapping[str, object]) -> Iterable[tuple[str, object]]:
         """Return the parameters that a body has, by name."""
         return body.items() if self.document is None else [(self.document.name, body)]
@@ -252,7 +263,39 @@ class Operation:
     @property
     def spellings(self) -> tuple[Spelling, ...]:
         """Return all ways to ask for it. The first is the one that the documentation names."""
-        return (Spelling(method=self.method, path=self.path), *self.also)
+        return (Spelling(self.method, self.path), *self.also)
+
+
+def operation(
+    name: str,
+    method: str,
+    path: str,
+    *parameters: Parameter,
+    right: Right = Right.OPERATE,
+    answer: Shape = NOTHING,
+    example: Mapping[str, object] = MappingProxyType({}),
+    gives: object = None,
+    also: tuple[Spelling, ...] = (),
+) -> Callable[[Handler], Operation]:
+    """Make an operation of its handler, whose docstring is the summary. A GET needs the right MONITOR. ``example`` and
+    ``gives`` are the parameters and the answer of its example."""
+
+    def made(handler: Handler) -> Operation:
+        assert handler.__doc__ is not None
+        return Operation(
+            name=name,
+            method=method,
+            path=path,
+            summary=" ".join(handler.__doc__.split()),
+            handler=handler,
+            right=Right.MONITOR if method == "GET" else right,
+            parameters=parameters,
+            answer=answer,
+            example=Example(parameters=example, answer=gives),
+            also=also,
+        )
+
+    return made
 
 
 def read(

@@ -7,7 +7,6 @@ used.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import GeneratorType
 from typing import TYPE_CHECKING
 
 from core.operations.operation import Answer, Operation, Right, Spelling, quoted, read
@@ -74,10 +73,8 @@ class Call:
     ) -> Walk[Answer]:
         """Carry the operation out with the parameters of its query and body, for a caller with this right. Raises
         EngineError."""
-        answer = self.operation.handler(control, read(self.operation.parameters, self.path, given, right))
-        if isinstance(answer, GeneratorType):
-            answer = yield from answer
-        assert isinstance(answer, Answer)
+        arguments = read(self.operation.parameters, self.path, given, right)
+        answer = yield from self.operation.carry_out(control, arguments)
         value = {self.spelling.within: answer.value} if self.spelling.within else answer.value
         return Answer(self.spelling.status or answer.status, value)
 

@@ -263,7 +263,7 @@ OPERATIONS = (
     _list("/vhosts", "The one virtual host.", lambda control, arguments: [_vhost_row(control, arguments)]),
     _item("/vhosts/{vhost}", "The one virtual host.", _vhost_row),
     *(
-        operation("GET", path, "What is durable, for RabbitMQ to read.", definitions.export)
+        operation("GET", path, "What is durable, for RabbitMQ to read.", definitions.export.handler)
         for path in ("/definitions", "/definitions/{vhost}")
     ),
     *(

@@ -32,6 +32,7 @@ IF_UNUSED = Parameter(name="if-unused", sentence="Only when nothing uses it.", k
 IF_EMPTY = Parameter(name="if-empty", sentence="Only when it has no messages.", kind="flag")
 POLICY: Mapping[str, str] = {"name": "policy", "apply-to": "apply_to"}
 """RabbitMQ's names of a policy's parameters, where they differ."""
+THEIRS = {ours: theirs for theirs, ours in POLICY.items()}
 
 
 def _declare_queue(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
@@ -122,32 +123,29 @@ def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     raise not_found(f"there is no binding {wanted!r} between these")
 
 
-def _set_policy(control: BrokerControl, arguments: Arguments) -> Answer:
+def _set_policy(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     was_there = control.snapshot("policies", arguments.text("name"))
-    _policy(policies.set_)(control, arguments)
+    yield from policies.set_.carry_out(control, _renamed(arguments, POLICY))
     return DONE if was_there else MADE
 
 
-def _policy(
-    handler: Callable[[BrokerControl, Arguments], Answer],
-) -> Callable[[BrokerControl, Arguments], Answer]:
-    """Make a handler of RabbitMQ's names from a handler of the table."""
-    return lambda control, arguments: handler(
-        control, Arguments({POLICY.get(name, name): value for name, value in arguments.values.items()}, arguments.right)
-    )
+def _clear_policy(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+    return (yield from policies.clear.carry_out(control, _renamed(arguments, POLICY)))
+
+
+def _renamed(arguments: Arguments, names: Mapping[str, str]) -> Arguments:
+    return Arguments({names.get(name, name): value for name, value in arguments.values.items()}, arguments.right)
 
 
 def _import(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     try:
-        return (yield from definitions.import_(control, arguments))
+        return (yield from definitions.import_.carry_out(control, arguments))
     except Inequivalent as error:
         raise HttpRefusal(409, "conflict", str(error)) from None  # as RabbitMQ's scripts know a conflict
 
 
-def _close(control: BrokerControl, arguments: Arguments) -> Answer:
-    return links.close_connection(
-        control, Arguments({"connection": arguments.text("name"), **arguments.values}, arguments.right)
-    )
+def _close(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+    return (yield from links.close_connection.carry_out(control, _renamed(arguments, {"name": "connection"})))
 
 
 def _write(
@@ -205,15 +203,10 @@ OPERATIONS = (
         "/policies/{vhost}/{name}",
         "Make or change a policy.",
         _set_policy,
-        *(
-            replace(
-                parameter, name={ours: theirs for theirs, ours in POLICY.items()}.get(parameter.name, parameter.name)
-            )
-            for parameter in policies.SET
-        ),
+        *(replace(one, name=THEIRS.get(one.name, one.name)) for one in policies.SET if not one.in_path),
         answer=MAKES,
     ),
-    _write("DELETE", "/policies/{vhost}/{name}", "Remove a policy.", _policy(policies.clear)),
+    _write("DELETE", "/policies/{vhost}/{name}", "Remove a policy.", _clear_policy),
     *(
         _write("POST", path, "Make what is missing.", _import, definitions.DOCUMENT)
         for path in ("/definitions", "/definitions/{vhost}")

@@ -267,7 +267,7 @@ class Amqp091FrontEnd:
     def reading(self) -> bool:
         return not (self._held_up or self.connection.input_left or self.connection.awaiting_answer)
 
-    def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
+    def parts(self, kind: str, now: Now, identity: str | None = None) -> Iterator[list[dict[str, object]]]:
         yield self.snapshot(kind, now)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
