@@ -205,7 +205,7 @@ NOTHING = Shape("nothing", status=204)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Parameters of a call, in the broker of tests/core/operations, and its answer."""
+    """Parameters of a call of the broker in tests/core/operations, and its answer."""
 
     parameters: Mapping[str, object] = field(default_factory=dict)
     answer: object = None
