@@ -11,7 +11,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 
-from amqp10.cli.commands import TABLE
+from amqp10.cli.table import TABLE
 from core.observe.advice import ADVICE
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import Operation, Parameter

@@ -24,8 +24,9 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from amqp10.cli.commands import TABLE, command_line
+from amqp10.cli.commands import command_line
 from amqp10.cli.completion import SHELLS, script_of
+from amqp10.cli.table import TABLE
 from amqp10.protocol.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
 from core.config.settings import Settings

@@ -7,9 +7,9 @@ is the blocking one, because Trio takes 50 ms of CPU to import, a third of what 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from amqp10.cli.commands import table
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import Row
+from amqp10.cli.table import table
 from amqp10.wire.percent import percent_encode
 from core.rows import PAGE_MAX
 

@@ -9,10 +9,10 @@ which is whether the answer has the status 201. A text that is only ``{name}`` s
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from amqp10.cli.commands import Command, Parameter, value_name
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import Row, print_one, print_rows, tell
 from amqp10.cli.remote import ask_once, pages, path_of, row_of, with_broker
+from amqp10.cli.table import Command, Parameter, value_name
 
 CREATED = 201
 LONG_MAX = 2**63 - 1

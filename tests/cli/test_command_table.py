@@ -5,8 +5,9 @@ from importlib import import_module
 
 import pytest
 
-from amqp10.cli.commands import commands, function_of, value_name
+from amqp10.cli.commands import function_of
 from amqp10.cli.completion import SHELLS
+from amqp10.cli.table import commands, value_name
 from core.config.access import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import DONE, Example, Operation, Parameter, Right

@@ -7,9 +7,10 @@ from math import inf
 
 import pytest
 
-from amqp10.cli.commands import command_line, commands
+from amqp10.cli.commands import command_line
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
+from amqp10.cli.table import commands
 from tests.cli.start_times import COMMANDS, QUEUE, cpu_seconds, environment
 from tests.kit.broker_process import ROOT
 from tests.kit.command_line import HEADGATE
