@@ -15,7 +15,8 @@ Every segment is percent-encoded UTF-8 [RFC 3986 2.1]: only letters, digits and 
 A character that should be encoded and is not is an error, never a guess: a client that does not encode its names
 fails with the first name that contains a slash. The default exchange has no address; its use is ``/queues/:queue``.
 
-Nothing is looked up here: an address that parses may name what does not exist.
+Nothing is looked up here: an address that parses may name what does not exist. A command checks addresses too, so this
+module does not import the interface of the engine: :mod:`amqp10.targets` makes the engine's targets of addresses.
 """
 
 import re
@@ -23,7 +24,6 @@ import re
 from amqp10.errors import quote
 from amqp10.wire.percent import percent_decode, percent_encode
 from core.errors import Invalid
-from core.interface import ExchangeTarget, QueueTarget, Target
 
 MANAGEMENT_ADDRESS = "/management"
 """The node behind both halves of a management link pair."""
@@ -44,15 +44,16 @@ class AddressError(Exception):
     """An address that cannot name a node. The text names the address and the form that it should have."""
 
 
-def parse_target(address: object) -> Target:
-    """Where a target's address, or the ``to`` of a message, leads. Raises AddressError."""
+def target_names(address: object) -> tuple[str | None, str]:
+    """What a target's address, or the ``to`` of a message, names: None and a queue, or an exchange and a routing key.
+    Raises AddressError."""
     match _segments(address):
         case ["queues", queue]:
-            return QueueTarget(_queue(queue, address))
+            return None, _queue(queue, address)
         case ["exchanges", exchange]:
-            return ExchangeTarget(_exchange(exchange, address), "")
+            return _exchange(exchange, address), ""
         case ["exchanges", exchange, key]:
-            return ExchangeTarget(_exchange(exchange, address), _decoded(key, "routing key", address))
+            return _exchange(exchange, address), _decoded(key, "routing key", address)
     raise _no_form(address, _FORMS)
 
 
@@ -124,7 +125,7 @@ def _decoded(segment: str, what: str, address: object) -> str:
         text = percent_decode(segment)
     except ValueError as fault:
         raise AddressError(f"address {quote(address)}: in the {what}, {fault}") from None
-    if len(text.encode()) > NAME_BYTES_MAX:
+    if len(text) > NAME_BYTES_MAX // 4 and len(text.encode()) > NAME_BYTES_MAX:  # UTF-8 has 4 bytes at most for one
         raise AddressError(f"address {quote(address)}: the {what} is longer than {NAME_BYTES_MAX} bytes")
     return text
 

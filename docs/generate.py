@@ -3,10 +3,12 @@
 - ``operating/configuration.md``: every key of ``core/config`` with its default, its unit and its help.
 - ``protocol/lifecycles.md``: a diagram for each table of ``amqp10/protocol/lifecycle.py``.
 - ``operating/metrics.md``: every metric of ``core/observe/metric_families.py``.
+- ``operating/operations.md``: every operation of ``core/operations``.
 - ``operating/why-blocked.md``: every reason of ``core/observe/advice.py``.
 - the tables of the schema in ``flow-events.md``, between their marks.
 - the two tables of limits in ``architecture.md``, between their marks.
 - the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between their marks.
+- ``amqp10/cli/commands.json``: the table of commands.
 - ``amqp10/cli/completions``: the scripts of ``headgate completion``, from the commands and their options.
 
 ``tests/docs`` compares each page with the text that would be written, so a page is never older than the code.
@@ -22,18 +24,20 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from amqp10.cli.commands import command_line
 from amqp10.cli.completion import SHELLS, script_of
-from amqp10.cli.main import command_line
+from amqp10.cli.table import TABLE
 from amqp10.protocol.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
 from core.config.settings import Settings
-from docs import amqp091_tables, flow_events_page, metrics_page, why_page
+from docs import amqp091_tables, command_table, flow_events_page, metrics_page, operations_page, why_page
 
 DOCS = Path(__file__).parent
 CONFIGURATION = DOCS / "operating" / "configuration.md"
 LIFECYCLES = DOCS / "protocol" / "lifecycles.md"
 ARCHITECTURE = DOCS / "architecture.md"
 AMQP091 = DOCS / "protocol" / "amqp091.md"
+OPERATIONS = DOCS / "operating" / "operations.md"
 METRICS = DOCS / "operating" / "metrics.md"
 FLOW_EVENTS = DOCS / "flow-events.md"
 WHY_BLOCKED = DOCS / "operating" / "why-blocked.md"
@@ -59,8 +63,10 @@ def pages() -> Mapping[Path, str]:
         LIFECYCLES: _LIFECYCLES_TOP + "".join(_lifecycles()),
         ARCHITECTURE: architecture,
         METRICS: metrics_page.page(),
+        OPERATIONS: operations_page.page(),
         FLOW_EVENTS: _between(FLOW_EVENTS.read_text(encoding="utf-8"), "flow events", flow_events_page.tables()),
         WHY_BLOCKED: why_page.page(),
+        TABLE: command_table.text(),
         **_completions(),
     }
 
@@ -265,6 +271,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "amqp091.max_queue_credit": "further messages stay in the queue until half of these are on their way",
     "amqp091.unsent_bytes_max": "no further message leaves a queue for it; at twice as much it is not read",
     "amqp091.transaction_bytes_max": "the channel is closed: PRECONDITION_FAILED",
+    "amqp091.transaction_acks_max": "the channel is closed: PRECONDITION_FAILED",
     "amqp091.consumers_max": "the channel is closed: PRECONDITION_FAILED",
     "stage_credit.initial": "the connection is not read until the next stage has acknowledged messages",
     "stage_credit.store_initial": "the queue keeps back its grants to channels",
@@ -284,6 +291,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "engine.exchanges_max": "the declaration is refused",
     "engine.bindings_max": "the binding is refused",
     "engine.policies_max": "the policy is refused",
+    "engine.cached_routes_max": "the cache is emptied",
     "engine.work_per_turn.peer": "the rest of its input, its output and its end waits until the others had a turn",
     "engine.work_per_turn.queues": "the other queues, and the rest of these, wait for the next turn",
     "engine.stage_messages_per_turn.channel": "the rest waits in the channel's stage",

@@ -16,24 +16,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Annotated
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from cyclopts import App, Parameter
-
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.listing import pages
-from amqp10.cli.printing import AsJson, Row, tell
-from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.cli.printing import Row, tell
+from amqp10.cli.remote import ask, pages, with_broker
 from amqp10.cli.store import examined
 from amqp10.client_core.errors import RequestRefused
-from amqp10.wire.percent import percent_encode
 from core.rows import KINDS
 from core.version import headgate_version
 
-SINGLES = ("status", "memory", "disk", "drain")
+SINGLES = {"status": "status", "memory": "memory.status", "disk": "disk.status", "drain": "drain.status"}
+"""Operations by the names of the files with their answers."""
 STALLS_EXPLAINED_MAX = 50
 """Stalls for which the command asks why. Each such request makes the broker look at every link. The longest stalls come
 first."""
@@ -46,32 +42,9 @@ SECRET_VALUES = re.compile(r"SCRAM-SHA-[0-9]+\$[^\s\"]*|(?<=://)[^/@\s\"]*:[^/@\
 Parts = dict[str, str]
 """Texts by the names of their files in the zip file."""
 
-debug_app = App(name="debug", help="Write the state of a broker to a file, to analyse a problem later.")
 
-
-@debug_app.command
-def bundle(
-    file: Annotated[
-        Path | None, Parameter(help="The file to write. Default: a name with the time, in the current folder.")
-    ] = None,
-    /,
-    *,
-    data: Annotated[Path | None, Parameter(help="Also check this data folder of a stopped broker.")] = None,
-    json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Write one zip file with the state of a broker: status, configuration, all rows that can be listed, the reasons of
-    stalls, metrics if there is an admin server, and versions.
-
-    The file has no messages, passwords or tokens. It has the names of queues, clients and users: read it before you
-    send it.
-
-    For example:
-
-        headgate debug bundle
-        headgate debug bundle /tmp/bundle.zip
-        headgate debug bundle --data /var/lib/headgate
-    """
+def bundle(file: Path | None, *, data: Path | None, json: bool, url: str) -> None:
+    """Write the file, and say on standard error what is not in it."""
     now = datetime.now(UTC)
     target = file or Path(f"headgate-bundle-{now:%Y%m%dT%H%M%SZ}.zip")
     problems: list[str] = []
@@ -102,12 +75,12 @@ def redacted(text: str) -> str:
 def _broker_parts(broker: BlockingManagement, problems: list[str]) -> Parts:
     """The broker's answers, by the names of their files."""
     parts: Parts = {}
-    for name in SINGLES:
+    for name, operation in SINGLES.items():
         try:
-            parts[f"{name}.json"] = _as_json(broker.request("GET", f"/headgate/{name}").body)
+            parts[f"{name}.json"] = _as_json(ask(broker, operation).body)
         except RequestRefused as refused:
             problems.append(f"{name}: {refused.text}")
-    parts["configuration.toml"] = str(broker.request("GET", "/headgate/configuration").body)
+    parts["configuration.toml"] = str(ask(broker, "configuration").body)
     for kind in KINDS:
         rows = pages(broker, kind)
         parts[f"{kind}.json"] = _as_json(rows)
@@ -123,7 +96,7 @@ def _whys(broker: BlockingManagement, stalls: list[Row]) -> Parts:
         identity = str(stall["identity"])
         kind = "links" if "/" in identity else "connections"
         try:
-            answer = broker.request("GET", f"/headgate/{kind}/{percent_encode(identity)}/why")
+            answer = ask(broker, "why", kind=kind, identity=identity)
         except RequestRefused:
             continue  # the link does not wait any more, or is gone
         parts[f"why/{identity.replace('/', '-')}.json"] = _as_json(answer.body)

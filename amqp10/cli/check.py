@@ -5,27 +5,15 @@ folder. A broker that cannot be asked gives the same codes as with every other c
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
-from cyclopts import App
-
-from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.printing import AsJson, Row, print_json
-from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
-
-check_app = App(
-    name="check", help="Check whether a broker is live, is ready and has no alarm, or whether a data folder is sound."
-)
+from amqp10.cli.printing import print_json
+from amqp10.cli.remote import ask_once, row_of, with_broker
 
 
-@check_app.command
-def live(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Check that the broker accepts connections, accepts the login and answers the open of AMQP 1.0.
-
-    For example:
-
-        headgate check live
-    """
+def live(*, json: bool, url: str) -> None:
+    """Check that the broker accepts connections, accepts the login and answers the open of AMQP 1.0."""
 
     def opened(broker: object) -> None:
         pass  # the connection was opened, and no more is needed
@@ -37,36 +25,25 @@ def live(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     _answer("live", ask, json=json)
 
 
-@check_app.command
-def ready(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def ready(*, json: bool, url: str) -> None:
     """Check that the broker is live and accepts new connections. The exit code is 10 after headgate drain.
 
     A broker with an alarm is ready, because consumers end most alarms and must be able to connect.
-
-    For example:
-
-        headgate check ready --json
     """
 
     def ask() -> str:
-        if _shown(url, "drain").get("draining"):
+        if row_of(ask_once(url, "drain.status")).get("draining"):
             raise CommandError(Exit.DIFFERS, "the broker is being drained; headgate undrain ends that")
         return "the broker is ready"
 
     _answer("ready", ask, json=json)
 
 
-@check_app.command
-def alarms(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Check that no alarm is on. The exit code is 10 when an alarm makes publishers wait.
-
-    For example:
-
-        headgate check alarms || headgate alarms list
-    """
+def alarms(*, json: bool, url: str) -> None:
+    """Check that no alarm is on. The exit code is 10 when an alarm makes publishers wait."""
 
     def ask() -> str:
-        rows = _shown(url, "status").get("alarms")
+        rows = row_of(ask_once(url, "status")).get("alarms")
         on = [str(row["name"]) for row in rows if row["on"]] if isinstance(rows, list) else []
         if on:
             raise CommandError(Exit.DIFFERS, f"publishers wait: {', '.join(on)}; headgate alarms list says since when")
@@ -75,15 +52,10 @@ def alarms(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     _answer("alarms", ask, json=json)
 
 
-@check_app.command
-def store(*, data: Data, json: AsJson = False) -> None:
+def store(*, data: Path, json: bool) -> None:
     """Check that all records in the data folder of a stopped broker can be read. The exit code is 8 for damage.
 
     headgate store check describes each damaged record.
-
-    For example:
-
-        headgate check store --data /var/lib/headgate
     """
 
     def ask() -> str:
@@ -97,13 +69,6 @@ def store(*, data: Data, json: AsJson = False) -> None:
         return str(found)
 
     _answer("store", ask, json=json)
-
-
-def _shown(url: str, what: str) -> Row:
-    found = with_broker(url, lambda broker: broker.request("GET", f"/headgate/{what}").body)
-    if not isinstance(found, dict):
-        raise CommandError(Exit.REFUSED, "the broker's answer is not understood; is it a Headgate of another version?")
-    return found
 
 
 def _answer(question: str, ask: Callable[[], str], *, json: bool) -> None:

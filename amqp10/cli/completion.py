@@ -5,26 +5,13 @@ command for it. ``docs/generate.py`` writes the files when commands change, and 
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
 
 SHELLS = ("bash", "zsh", "fish")
 SCRIPTS = Path(__file__).with_name("completions")
 
 
-def completion_command(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell that will run the script.")],
-    /,
-) -> None:
-    """Print the script that makes a shell complete the commands and options of headgate.
-
-    For example:
-
-        headgate completion bash > ~/.local/share/bash-completion/completions/headgate
-        headgate completion zsh > ~/.zfunc/_headgate
-        headgate completion fish > ~/.config/fish/completions/headgate.fish
-    """
+def print_script(shell: str) -> None:
+    """Print the script for one of :data:`SHELLS`."""
     print(script_of(shell).read_text(encoding="utf-8"), end="")
 
 

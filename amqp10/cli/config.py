@@ -3,29 +3,17 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import App, Parameter
+from typing import TYPE_CHECKING
 
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.printing import AsJson, print_json, tell
+from amqp10.cli.printing import print_json, tell
 
 if TYPE_CHECKING:
     from core.config import Settings
 
-config_app = App(name="config", help="Check and show configurations.")
 
-File = Annotated[Path | None, Parameter(help="A TOML file. Without it: the default configuration.")]
-
-
-@config_app.command
-def check(file: File = None, /, *, json: AsJson = False) -> None:
-    """Check whether a broker can use a configuration, and print all errors in it.
-
-    For example:
-
-        headgate config check broker.toml
-    """
+def check(file: Path | None, *, json: bool) -> None:
+    """Print whether a broker can use a configuration."""
     try:
         read_settings(file)
     except CommandError as error:
@@ -35,15 +23,8 @@ def check(file: File = None, /, *, json: AsJson = False) -> None:
     tell(f"{file or 'the default configuration'} is good", {"file": _name(file), "good": True}, as_json=json)
 
 
-@config_app.command
-def show(file: File = None, /, *, json: AsJson = False) -> None:
-    """Print all settings of a configuration as a TOML file, without the keys of passwords.
-
-    For example:
-
-        headgate config show
-        headgate config show broker.toml > explained.toml
-    """
+def show(file: Path | None, *, json: bool) -> None:
+    """Print all settings of a configuration as a TOML file."""
     from core.config import render  # here and not above: help needs no settings, and they take 150 ms of CPU to import
 
     rendered = render(read_settings(file))

@@ -1,6 +1,6 @@
 """Prints the messages that ``headgate consume`` receives, and accepts each message after it is printed."""
 
-import json
+import json as json_module
 import sys
 
 from amqp10.addresses import AddressError, parse_source
@@ -20,7 +20,7 @@ WITHIN_S = 3600.0
 """A wait ends after so long, and begins again: a queue may stay empty for days."""
 
 
-def consume(url: str, address: str, *, count: int | None, link_credit: int, drain: bool, as_json: bool) -> None:
+def consume(address: str, *, count: int | None, link_credit: int, drain: bool, json: bool, url: str) -> None:
     """Receive ``count`` messages, or all that are there with ``drain``, or else until interrupted.
 
     Raises CommandError.
@@ -37,7 +37,7 @@ def consume(url: str, address: str, *, count: int | None, link_credit: int, drai
     def received(connection: BlockingConnection) -> None:
         link = ReceivingLink.open(connection, address)
         take = _drain if drain else _consume
-        take(link, limit=count or ENDLESS, link_credit=link_credit, as_json=as_json)
+        take(link, limit=count or ENDLESS, link_credit=link_credit, as_json=json)
         link.sync()
         link.close()
 
@@ -78,7 +78,7 @@ def _line(encoded: bytes, *, as_json: bool) -> str:
     try:
         message = Message.decode(encoded)
     except DecodeError as error:
-        return json.dumps({"fault": str(error)}) if as_json else f"(a message that does not decode: {error})"
+        return json_module.dumps({"fault": str(error)}) if as_json else f"(a message that does not decode: {error})"
     if not as_json:
         return _text(message.body)
     shown: dict[str, object] = {"body": plain(message.body)}
@@ -88,7 +88,7 @@ def _line(encoded: bytes, *, as_json: bool) -> str:
     for name in ("application_properties", "annotations"):
         if values := getattr(message, name):
             shown[name] = plain(dict(values))
-    return json.dumps(shown, default=_text, ensure_ascii=False)
+    return json_module.dumps(shown, default=_text, ensure_ascii=False)
 
 
 def _text(value: object) -> str:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from amqp10.blocking.requests import BlockingManagement
-from amqp10.cli.listing import pages
 from amqp10.cli.printing import Row
-from amqp10.cli.remote import HTTP_NOT_FOUND
+from amqp10.cli.remote import HTTP_NOT_FOUND, pages
 from amqp10.client_core.errors import RequestRefused
 from amqp10.management.bindings import location
 from amqp10.management.message import REQUEST_BYTES_MAX, encodable

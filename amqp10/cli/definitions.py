@@ -8,15 +8,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import App, Parameter
 
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.definition_requests import AppliedSteps, snapshots, take
 from amqp10.cli.exits import CommandError, Exit, complain
-from amqp10.cli.printing import AsJson, print_json
-from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.cli.printing import print_json
+from amqp10.cli.remote import with_broker
 from core.definitions_file import (
     FILE_BYTES_MAX,
     Change,
@@ -40,34 +37,9 @@ from core.version import headgate_version
 
 MARKS = {Change.CREATE: "+", Change.CHANGE: "~", Change.CONFLICT: "!", Change.EXTRA: "-"}
 
-definitions_app = App(
-    name="definitions",
-    help="Exchanges, queues, bindings and policies as a file: export, diff, apply. Files of RabbitMQ can be read too.",
-)
 
-File = Annotated[
-    Path,
-    Parameter(allow_leading_hyphen=True, help="A definitions file of Headgate or of RabbitMQ. - is standard input."),
-]
-Host = Annotated[str, Parameter(name="--vhost", help="The virtual host in the file.")]
-
-
-@definitions_app.command
-def export(
-    file: Annotated[Path | None, Parameter(help="The file to write. Default: standard output.")] = None,
-    /,
-    *,
-    json: Annotated[bool, Parameter(negative="", help="With FILE: print what was written as JSON.")] = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Write all exchanges, queues, bindings and policies as JSON, in RabbitMQ's form.
-
-    The file has no built-in exchanges, no queues that are deleted with a connection, no messages and no users.
-
-    For example:
-
-        headgate definitions export definitions.json
-    """
+def export(file: Path | None, *, json: bool, url: str) -> None:
+    """Write the definitions of a broker to a file or to standard output."""
     document = with_broker(url, _running)
     written = text(document, version=headgate_version())
     if file is None:
@@ -81,17 +53,8 @@ def export(
         print(f"{file} has {summary(things)}")
 
 
-@definitions_app.command
-def diff(file: File, /, *, vhost: Host = "/", json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show what applying a file would change, and change nothing. The exit code is 10 when there is a difference.
-
-    A line begins with `+` for a definition that would be created, `~` for one that would be changed, `!` for one that
-    differs and cannot be changed, and `-` for one that only the broker has.
-
-    For example:
-
-        headgate definitions diff definitions.json
-    """
+def diff(file: Path, *, vhost: str, json: bool, url: str) -> None:
+    """Print what applying a file would change. Raises CommandError when there is a difference."""
     reading = _read(file, vhost, json=json)
     differences = compare(reading.document, with_broker(url, _running))
     different = [one for one in differences if one.change is not Change.UNCHANGED]
@@ -106,30 +69,8 @@ def diff(file: File, /, *, vhost: Host = "/", json: AsJson = False, url: Url = D
         raise CommandError(Exit.DIFFERS, f"{file} and the broker differ")
 
 
-@definitions_app.command
-def apply(
-    file: File,
-    /,
-    *,
-    dry_run: Annotated[bool, Parameter(negative="", help="Only show what would be done.")] = False,
-    delete_extra: Annotated[
-        bool, Parameter(negative="", help="Delete what the file does not have. Queues are deleted with their messages.")
-    ] = False,
-    keep_going: Annotated[bool, Parameter(negative="", help="Continue after a failure.")] = False,
-    vhost: Host = "/",
-    json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Create the definitions that a file has and the broker does not have, and change policies.
-
-    An exchange or queue that exists and differs from the file is not changed: delete it first. In this case nothing is
-    done, unless --keep-going is given. To complete an apply that was interrupted, apply the file again.
-
-    For example:
-
-        headgate definitions apply definitions.json --dry-run
-        headgate definitions apply definitions.json
-    """
+def apply(file: Path, *, dry_run: bool, delete_extra: bool, keep_going: bool, vhost: str, json: bool, url: str) -> None:
+    """Create what the file has and the broker does not have, and change policies. Raises CommandError."""
     reading = _read(file, vhost, json=json)
     if not json:
         _tell_notes(reading)

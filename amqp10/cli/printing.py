@@ -9,9 +9,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
-
-from cyclopts import Parameter
 
 FILE_WIDTH = 1000
 """The most characters of a line in output that is not for a terminal."""
@@ -21,9 +18,6 @@ TIMES = ("since", "accepted_at")
 """Fields with a wall-clock time, in seconds since 1970."""
 
 Row = Mapping[str, object]
-
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of a table.")]
-AsJsonLines = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object on each line.")]
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 
-from amqp10.addresses import AddressError, parse_target
+from amqp10.addresses import AddressError, target_names
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import SendingLink
 from amqp10.cli.exits import CommandError, Exit, complain
@@ -55,24 +55,24 @@ class Tally:
 
 
 def publish(
-    url: str, address: str, body: tuple[str, ...], *, count: int, size: int | None, durable: bool, as_json: bool
+    address: str, body: tuple[str, ...], *, count: int, size: int | None, transient: bool, json: bool, url: str
 ) -> None:
     """Send, and print what became of the messages. Raises CommandError, also when a message was not accepted."""
     _check(address, body, count=count, size=size)
     bodies = [b"x" * size] if size is not None else [text.encode() for text in body]
-    header = Header(durable=durable)
+    header = Header(durable=not transient)
     batches = _bodies(bodies, count, header) if bodies else _lines(count, header)
     tally = with_connection(
         url, lambda connection: _publish(connection, address, batches), link=f"the link to {address}"
     )
-    tell(str(tally), {"sent": tally.fates.total(), **tally.fates, "problem": tally.problem}, as_json=as_json)
+    tell(str(tally), {"sent": tally.fates.total(), **tally.fates, "problem": tally.problem}, as_json=json)
     if tally.problem is not None:
         raise CommandError(Exit.REFUSED, tally.problem)
 
 
 def _check(address: str, body: tuple[str, ...], *, count: int, size: int | None) -> None:
     try:
-        parse_target(address)
+        target_names(address)
     except AddressError as error:
         raise CommandError(Exit.USAGE, str(error)) from None
     if count < 1:

@@ -1,19 +1,13 @@
 """``headgate status``: version, process id, listeners, alarms and file descriptors of a broker."""
 
-from amqp10.cli.printing import AsJson, Row, print_one
-from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.cli.printing import Row, print_one
+from amqp10.cli.remote import ask_once, row_of
 
 
-def status_command(*, json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show version, process id, listeners, alarms that are on, and file descriptors.
-
-    For example:
-
-        headgate status --json
-    """
-    status = with_broker(url, lambda broker: broker.request("GET", "/headgate/status").body)
-    row: Row = status if isinstance(status, dict) else {}
-    print_one(row if json else _brief(row), as_json=json)
+def print_status(*, json: bool, url: str) -> None:
+    """Print the status of a broker."""
+    status = row_of(ask_once(url, "status"))
+    print_one(status if json else _brief(status), as_json=json)
 
 
 def _brief(status: Row) -> Row:

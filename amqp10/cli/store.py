@@ -10,13 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
-
-from amqp10.cli.arguments import Data
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.printing import AsJson, AsJsonLines, print_json, print_json_line
+from amqp10.cli.printing import print_json, print_json_line
 from core.store.definitions import DEFINITIONS_FILE, Definitions
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
@@ -27,51 +23,31 @@ from core.store.lost import lost_entries
 OPEN_FILES = 8
 """Files that are open at once. The commands read one file after the other."""
 
-NewName = Annotated[str | None, Parameter(name="--as", help="A new name for the queue.")]
-
 Compaction = Callable[[Path], Iterable[str]]
 """Compacts the data folder of a stopped broker, and yields lines that say what was done."""
 
 
-def store_commands(compaction: Compaction) -> App:
-    """The command ``headgate store``; ``compaction`` is handed in, because it needs both protocols."""
-    app = App(
-        name="store", help="The data folder of a stopped broker: check it, compact it, recover data that was set aside."
-    )
+def compact(*, data: Path, json: bool) -> None:
+    """Free the disk space of settled messages at once. A running broker does this step by step."""
+    from amqp10.compaction import compacted  # here and not above: it imports the engine
 
-    def compact(*, data: Data, json: AsJson = False) -> None:
-        """Free the disk space of settled messages at once. A running broker does this step by step.
-
-        For example:
-
-            headgate store compact --data /var/lib/headgate
-        """
-        with _explained(), offline(data):
-            pass  # a folder that is in use, or is no data folder, is refused before anything is changed
-        with _explained():
-            lines = list(compaction(data))
-        if json:
-            print_json({"data": str(data), "compacted": lines})
-        else:
-            print("\n".join(lines))
-
-    app.command(check)
-    app.command(dump)
-    app.command(compact)
-    app.command(lost)
-    app.command(adopt)
-    app.command(discard)
-    app.command(rebuild)
-    return app
+    print_compaction(compacted, data, json=json)
 
 
-def lost(*, data: Data, json: AsJson = False) -> None:
-    """List the data in lost+found: a start has set aside the data of queues that have no definition.
+def print_compaction(compaction: Compaction, data: Path, *, json: bool) -> None:
+    """Compact the data folder of a stopped broker, and print the lines that say what was done."""
+    with _explained(), offline(data):
+        pass  # a folder that is in use, or is no data folder, is refused before anything is changed
+    with _explained():
+        lines = list(compaction(data))
+    if json:
+        print_json({"data": str(data), "compacted": lines})
+    else:
+        print("\n".join(lines))
 
-    For example:
 
-        headgate store lost --data /var/lib/headgate
-    """
+def lost(*, data: Path, json: bool) -> None:
+    """List the data in lost+found: a start has set aside the data of queues that have no definition."""
     with _explained(), offline(data):
         entries = list(lost_entries(data))
     if json:
@@ -87,48 +63,22 @@ def lost(*, data: Data, json: AsJson = False) -> None:
         print("nothing was set aside")
 
 
-def adopt(entry: str, *, data: Data, as_: NewName = None, json: AsJson = False) -> None:
-    """Define a queue again from data that a start has set aside. The queue gets its messages back.
-
-    For example:
-
-        headgate store adopt orders --data /var/lib/headgate
-
-        headgate store adopt classic-7 --as orders-found --data /var/lib/headgate
-
-    Parameters
-    ----------
-    entry
-        The name of the queue, or of the folder in lost+found.
-    """
-    from core.process import (
-        new_identity,
-    )  # here and not above: most of these commands change nothing, and need none of them
+def adopt(entry: str, *, data: Path, new_name: str | None, json: bool) -> None:
+    """Define a queue again from data that a start has set aside. The queue gets its messages back."""
+    from core.process import new_identity  # here and not above: most commands change nothing, and need none of these
     from core.server import adoption
 
     with _explained(), offline(data):
         found = adoption.chosen_entry(data, entry)
-        name = adoption.adopt(data, found, name=as_, new_identity=new_identity)
+        name = adoption.adopt(data, found, name=new_name, new_identity=new_identity)
     if json:
         print_json({"data": str(data), "adopted": found.path.name, "queue": name})
     else:
         print(f"queue '{name}' is defined again; the next start serves its messages")
 
 
-def discard(entry: str, *, data: Data, yes: bool = False, json: AsJson = False) -> None:
-    """Delete data that a start has set aside. It cannot be recovered after that.
-
-    For example:
-
-        headgate store discard classic-7 --yes --data /var/lib/headgate
-
-    Parameters
-    ----------
-    entry
-        The name of the queue, or of the folder in lost+found.
-    yes
-        Delete it. Without this the command says what it would delete.
-    """
+def discard(entry: str, *, data: Path, yes: bool, json: bool) -> None:
+    """Delete data that a start has set aside. It cannot be recovered after that."""
     from core.server import adoption
 
     with _explained(), offline(data):
@@ -142,14 +92,10 @@ def discard(entry: str, *, data: Data, yes: bool = False, json: AsJson = False) 
         print(f"{found.path.name}, {found.bytes:,} bytes, {did}")
 
 
-def rebuild(*, data: Data, json: AsJson = False) -> None:
+def rebuild(*, data: Path, json: bool) -> None:
     """Make the definitions of queues again from their folders, when both files of definitions are damaged.
 
     The folders have no exchanges, bindings, policies and users. The damaged files are moved to lost+found.
-
-    For example:
-
-        headgate store rebuild --data /var/lib/headgate
     """
     from core.server import adoption
 
@@ -161,15 +107,11 @@ def rebuild(*, data: Data, json: AsJson = False) -> None:
         print("\n".join(lines))
 
 
-def check(*, data: Data, json: AsJson = False) -> None:
+def check(*, data: Path, json: bool) -> None:
     """Read every record and describe each damaged one. Nothing is changed.
 
     A record that a power cut or a crash has torn is described too, but it is no damage: its message was never
     confirmed, and the next start drops the record.
-
-    For example:
-
-        headgate store check --data /var/lib/headgate
     """
     described: list[str] = []
     found = examined(data, tell=(lambda line: described.append(str(line))) if json else print)
@@ -214,13 +156,8 @@ def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) 
     return Examined(counts, len(problems))
 
 
-def dump(*, data: Data, json: AsJsonLines = False) -> None:
-    """Print a line for every definition and every record, sound and damaged. Nothing is changed.
-
-    For example:
-
-        headgate store dump --data /var/lib/headgate
-    """
+def dump(*, data: Path, json: bool) -> None:
+    """Print a line for every definition and every record, sound and damaged. Nothing is changed."""
     with _explained(), _opened(data) as disk:
         definitions, problems = read_definitions(data)
         for line in (*_lines(definitions), *problems):

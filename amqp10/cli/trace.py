@@ -3,19 +3,16 @@
 import json as json_module
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from math import inf
 from time import monotonic, sleep
-from typing import Annotated
-
-from cyclopts import App, Parameter
+from typing import Any
 
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.printing import AsJsonLines
-from amqp10.cli.remote import DEFAULT_URL, Url, with_broker
+from amqp10.cli.remote import ask, row_of, with_broker
 from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, Wanted
 from amqp10.errors import DecodeError
 from amqp10.wire.framing import AMQP_FRAME, FRAME_HEADER_BYTES
@@ -30,7 +27,6 @@ from amqp10.wire.messaging import (
     Source,
     Target,
 )
-from amqp10.wire.percent import percent_encode
 from amqp10.wire.performatives import Performative, decode_performative
 from amqp10.wire.types import plain
 from core.amqp091.framing import FrameType
@@ -44,53 +40,21 @@ Nested = Performative | Source | Target | Coordinator | Accepted | Rejected | Re
 NESTED = (Source, Target, Coordinator, Accepted, Rejected, Released, Modified, Received, Error)
 """Values in a performative that have fields of their own."""
 
-trace_app = App(name="trace", help="Show the frames that a client and the broker send to each other.")
 
-
-@trace_app.command
 def frames(
-    connection: str | None = None,
-    /,
+    connection: str | None,
     *,
-    seconds: Annotated[float | None, Parameter(help="End after so many seconds.")] = None,
-    count: Annotated[int | None, Parameter(help="End after so many lines.")] = None,
-    performative: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Only frames with this name, such as flow, attach or basic.publish. Can be given several times."
-        ),
-    ] = (),
-    channel: Annotated[int | None, Parameter(help="Only frames of this channel.")] = None,
-    handle: Annotated[
-        int | None, Parameter(help="Only frames with this handle. The two sides may use different handles for a link.")
-    ] = None,
-    link: Annotated[
-        str | None,
-        Parameter(help="Only frames of this link, in both directions. CONNECTION can then be left out."),
-    ] = None,
-    every: Annotated[
-        bool,
-        Parameter(name="--all", negative=(), help="Print each frame, also the frames that come with each message."),
-    ] = False,
-    json: AsJsonLines = False,
-    url: Url = DEFAULT_URL,
+    seconds: float | None,
+    count: int | None,
+    performative: tuple[str, ...],
+    channel: int | None,
+    handle: int | None,
+    link: str | None,
+    every: bool,
+    json: bool,
+    url: str,
 ) -> None:
-    """Print the frames of a connection as they are sent and received, until the command is interrupted.
-
-    ">" marks a frame of the client, "<" a frame of the broker. Transfers and dispositions, and the frames of AMQP 0.9.1
-    that correspond to them, are counted in one line for each second, direction and link. With --all or --performative
-    each of them is printed.
-
-    A performative of AMQP 1.0 is printed with its fields, a message only with its size, and a method of AMQP 0.9.1 only
-    with its name. Credentials are never printed. The broker keeps a limited number of frames; dropped ones are counted.
-
-    For example:
-
-        headgate trace frames c17
-        headgate trace frames c17 --performative flow --performative attach
-        headgate trace frames --link c17/0/1 --all
-        headgate trace frames c17 --seconds 10 --all --json > frames.json
-    """
+    """Print the frames of a connection as they are sent and received, until the command is interrupted."""
     if (seconds is not None and seconds <= 0) or (count is not None and count < 1):
         raise CommandError(Exit.USAGE, "--seconds must be more than 0, and --count 1 or more")
 
@@ -105,22 +69,19 @@ def frames(
         nonlocal wanted
         if link is not None:
             wanted = replace(wanted, link=_numbers(broker, link))
-        path = f"/headgate/connections/{percent_encode(named)}/frames"
-        broker.request("PUT", path)
+        ask(broker, "frames.begin", connection=named)
         output = _Output(wanted, count=count or inf, shape=_as_json if json else _as_text)
         try:
-            _follow(broker, path, output, until=monotonic() + (seconds or inf))
+            _follow(broker, named, output, until=monotonic() + (seconds or inf))
         finally:
             output.end()
-        broker.request("DELETE", path)
+        ask(broker, "frames.end", connection=named)
 
     with_broker(url, trace)
 
 
 def _numbers(broker: BlockingManagement, link: str) -> LinkNumbers:
-    row = broker.request("GET", f"/headgate/links/{percent_encode(link)}").body
-    if not isinstance(row, dict):
-        raise CommandError(Exit.REFUSED, "the broker's answer is not understood")
+    row: Mapping[str, Any] = row_of(ask(broker, "rows.show", kind="links", identity=link))
     return LinkNumbers(**{name: row[name] for name in LinkNumbers._fields})
 
 
@@ -173,12 +134,10 @@ class _Output:
             self._missed = 0
 
 
-def _follow(broker: BlockingManagement, path: str, output: _Output, *, until: float) -> None:
+def _follow(broker: BlockingManagement, connection: str, output: _Output, *, until: float) -> None:
     after = 0
     while not output.full:
-        answer = broker.request("GET", f"{path}?after={after}").body
-        if not isinstance(answer, dict):
-            raise CommandError(Exit.REFUSED, "the broker's answer is not understood")
+        answer: Mapping[str, Any] = row_of(ask(broker, "frames.show", connection=connection, after=after))
         after = answer["next"]
         output.miss(answer["missed"])
         for frame in answer["frames"]:

@@ -3,16 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import App, Parameter
+from typing import TYPE_CHECKING, Literal
 
 from amqp10.addresses import AddressError, parse_source
 from amqp10.cli.exits import CommandError, Exit
-from amqp10.cli.printing import AsJson, print_json
-from amqp10.cli.remote import DEFAULT_URL, HTTP_NOT_FOUND, Url, with_broker
-from amqp10.wire.percent import percent_encode
-from core.observe.advice import help_text
+from amqp10.cli.printing import print_json
+from amqp10.cli.remote import HTTP_NOT_FOUND, ask, with_broker
 
 if TYPE_CHECKING:
     from amqp10.blocking.requests import BlockingManagement
@@ -33,35 +29,9 @@ NEAR_MAX = 3
 HOP_WIDTH = 22
 """Characters for the name of a hop, a little more than the longest has."""
 
-WHY_HELP = f"""Tell what holds a connection, a link or a queue up: the first edge that blocks on the way from publisher
-to consumer, its figures, since when, and what to do.
 
-SUBJECT is a connection (c17), a link (c17/0/3), or a queue by name or address (orders, /queues/orders). For the link of
-a publisher, the edges lead through its session and the queue to the store. For the link of a consumer, they lead from
-the queue to the socket. For a connection, the answer is that of its worst link. For a queue, the answer has both sides.
-
-For example:
-
-    headgate why c17
-
-    headgate why c17/0/3
-
-    headgate why orders
-
-The reasons, and what to do:
-
-{help_text()}
-"""
-
-
-def why_command(
-    subject: str,
-    /,
-    *,
-    kind: Annotated[Kind | None, Parameter(help="The kind of SUBJECT. Default: found by the form of SUBJECT.")] = None,
-    json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
+def explain(subject: str, *, kind: Kind | None, json: bool, url: str) -> None:
+    """Print what holds the subject up. Without ``kind``, the form of the subject decides."""
     kind = kind_of(subject) if kind is None else kind
     answer = with_broker(url, lambda broker: _ask(broker, kind, subject))
     if json or not isinstance(answer, dict):
@@ -69,10 +39,6 @@ def why_command(
         return
     for line in lines(answer):
         print(line)
-
-
-why_app = App(name="why", help=WHY_HELP)
-why_app.default(why_command)
 
 
 def kind_of(subject: str) -> Kind:
@@ -95,7 +61,7 @@ def _ask(broker: "BlockingManagement", kind: Kind, subject: str) -> object:
     from amqp10.client_core.errors import RequestRefused  # here and not above: help needs no client
 
     try:
-        return broker.request("GET", f"/headgate/{KINDS[kind]}/{percent_encode(subject)}/why").body
+        return ask(broker, "why", kind=KINDS[kind], identity=subject).body
     except RequestRefused as refused:
         if refused.status != HTTP_NOT_FOUND:
             raise
@@ -106,7 +72,7 @@ def _ask(broker: "BlockingManagement", kind: Kind, subject: str) -> object:
 
 def _near(broker: "BlockingManagement", kind: Kind, subject: str) -> list[str]:
     """Similar names among the first thousand."""
-    page = broker.request("GET", f"/headgate/{LISTED[kind]}").body
+    page = ask(broker, "rows.list", kind=LISTED[kind]).body
     items = page.get("items") if isinstance(page, dict) else None
     rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     names = [str(row.get("name" if kind == "address" else "identity")) for row in rows]

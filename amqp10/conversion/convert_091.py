@@ -20,9 +20,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
-from amqp10.addresses import AddressError, parse_target, queue_address
+from amqp10.addresses import AddressError, queue_address
 from amqp10.conversion.deaths import DEATHS, UINT_MAX
 from amqp10.errors import DecodeError
+from amqp10.targets import parse_target
 from amqp10.wire.codec import format_codes as code
 from amqp10.wire.codec.composite import read_descriptor
 from amqp10.wire.codec.decode import DEPTH_MAX

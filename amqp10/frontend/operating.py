@@ -12,7 +12,7 @@ from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, reason_of_alarms
 from amqp10.frontend.session_watches import SessionWatches
-from amqp10.frontend.snapshots import link_identity, session_identity
+from amqp10.frontend.snapshots import link_named, session_named
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.session import Link, Session
 from core.clock import Now
@@ -114,17 +114,16 @@ class Operating:
         return user
 
     def _session(self, identity: str) -> Session:
-        for session in self._connection.sessions:
-            if session_identity(self._info, session) == identity:
-                return session
-        raise NotFound(f"there is no session '{identity}'")
+        session = session_named(self._info, self._connection, identity)
+        if session is None:
+            raise NotFound(f"there is no session '{identity}'")
+        return session
 
     def _link(self, identity: str) -> tuple[Session, Link]:
-        for session in self._connection.sessions:
-            for link in session.links:
-                if link.end.attached and link_identity(self._info, session, link) == identity:
-                    return session, link
-        raise NotFound(f"there is no link '{identity}'")
+        found = link_named(self._info, self._connection, identity)
+        if found is None or not found[1].end.attached:
+            raise NotFound(f"there is no link '{identity}'")
+        return found
 
     def _user(self, identity: str) -> PublisherLink | ConsumerLink:
         user = self._link(identity)[1].reference

@@ -9,6 +9,7 @@ from amqp10.frontend.session_watches import SessionWatches
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Link, Session
+from amqp10.wire import serial
 from core.clock import Now
 from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot, StallSubject
 from core.server.frontends import PeerInfo
@@ -44,6 +45,27 @@ def session_identity(info: PeerInfo, session: Session) -> str:
 def link_identity(info: PeerInfo, session: Session, link: Link) -> str:
     """The broker's own name of a link: connection, channel and handle."""
     return f"{session_identity(info, session)}/{link.end.handle}"
+
+
+def session_named(info: PeerInfo, connection: Connection, identity: str) -> Session | None:
+    """Find a mapped session by the broker's own name of it, without a walk over the others."""
+    session = connection.session(_last_number(identity))
+    return session if session is not None and session_identity(info, session) == identity else None
+
+
+def link_named(info: PeerInfo, connection: Connection, identity: str) -> tuple[Session, Link] | None:
+    """Find a link with its session by the broker's own name of it, without a walk over the others."""
+    session = session_named(info, connection, identity.rpartition("/")[0])
+    link = None if session is None else session.link(_last_number(identity))
+    if session is None or link is None or link_identity(info, session, link) != identity:
+        return None
+    return session, link
+
+
+def _last_number(identity: str) -> int:
+    """The channel or handle at the end of an identity; -1, which is neither, if there is none."""
+    number = identity.rpartition("/")[2]
+    return int(number) if number.isdecimal() and len(number) <= len(str(serial.MASK)) else -1
 
 
 def address_of(link: Link) -> str | None:
@@ -193,11 +215,22 @@ def _paused(link: Link) -> bool:
 
 
 def parts_of(
-    kind: str, info: PeerInfo, connection: Connection, *, alarms: frozenset[str], watches: SessionWatches, now: Now
+    kind: str,
+    identity: str | None,
+    info: PeerInfo,
+    connection: Connection,
+    alarms: frozenset[str],
+    watches: SessionWatches,
+    now: Now,
 ) -> Iterator[list[Snapshot]]:
     """The rows of one kind for a connection; none for kinds that AMQP 1.0 does not have. Rows of links come session by
-    session and in parts, for the sessions that existed at the beginning."""
+    session and in parts, for the sessions that existed at the beginning. With an identity there is only the row of that
+    link."""
     match kind:
+        case "links" if identity is not None:
+            if (found := link_named(info, connection, identity)) is not None:
+                session, link = found
+                yield [_link_snapshot(info, session, link) | _age(link, watches.oldest(session, now), now)]
         case "connections":
             yield [connection_snapshot(info, connection, alarms)]
         case "sessions":

@@ -10,12 +10,13 @@ some fields, and would lose messages or get those of other consumers: unsupporte
 
 from collections.abc import Callable
 
-from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, parse_target, queue_address
+from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, queue_address
 from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.frontend.stream_filters import StreamFilters
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
+from amqp10.targets import parse_target
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong

@@ -107,7 +107,8 @@ class Session:
         self._links_out: dict[OutputHandle, Link] = {}
         self._unanswered: dict[tuple[str, bool], list[Link]] = {}
         """Links of ours that the peer has not attached yet, by name and role of our end, in order of opening."""
-        self._next_delivery_id = 0
+        self.next_delivery_id = 0
+        """The extended delivery-id of the next delivery that we send."""
         self._last_delivery_id: int | None = None
 
     # --- life cycle ------------------------------------------------------------------------------------------------
@@ -122,10 +123,9 @@ class Session:
         """The links with a handle of ours, in order of attaching."""
         return list(self._links_out.values())
 
-    @property
-    def next_delivery_id(self) -> int:
-        """The extended delivery-id of the next delivery that we send."""
-        return self._next_delivery_id
+    def link(self, handle: int) -> Link | None:
+        """The link with this handle of ours, or None."""
+        return self._links_out.get(OutputHandle(handle))
 
     @property
     def frame_size_max(self) -> int:
@@ -282,7 +282,7 @@ class Session:
         if not terminal and state is not None and not isinstance(state, Received):
             raise SessionFault(ErrorCondition.NOT_IMPLEMENTED, "disposition with a state that is not known here")
         if role is RECEIVER:
-            extended = serial.extend(self._next_delivery_id, first)
+            extended = serial.extend(self.next_delivery_id, first)
             self._outgoing_disposed(extended, extended + span, settled, state if terminal else None)
         elif settled and self._last_delivery_id is not None:
             extended = serial.extend(self._last_delivery_id, first)
@@ -459,8 +459,8 @@ class Session:
         self.connection.report(event)
 
     def take_delivery_ids(self, n: int) -> int:
-        first = self._next_delivery_id
-        self._next_delivery_id += n
+        first = self.next_delivery_id
+        self.next_delivery_id += n
         return first
 
     def extend_delivery_id(self, delivery_id: int, n: int) -> int:

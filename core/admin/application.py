@@ -25,7 +25,7 @@ from core.admin.health import Health
 from core.config.address import parse_address
 from core.config.admin import AdminSettings
 
-LinkCollector = Callable[[str | None, int], Iterable[Metric]]
+LinkCollector = Callable[[str | None, int], Iterable[Metric | None]]
 """Returns the metric families of links. Arguments: the address of the links, or None for all; and the most links."""
 
 ADDRESS_LENGTH_MAX = 1024

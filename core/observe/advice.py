@@ -144,10 +144,3 @@ QUEUE_ADVICE: Mapping[WaitsFor, tuple[str, str]] = MappingProxyType({
         "`headgate links resume LINK` lets them go on."),
 })  # fmt: skip
 """For each: what it means for a queue, and what to do."""
-
-
-def help_text() -> str:
-    """All reasons with what to do about them, as a list in markdown, for the help of the command."""
-    return "\n".join(
-        f"- `{reason.value}`: {advice.means} *What to do:* {advice.do}" for reason, advice in ADVICE.items()
-    )

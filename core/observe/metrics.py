@@ -7,7 +7,6 @@ This module must not know protocols, sockets or the loop.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 
 from prometheus_client.metrics_core import Metric
 
@@ -48,12 +47,16 @@ class LinkMetrics:
         """``connections`` yields the rows of a kind, connection by connection."""
         self._connections = connections
 
-    def collect(self, address: str | None, limit: int) -> Iterator[Metric]:
-        """Collect the first ``limit`` links of an address, or of all addresses."""
-        links = (row for connection in self._connections("links") for row in connection)
-        rows = list(islice((row for row in links if address is None or row["address"] == address), limit))
+    def collect(self, address: str | None, limit: int) -> Iterator[Metric | None]:
+        """Collect the first ``limit`` links of an address, or of all addresses. Yields None after each connection."""
+        rows: list[Snapshot] = []
+        for connection in self._connections("links"):
+            rows += (row for row in connection if address is None or row["address"] == address)
+            if len(rows) >= limit:
+                break
+            yield None
         for family in ON_DEMAND:
-            yield _metric(family, family.values(rows) or ())
+            yield _metric(family, family.values(rows[:limit]) or ())
 
 
 def _metric(family: Family[Scrape] | Family[Sequence[Snapshot]], values: Value | Series) -> Metric:

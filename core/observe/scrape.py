@@ -185,11 +185,11 @@ class Scrape:
 
     def _take_unsettled(self, direction: str, links: Sequence[Snapshot]) -> None:
         oldest = self._oldest[direction]
-        for row in links:
+        for row, unconfirmed in zip(links, _ints(links, "unconfirmed"), strict=True):
             name = self._name(str(row["address"] or ""), oldest)
             oldest[name] = max(_float(row, "oldest_unsettled_seconds"), oldest.get(name, 0.0))
             if direction == "in":
-                self._unconfirmed[name] += sum(_ints((row,), "unconfirmed"))
+                self._unconfirmed[name] += unconfirmed
 
     def _name(self, name: str, known: Mapping[str, object]) -> str:
         """The name under which an address is counted."""

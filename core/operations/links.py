@@ -19,7 +19,7 @@ SESSION = Parameter("session", "The session's identity, for example c17/0.", in_
 CONNECTION = Parameter("connection", "The connection's identity, for example c17.", in_path=True)
 REASON = Parameter(
     "reason",
-    "What its client is told.",
+    "The reason that the broker sends to the client.",
     default=CLOSED_BY_OPERATOR,
     characters_max=REASON_CHARACTERS_MAX,
     cut=True,

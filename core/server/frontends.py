@@ -107,9 +107,9 @@ class FrontEnd(Protocol):
         """Rows about this connection's own state, of the kind "connections" (one row), "sessions", "links" or
         "channels"; an empty list for unknown kinds."""
 
-    def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
-        """The same rows in parts of some hundred, each made when it is asked for, so that other tasks run in
-        between."""
+    def parts(self, kind: str, now: Now, identity: str | None = None) -> Iterator[list[dict[str, object]]]:
+        """The same rows in parts of some hundred, each made when it is asked for, so that other tasks run in between.
+        With an identity, the row that has it is among them, if there is one, and as few others as possible."""
 
     def check(self, order: Order) -> None:
         """Check an operator's order. Raises NotFound if there is no such link or session, Invalid if it makes no sense

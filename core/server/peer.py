@@ -470,13 +470,13 @@ class Peer:
     # --- snapshots
     # -----------------------------------------------------------------------------------------------------
 
-    def parts(self, kind: str) -> Iterator[list[Snapshot]]:
+    def parts(self, kind: str, identity: str | None = None) -> Iterator[list[Snapshot]]:
         """The same rows in parts: see :meth:`core.server.frontends.FrontEnd.parts`."""
         if kind == "connections" or self._front_end is None:
             yield self.snapshot(kind)
             return
         try:
-            yield from self._front_end.parts(kind, self._shared.clock())
+            yield from self._front_end.parts(kind, self._shared.clock(), identity)
         except Exception as error:  # a bug of ours, as in snapshot
             self._fault(error, self._shared.clock())
 

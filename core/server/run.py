@@ -252,9 +252,10 @@ class Server:
 
     def connections(self, kind: str, identity: str | None = None) -> Iterator[list[Snapshot]]:
         """Yield the rows of a kind, connection by connection and in parts for a large one, so that other tasks run in
-        between. With the identity of a connection, session, link or channel, yield the rows of its connection only."""
+        between. With the identity of a link, yield its row only; with that of a connection, session or channel, the
+        rows of its connection only."""
         peers = self._connections if identity is None else self._found(identity.partition("/")[0])
-        return (rows for peer in peers for rows in peer.parts(kind))
+        return (rows for peer in peers for rows in peer.parts(kind, identity))
 
     @property
     def connection_identities(self) -> list[str]:

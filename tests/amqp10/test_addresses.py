@@ -10,9 +10,9 @@ from amqp10.addresses import (
     AddressError,
     dynamic_queue_name,
     parse_source,
-    parse_target,
     queue_address,
 )
+from amqp10.targets import parse_target
 from amqp10.wire.percent import percent_encode
 from core.interface import ExchangeTarget, QueueTarget
 

@@ -7,8 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from amqp10.cli.commands import command_line
 from amqp10.cli.exits import Exit
-from amqp10.cli.main import command_line, run
+from amqp10.cli.main import run
 from core.store.disk import FolderDisk
 from core.store.folder import open_folder
 from core.store.lane import Lane

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from cyclopts import App
 
+from amqp10.cli.commands import command_line
 from amqp10.cli.exits import Exit
-from amqp10.cli.main import command_line, run
+from amqp10.cli.main import run
 from tests.kit.command_line import Ran
 
 WITHOUT = {

@@ -75,3 +75,18 @@ def test_a_publisher_is_told_why_it_waits_and_an_operator_closes_a_consumer(head
         for process in (consume, publish):
             process.kill()
             process.communicate()
+
+
+def test_limits_and_lanes_are_tables(headgate):
+    header, *rows = [line.split() for line in headgate("limits").out.splitlines()]
+    assert (header, "queues" in [name for name, *_ in rows]) == (["name", "used", "max"], True)
+    header, *rows = [line.split() for line in headgate("store", "status").out.splitlines()]
+    assert header[:3] == ["name", "staged_bytes", "records_synced"]
+    assert rows
+    assert "sync_histogram" in headgate("store", "status", "--json").out
+
+
+@pytest.mark.parametrize("words", [("overview",), ("flow-map",), ("timelines", "show", "queues", "q")])
+def test_what_the_admin_server_records_needs_an_admin_server(words, headgate):
+    ran = headgate(*words)
+    assert (ran.code, ran.out, "admin.enabled" in ran.err) == (Exit.REFUSED, "", True)

@@ -8,7 +8,7 @@ import pytest
 
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.main import run
-from amqp10.cli.store import store_commands
+from amqp10.cli.store import print_compaction
 from core.engine.routing.topology import numbered_identities
 from core.store.definitions import PolicyDeclaration, open_definitions
 from core.store.disk import FolderDisk
@@ -182,7 +182,7 @@ def test_a_newer_folder(store, data):
 
 
 def compacting(compaction, data):
-    store_commands(compaction)(["compact", "--data", str(data)], exit_on_error=False, result_action="return_value")
+    print_compaction(compaction, data, json=False)
 
 
 def test_compaction_is_handed_the_folder_and_its_lines_are_printed(data, capsys):

@@ -5,10 +5,11 @@ import signal
 
 import pytest
 
-from amqp10.cli import exits, main
+from amqp10.cli import exits
 from amqp10.cli.exits import EPILOGUE, Exit
 from amqp10.cli.main import run
 from core.config import ScramKeys
+from core.version import headgate_version
 from tests.kit.command_line import HEADGATE, Ran, run_process, start
 
 NOUNS = ("queues", "exchanges", "bindings", "connections", "sessions", "links", "alarms")
@@ -87,7 +88,7 @@ def test_a_wrong_password(broker_url, headgate):
 
 def test_the_version(capsys):
     assert run(["--version"]) is Exit.DONE
-    assert capsys.readouterr().out.strip() == main.headgate_version()
+    assert capsys.readouterr().out.strip() == headgate_version()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cyclopts import App, CycloptsError
 
-from amqp10.cli.main import command_line
+from amqp10.cli.commands import command_line
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

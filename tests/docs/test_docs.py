@@ -10,8 +10,8 @@ from typing import get_args
 
 import pytest
 
+from amqp10.cli.commands import command_line
 from amqp10.cli.exits import Exit
-from amqp10.cli.main import command_line
 from amqp10.errors import ErrorCondition
 from core.amqp091.methods import METHODS
 from core.credit_flow.diagnosis import SlowStage
@@ -261,7 +261,7 @@ def test_settings_that_pages_name_exist():
 
 
 def test_commands_that_pages_name_exist():
-    app = command_line()
+    app = command_line(complete=True)
     missing = []
     for page in PAGES:
         for first, second in re.findall(

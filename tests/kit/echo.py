@@ -177,7 +177,7 @@ class EchoFrontEnd:
         """Cutters that make one frame of all bytes that come or go together."""
         return Cutters(AtOnce(), AtOnce(), b"")
 
-    def parts(self, kind: str, now: Now) -> Iterator[list[dict[str, object]]]:
+    def parts(self, kind: str, now: Now, identity: str | None = None) -> Iterator[list[dict[str, object]]]:
         yield self.snapshot(kind, now)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:

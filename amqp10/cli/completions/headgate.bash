@@ -9,10 +9,10 @@ _headgate() {
   prev="${COMP_WORDS[COMP_CWORD-1]}"
 
   # Build list of options that take values (to skip their arguments)
-  local options_with_values='--admin --apply-to --argument --as --channel --config --count --credit --data --entry --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+  local options_with_values='--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
-  local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export frames generate hash-password link links list live lost memory move pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store top trace undrain watch why'
+  local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines top trace undrain watch why'
 
   # Detect command path by collecting valid command words only
   local -a cmd_path=()
@@ -74,7 +74,7 @@ _headgate() {
           [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
         done
       else
-        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "stalls" "policies" "definitions" "alarms" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion")
+        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "limits" "flow-map" "timelines" "stalls" "policies" "definitions" "alarms" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion" "overview")
         local _q
         COMPREPLY=()
         for _x in "${_c[@]}"; do
@@ -275,7 +275,7 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("status" "set-free-limit")
+            local -a _c=("set-free-limit" "status")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -326,6 +326,29 @@ _headgate() {
             done
           fi
           ;;
+        "flow-map")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
         "hash-password")
           if [[ ${cur} == -* ]]; then
             local -a _c=("--iterations" "--help" "-h" "--version")
@@ -341,6 +364,29 @@ _headgate() {
             fi
             case "$_value_prev" in
               --iterations)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "limits")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
                 COMPREPLY=()
                 ;;
               *)
@@ -392,12 +438,35 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("status" "set-watermark")
+            local -a _c=("set-watermark" "status")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
+          fi
+          ;;
+        "overview")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
           fi
           ;;
         "pipeline")
@@ -426,7 +495,7 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("set" "clear" "list" "explain")
+            local -a _c=("list" "show" "set" "clear" "explain")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -489,7 +558,7 @@ _headgate() {
           ;;
         "serve")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--config" "--listen" "--empty-listen" "--data" "--admin" "--help" "-h" "--version")
+            local -a _c=("--config" "--listen" "--data" "--admin" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -602,7 +671,24 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("check" "dump" "compact" "lost" "adopt" "discard" "rebuild")
+            local -a _c=("status" "check" "dump" "compact" "lost" "adopt" "discard" "rebuild")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          fi
+          ;;
+        "timelines")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local -a _c=("show")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1983,6 +2069,29 @@ _headgate() {
             esac
           fi
           ;;
+        "policies show")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
         "queues declare")
           if [[ ${cur} == -* ]]; then
             local -a _c=("--transient" "--auto-delete" "--argument" "--json" "--url" "--help" "-h" "--version")
@@ -2355,7 +2464,7 @@ _headgate() {
           ;;
         "store adopt")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--entry" "--data" "--as" "--json" "--help" "-h" "--version")
+            local -a _c=("--data" "--as" "--json" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2367,9 +2476,6 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
-              --entry)
-                COMPREPLY=()
-                ;;
               --data)
                 COMPREPLY=( $(compgen -f -- "${cur}") )
                 ;;
@@ -2430,7 +2536,7 @@ _headgate() {
           ;;
         "store discard")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--entry" "--data" "--yes" "--no-yes" "--json" "--help" "-h" "--version")
+            local -a _c=("--data" "--yes" "--json" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2442,9 +2548,6 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
-              --entry)
-                COMPREPLY=()
-                ;;
               --data)
                 COMPREPLY=( $(compgen -f -- "${cur}") )
                 ;;
@@ -2523,9 +2626,70 @@ _headgate() {
             esac
           fi
           ;;
+        "store status")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "timelines show")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                case ${positional_count} in
+                  0)
+                    local -a _c=("links" "sessions" "channels" "queues")
+                    local _q
+                    COMPREPLY=()
+                    for _x in "${_c[@]}"; do
+                      [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+                    done
+                    ;;
+                  1)
+                    COMPREPLY=()
+                    ;;
+                  *)
+                    COMPREPLY=()
+                    ;;
+                esac
+                ;;
+            esac
+          fi
+          ;;
         "trace frames")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--seconds" "--count" "--performative" "--empty-performative" "--channel" "--handle" "--link" "--all" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--seconds" "--count" "--performative" "--channel" "--handle" "--link" "--all" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do

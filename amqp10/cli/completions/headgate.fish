@@ -5,8 +5,8 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--admin --apply-to --argument --as --channel --config --count --credit --data --entry --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
-    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export frames generate hash-password link links list live lost memory move pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store top trace undrain watch why'
+    set -l options_with_values '--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines top trace undrain watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--admin --apply-to --argument --as --channel --config --count --credit --data --entry --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+    set -l options_with_values '--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -76,7 +76,7 @@ complete -c headgate -n __fish_use_subcommand -a 'status' -d 'Show version, proc
 complete -c headgate -n __fish_use_subcommand -a 'why' -d 'Tell what holds a connection, a link or a queue up: the first edge that blocks …'
 complete -c headgate -n __fish_use_subcommand -a 'top' -d 'Show the links of a broker every second until q is pressed. Links that wait com…'
 complete -c headgate -n __fish_use_subcommand -a 'drain' -d 'Let a broker finish its work before it is stopped.'
-complete -c headgate -n __fish_use_subcommand -a 'undrain' -d 'End what headgate drain has begun: the broker serves as usual again.'
+complete -c headgate -n __fish_use_subcommand -a 'undrain' -d 'End maintenance mode: the broker serves as usual again.'
 complete -c headgate -n __fish_use_subcommand -a 'publish' -d 'Send messages and wait until the broker has accepted all of them.'
 complete -c headgate -n __fish_use_subcommand -a 'consume' -d 'Receive messages, print each body as a line, and accept it.'
 complete -c headgate -n __fish_use_subcommand -a 'queues' -d 'Queues: list, show, declare, delete and purge queues; look at messages, move me…'
@@ -88,6 +88,9 @@ complete -c headgate -n __fish_use_subcommand -a 'links' -d 'Links with their li
 complete -c headgate -n __fish_use_subcommand -a 'link' -d 'Links with their link credit, as the broker sees them: the direction is in for …'
 complete -c headgate -n __fish_use_subcommand -a 'channels' -d 'Channels of AMQP 0.9.1, with the reason why a channel waits.'
 complete -c headgate -n __fish_use_subcommand -a 'stages' -d 'Queues and the message store as stages of stage credit, with the stage that eac…'
+complete -c headgate -n __fish_use_subcommand -a 'limits' -d 'Show every limit, and how much of it is used.'
+complete -c headgate -n __fish_use_subcommand -a 'flow-map' -d 'Show who publishes where and who consumes, and what is blocked.'
+complete -c headgate -n __fish_use_subcommand -a 'timelines' -d 'Time lines: the last five minutes of links, sessions, channels and queues.'
 complete -c headgate -n __fish_use_subcommand -a 'stalls' -d 'Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
 complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settings for all queues and exchanges whose names match a pattern.'
 complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings and policies as a file: export, diff, apply. Files …'
@@ -102,6 +105,7 @@ complete -c headgate -n __fish_use_subcommand -a 'pipeline' -d 'The data pipelin
 complete -c headgate -n __fish_use_subcommand -a 'store' -d 'The data folder of a stopped broker: check it, compact it, recover data that wa…'
 complete -c headgate -n __fish_use_subcommand -a 'hash-password' -d 'Read a password and print its keys, which a table of users in the configuration…'
 complete -c headgate -n __fish_use_subcommand -a 'completion' -d 'Print the script that makes a shell complete the commands and options of headga…'
+complete -c headgate -n __fish_use_subcommand -a 'overview' -d 'Show the broker'\''s rates and counts, as the live stream does each second.'
 # Root-level options
 complete -c headgate -n __fish_use_subcommand -l help -d 'Display this message and exit.'
 complete -c headgate -n __fish_use_subcommand -s h -d 'Display this message and exit.'
@@ -113,8 +117,8 @@ complete -c headgate -n __fish_use_subcommand -l version -d 'Display application
 # Subcommands for: alarms
 complete -c headgate -n '__fish_headgate_using_command alarms' -a 'list' -d 'List all alarms.'
 complete -c headgate -n '__fish_headgate_using_command alarms' -a 'show' -d 'Show all fields of one alarm.'
-complete -c headgate -n '__fish_headgate_using_command alarms' -a 'set' -d 'Raise an alarm by hand. Publishers wait until the alarm is cleared.'
-complete -c headgate -n '__fish_headgate_using_command alarms' -a 'clear' -d 'Clear an alarm that was raised by hand. The alarm stays on while its measured v…'
+complete -c headgate -n '__fish_headgate_using_command alarms' -a 'set' -d 'Raise an alarm by hand: publishers wait until it is cleared.'
+complete -c headgate -n '__fish_headgate_using_command alarms' -a 'clear' -d 'Clear an alarm that was raised by hand; it stays on while its measured value is…'
 # Options for: alarms
 complete -c headgate -n '__fish_headgate_using_command alarms' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command alarms' -s h -d 'Display this message and exit.'
@@ -282,7 +286,7 @@ complete -c headgate -n '__fish_headgate_using_command config show' -l json -d '
 # Subcommands for: connections
 complete -c headgate -n '__fish_headgate_using_command connections' -a 'list' -d 'List all connections.'
 complete -c headgate -n '__fish_headgate_using_command connections' -a 'show' -d 'Show all fields of one connection.'
-complete -c headgate -n '__fish_headgate_using_command connections' -a 'close' -d 'Close a connection. The client is told that an operator has closed it.'
+complete -c headgate -n '__fish_headgate_using_command connections' -a 'close' -d 'Close a connection.'
 # Options for: connections
 complete -c headgate -n '__fish_headgate_using_command connections' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command connections' -s h -d 'Display this message and exit.'
@@ -371,8 +375,8 @@ complete -c headgate -n '__fish_headgate_using_command definitions export' -l js
 complete -c headgate -n '__fish_headgate_using_command definitions export' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: disk
-complete -c headgate -n '__fish_headgate_using_command disk' -a 'status' -d 'Show the free space on the data folder'\''s disk, the limit, and the alarm.'
-complete -c headgate -n '__fish_headgate_using_command disk' -a 'set-free-limit' -d 'Set the limit until the broker is restarted.'
+complete -c headgate -n '__fish_headgate_using_command disk' -a 'set-free-limit' -d 'Set the limit of free disk space until the broker is restarted.'
+complete -c headgate -n '__fish_headgate_using_command disk' -a 'status' -d 'Show the free disk space of the data folder, its limit, and the alarm.'
 # Options for: disk
 complete -c headgate -n '__fish_headgate_using_command disk' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command disk' -s h -d 'Display this message and exit.'
@@ -443,19 +447,33 @@ complete -c headgate -n '__fish_headgate_using_command exchanges show' -l versio
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
+# Options for: flow-map
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
 # Options for: hash-password
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l iterations -r -d 'Rounds of PBKDF2. A client with SCRAM computes as many rounds for each login.'
 
+# Options for: limits
+complete -c headgate -n '__fish_headgate_using_command limits' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command limits' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command limits' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command limits' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command limits' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
 # Subcommands for: link
 complete -c headgate -n '__fish_headgate_using_command link' -a 'list' -d 'List all links.'
 complete -c headgate -n '__fish_headgate_using_command link' -a 'show' -d 'Show all fields of one link.'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'pause' -d 'Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'resume' -d 'End the pause of a link.'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'pause' -d 'Pause a link: its publisher loses its link credit, its consumer gets no message…'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'resume' -d 'End the pause of a link; it is no error when the link is not paused.'
 complete -c headgate -n '__fish_headgate_using_command link' -a 'set-credit' -d 'Limit the link credit of a publisher. Link credit above the limit is taken back.'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'close' -d 'Detach a link. The client gets the error amqp:link:detach-forced.'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'close' -d 'Detach a link.'
 # Options for: link
 complete -c headgate -n '__fish_headgate_using_command link' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link' -s h -d 'Display this message and exit.'
@@ -508,10 +526,10 @@ complete -c headgate -n '__fish_headgate_using_command link show' -l url -r -d '
 # Subcommands for: links
 complete -c headgate -n '__fish_headgate_using_command links' -a 'list' -d 'List all links.'
 complete -c headgate -n '__fish_headgate_using_command links' -a 'show' -d 'Show all fields of one link.'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'pause' -d 'Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'resume' -d 'End the pause of a link.'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'pause' -d 'Pause a link: its publisher loses its link credit, its consumer gets no message…'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'resume' -d 'End the pause of a link; it is no error when the link is not paused.'
 complete -c headgate -n '__fish_headgate_using_command links' -a 'set-credit' -d 'Limit the link credit of a publisher. Link credit above the limit is taken back.'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'close' -d 'Detach a link. The client gets the error amqp:link:detach-forced.'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'close' -d 'Detach a link.'
 # Options for: links
 complete -c headgate -n '__fish_headgate_using_command links' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links' -s h -d 'Display this message and exit.'
@@ -562,8 +580,8 @@ complete -c headgate -n '__fish_headgate_using_command links show' -l json -d 'P
 complete -c headgate -n '__fish_headgate_using_command links show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: memory
+complete -c headgate -n '__fish_headgate_using_command memory' -a 'set-watermark' -d 'Set the memory watermark until the broker is restarted; with 0 all publishers w…'
 complete -c headgate -n '__fish_headgate_using_command memory' -a 'status' -d 'Show the used memory, the watermark, the limit in bytes, and the alarm.'
-complete -c headgate -n '__fish_headgate_using_command memory' -a 'set-watermark' -d 'Set the watermark until the broker is restarted. With the watermark 0 all publi…'
 # Options for: memory
 complete -c headgate -n '__fish_headgate_using_command memory' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command memory' -s h -d 'Display this message and exit.'
@@ -582,6 +600,13 @@ complete -c headgate -n '__fish_headgate_using_command memory status' -s h -d 'D
 complete -c headgate -n '__fish_headgate_using_command memory status' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command memory status' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command memory status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: overview
+complete -c headgate -n '__fish_headgate_using_command overview' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command overview' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command overview' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command overview' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command overview' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: pipeline
 complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'run' -d 'Add the flow events that are there now to the tables, and end.'
@@ -626,10 +651,11 @@ complete -c headgate -n '__fish_headgate_using_command pipeline watch' -s h -d '
 complete -c headgate -n '__fish_headgate_using_command pipeline watch' -l version -d 'Display application version.'
 
 # Subcommands for: policies
-complete -c headgate -n '__fish_headgate_using_command policies' -a 'set' -d 'Make a policy, or change the policy with this name. It applies at once.'
-complete -c headgate -n '__fish_headgate_using_command policies' -a 'clear' -d 'Remove a policy. Its settings end at once.'
 complete -c headgate -n '__fish_headgate_using_command policies' -a 'list' -d 'List all policies.'
-complete -c headgate -n '__fish_headgate_using_command policies' -a 'explain' -d 'Show which policy applies to a queue, the effect of each key, and why the other…'
+complete -c headgate -n '__fish_headgate_using_command policies' -a 'show' -d 'Show all fields of one policy.'
+complete -c headgate -n '__fish_headgate_using_command policies' -a 'set' -d 'Make a policy, or change the policy with this name; it applies at once.'
+complete -c headgate -n '__fish_headgate_using_command policies' -a 'clear' -d 'Remove a policy; its settings end at once.'
+complete -c headgate -n '__fish_headgate_using_command policies' -a 'explain' -d 'Show which policy applies to a queue, the effect of each key, and why other pol…'
 # Options for: policies
 complete -c headgate -n '__fish_headgate_using_command policies' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies' -s h -d 'Display this message and exit.'
@@ -673,6 +699,13 @@ complete -c headgate -n '__fish_headgate_using_command policies set' -l vhost -r
 complete -c headgate -n '__fish_headgate_using_command policies set' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
+# Options for: policies show
+complete -c headgate -n '__fish_headgate_using_command policies show' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command policies show' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command policies show' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command policies show' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command policies show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
 # Options for: publish
 complete -c headgate -n '__fish_headgate_using_command publish' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command publish' -s h -d 'Display this message and exit.'
@@ -689,7 +722,7 @@ complete -c headgate -n '__fish_headgate_using_command queues' -a 'show' -d 'Sho
 complete -c headgate -n '__fish_headgate_using_command queues' -a 'declare' -d 'Declare a queue. A queue that exists with the same properties stays as it is.'
 complete -c headgate -n '__fish_headgate_using_command queues' -a 'delete' -d 'Delete a queue with all its messages. It is no error when the queue does not ex…'
 complete -c headgate -n '__fish_headgate_using_command queues' -a 'purge' -d 'Remove all ready messages of a queue. Messages that were delivered to a consume…'
-complete -c headgate -n '__fish_headgate_using_command queues' -a 'peek' -d 'Show the first messages of a queue. The queue is not changed.'
+complete -c headgate -n '__fish_headgate_using_command queues' -a 'peek' -d 'Show the first ready messages of a queue, which stay in the queue unchanged.'
 complete -c headgate -n '__fish_headgate_using_command queues' -a 'move' -d 'Move messages from one queue to another, the oldest first, and wait until the m…'
 complete -c headgate -n '__fish_headgate_using_command queues' -a 'replay' -d 'Move dead letters back, each to the queue in which it first became a dead lette…'
 # Options for: queues
@@ -724,7 +757,7 @@ complete -c headgate -n '__fish_headgate_using_command queues list' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command queues move' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command queues move' -l count -r -d 'The most messages to move. Without it: all messages that are ready now.'
+complete -c headgate -n '__fish_headgate_using_command queues move' -l count -r -d 'The most messages to move; without it all that are ready now.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -732,7 +765,7 @@ complete -c headgate -n '__fish_headgate_using_command queues move' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command queues peek' -l count -r -d 'How many messages to show, from 1 to 100.'
+complete -c headgate -n '__fish_headgate_using_command queues peek' -l count -r -d 'The most messages to show.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -747,7 +780,7 @@ complete -c headgate -n '__fish_headgate_using_command queues purge' -l url -r -
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command queues replay' -l count -r -d 'The most messages to move. Without it: all messages that are ready now.'
+complete -c headgate -n '__fish_headgate_using_command queues replay' -l count -r -d 'The most messages to move; without it all that are ready now.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -764,14 +797,13 @@ complete -c headgate -n '__fish_headgate_using_command serve' -s h -d 'Display t
 complete -c headgate -n '__fish_headgate_using_command serve' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l config -r -F -d 'The configuration, a TOML file. Default: none.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l listen -r -d 'HOST:PORT to listen on. Can be given several times. Port 0 means any free port.'
-complete -c headgate -n '__fish_headgate_using_command serve' -l empty-listen -d 'HOST:PORT to listen on. Can be given several times. Port 0 means any free port.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l data -r -F -d 'The data folder.'
 complete -c headgate -n '__fish_headgate_using_command serve' -l admin -r -d 'HOST:PORT of the admin server with the console and the metrics (default 127.0.0…'
 
 # Subcommands for: sessions
 complete -c headgate -n '__fish_headgate_using_command sessions' -a 'list' -d 'List all sessions.'
 complete -c headgate -n '__fish_headgate_using_command sessions' -a 'show' -d 'Show all fields of one session.'
-complete -c headgate -n '__fish_headgate_using_command sessions' -a 'close' -d 'End a session with all its links. The client gets the error amqp:link:detach-fo…'
+complete -c headgate -n '__fish_headgate_using_command sessions' -a 'close' -d 'End a session with all its links.'
 # Options for: sessions
 complete -c headgate -n '__fish_headgate_using_command sessions' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command sessions' -s h -d 'Display this message and exit.'
@@ -851,6 +883,7 @@ complete -c headgate -n '__fish_headgate_using_command status' -l json -d 'Print
 complete -c headgate -n '__fish_headgate_using_command status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: store
+complete -c headgate -n '__fish_headgate_using_command store' -a 'status' -d 'Show the lanes of the store.'
 complete -c headgate -n '__fish_headgate_using_command store' -a 'check' -d 'Read every record and describe each damaged one. Nothing is changed.'
 complete -c headgate -n '__fish_headgate_using_command store' -a 'dump' -d 'Print a line for every definition and every record, sound and damaged. Nothing …'
 complete -c headgate -n '__fish_headgate_using_command store' -a 'compact' -d 'Free the disk space of settled messages at once. A running broker does this ste…'
@@ -867,7 +900,6 @@ complete -c headgate -n '__fish_headgate_using_command store' -l version -d 'Dis
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command store adopt' -l entry -r -d 'The name of the queue, or of the folder in lost+found.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l as -r -d 'A new name for the queue.'
 complete -c headgate -n '__fish_headgate_using_command store adopt' -l json -d 'Print JSON instead of a table.'
@@ -890,10 +922,8 @@ complete -c headgate -n '__fish_headgate_using_command store compact' -l json -d
 complete -c headgate -n '__fish_headgate_using_command store discard' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command store discard' -l entry -r -d 'The name of the queue, or of the folder in lost+found.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l yes -d 'Delete it. Without this the command says what it would delete.'
-complete -c headgate -n '__fish_headgate_using_command store discard' -l no-yes -d 'Delete it. Without this the command says what it would delete.'
 complete -c headgate -n '__fish_headgate_using_command store discard' -l json -d 'Print JSON instead of a table.'
 
 # Options for: store dump
@@ -917,6 +947,29 @@ complete -c headgate -n '__fish_headgate_using_command store rebuild' -l version
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l data -r -F -d 'The data folder of a stopped broker.'
 complete -c headgate -n '__fish_headgate_using_command store rebuild' -l json -d 'Print JSON instead of a table.'
 
+# Options for: store status
+complete -c headgate -n '__fish_headgate_using_command store status' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command store status' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command store status' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command store status' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command store status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Subcommands for: timelines
+complete -c headgate -n '__fish_headgate_using_command timelines' -a 'show' -d 'Show the last five minutes of a link, session, channel or queue, with a value f…'
+# Options for: timelines
+complete -c headgate -n '__fish_headgate_using_command timelines' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines' -l version -d 'Display application version.'
+
+# Options for: timelines show
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command timelines show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+# Positionals for: timelines show
+complete -c headgate -n '__fish_headgate_using_command timelines show; and test (__fish_headgate_positional_index 2) = 0' -f -a 'links sessions channels queues'
+
 # Options for: top
 complete -c headgate -n '__fish_headgate_using_command top' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command top' -s h -d 'Display this message and exit.'
@@ -938,7 +991,6 @@ complete -c headgate -n '__fish_headgate_using_command trace frames' -l version 
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l seconds -r -d 'End after so many seconds.'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l count -r -d 'End after so many lines.'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l performative -r -d 'Only frames with this name, such as flow, attach or basic.publish. Can be given…'
-complete -c headgate -n '__fish_headgate_using_command trace frames' -l empty-performative -d 'Only frames with this name, such as flow, attach or basic.publish. Can be given…'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l channel -r -d 'Only frames of this channel.'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l handle -r -d 'Only frames with this handle. The two sides may use different handles for a lin…'
 complete -c headgate -n '__fish_headgate_using_command trace frames' -l link -r -d 'Only frames of this link, in both directions. CONNECTION can then be left out.'

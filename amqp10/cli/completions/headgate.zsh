@@ -19,7 +19,7 @@ _cyclopts_headgate() {
         'why:Tell what holds a connection, a link or a queue up\: the first edge that blocks …'
         'top:Show the links of a broker every second until q is pressed. Links that wait com…'
         'drain:Let a broker finish its work before it is stopped.'
-        'undrain:End what headgate drain has begun\: the broker serves as usual again.'
+        'undrain:End maintenance mode\: the broker serves as usual again.'
         'publish:Send messages and wait until the broker has accepted all of them.'
         'consume:Receive messages, print each body as a line, and accept it.'
         'queues:Queues\: list, show, declare, delete and purge queues; look at messages, move me…'
@@ -31,6 +31,9 @@ _cyclopts_headgate() {
         'link:Links with their link credit, as the broker sees them\: the direction is in for …'
         'channels:Channels of AMQP 0.9.1, with the reason why a channel waits.'
         'stages:Queues and the message store as stages of stage credit, with the stage that eac…'
+        'limits:Show every limit, and how much of it is used.'
+        'flow-map:Show who publishes where and who consumes, and what is blocked.'
+        'timelines:Time lines\: the last five minutes of links, sessions, channels and queues.'
         'stalls:Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
         'policies:Policies\: settings for all queues and exchanges whose names match a pattern.'
         'definitions:Exchanges, queues, bindings and policies as a file\: export, diff, apply. Files …'
@@ -45,6 +48,7 @@ _cyclopts_headgate() {
         'store:The data folder of a stopped broker\: check it, compact it, recover data that wa…'
         'hash-password:Read a password and print its keys, which a table of users in the configuration…'
         'completion:Print the script that makes a shell complete the commands and options of headga…'
+        'overview:Show the broker'\''s rates and counts, as the live stream does each second.'
       )
       _describe -t commands 'command' commands
       ;;
@@ -66,7 +70,6 @@ _cyclopts_headgate() {
           _arguments \
             '*--config[The configuration, a TOML file. Default\: none.]:config:_files' \
             '*--listen[HOST\:PORT to listen on. Can be given several times. Port 0 means any free port.]:listen' \
-            '--empty-listen[HOST\:PORT to listen on. Can be given several times. Port 0 means any free port.]' \
             '*--data[The data folder.]:data:_files' \
             '*--admin[HOST\:PORT of the admin server with the console and the metrics (default 127.0.0…]:admin' \
             '--help[Display this message and exit.]' \
@@ -180,7 +183,7 @@ _cyclopts_headgate() {
                 'declare:Declare a queue. A queue that exists with the same properties stays as it is.'
                 'delete:Delete a queue with all its messages. It is no error when the queue does not ex…'
                 'purge:Remove all ready messages of a queue. Messages that were delivered to a consume…'
-                'peek:Show the first messages of a queue. The queue is not changed.'
+                'peek:Show the first ready messages of a queue, which stay in the queue unchanged.'
                 'move:Move messages from one queue to another, the oldest first, and wait until the m…'
                 'replay:Move dead letters back, each to the queue in which it first became a dead lette…'
               )
@@ -199,7 +202,7 @@ _cyclopts_headgate() {
                   ;;
                 show)
                   _arguments \
-                    '1:NAME' \
+                    '1:IDENTITY' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -242,8 +245,8 @@ _cyclopts_headgate() {
                   ;;
                 peek)
                   _arguments \
-                    '1:NAME' \
-                    '*--count[How many messages to show, from 1 to 100.]:count' \
+                    '1:The queue'\''s name.' \
+                    '*--count[The most messages to show.]:count' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -253,9 +256,9 @@ _cyclopts_headgate() {
                   ;;
                 move)
                   _arguments \
-                    '1:SOURCE' \
-                    '2:TARGET' \
-                    '*--count[The most messages to move. Without it\: all messages that are ready now.]:count' \
+                    '1:The queue'\''s name.' \
+                    '2:The queue that the messages go to.' \
+                    '*--count[The most messages to move; without it all that are ready now.]:count' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -265,8 +268,8 @@ _cyclopts_headgate() {
                   ;;
                 replay)
                   _arguments \
-                    '1:NAME' \
-                    '*--count[The most messages to move. Without it\: all messages that are ready now.]:count' \
+                    '1:The queue'\''s name.' \
+                    '*--count[The most messages to move; without it all that are ready now.]:count' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -433,7 +436,7 @@ _cyclopts_headgate() {
               commands=(
                 'list:List all connections.'
                 'show:Show all fields of one connection.'
-                'close:Close a connection. The client is told that an operator has closed it.'
+                'close:Close a connection.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -460,7 +463,7 @@ _cyclopts_headgate() {
                   ;;
                 close)
                   _arguments \
-                    '1:IDENTITY' \
+                    '1:The connection'\''s identity, for example c17.' \
                     '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -487,7 +490,7 @@ _cyclopts_headgate() {
               commands=(
                 'list:List all sessions.'
                 'show:Show all fields of one session.'
-                'close:End a session with all its links. The client gets the error amqp\:link\:detach-fo…'
+                'close:End a session with all its links.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -514,7 +517,7 @@ _cyclopts_headgate() {
                   ;;
                 close)
                   _arguments \
-                    '1:SESSION' \
+                    '1:The session'\''s identity, for example c17/0.' \
                     '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -541,10 +544,10 @@ _cyclopts_headgate() {
               commands=(
                 'list:List all links.'
                 'show:Show all fields of one link.'
-                'pause:Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
-                'resume:End the pause of a link.'
+                'pause:Pause a link\: its publisher loses its link credit, its consumer gets no message…'
+                'resume:End the pause of a link; it is no error when the link is not paused.'
                 'set-credit:Limit the link credit of a publisher. Link credit above the limit is taken back.'
-                'close:Detach a link. The client gets the error amqp\:link\:detach-forced.'
+                'close:Detach a link.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -571,7 +574,7 @@ _cyclopts_headgate() {
                   ;;
                 pause)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -581,7 +584,7 @@ _cyclopts_headgate() {
                   ;;
                 resume)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -591,7 +594,7 @@ _cyclopts_headgate() {
                   ;;
                 set-credit)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '2:The most link credit that the publisher gets, 1 or more.' \
                     '--reset[Use the limit of the configuration and the policies again.]' \
                     '--json[Print JSON instead of a table.]' \
@@ -603,7 +606,7 @@ _cyclopts_headgate() {
                   ;;
                 close)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -630,10 +633,10 @@ _cyclopts_headgate() {
               commands=(
                 'list:List all links.'
                 'show:Show all fields of one link.'
-                'pause:Pause a link. A publisher loses its link credit; a consumer gets no messages fo…'
-                'resume:End the pause of a link.'
+                'pause:Pause a link\: its publisher loses its link credit, its consumer gets no message…'
+                'resume:End the pause of a link; it is no error when the link is not paused.'
                 'set-credit:Limit the link credit of a publisher. Link credit above the limit is taken back.'
-                'close:Detach a link. The client gets the error amqp\:link\:detach-forced.'
+                'close:Detach a link.'
               )
               _describe -t commands 'command' commands
               ;;
@@ -660,7 +663,7 @@ _cyclopts_headgate() {
                   ;;
                 pause)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -670,7 +673,7 @@ _cyclopts_headgate() {
                   ;;
                 resume)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -680,7 +683,7 @@ _cyclopts_headgate() {
                   ;;
                 set-credit)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '2:The most link credit that the publisher gets, 1 or more.' \
                     '--reset[Use the limit of the configuration and the policies again.]' \
                     '--json[Print JSON instead of a table.]' \
@@ -692,7 +695,7 @@ _cyclopts_headgate() {
                   ;;
                 close)
                   _arguments \
-                    '1:LINK' \
+                    '1:The link'\''s identity, for example c17/0/1.' \
                     '*--reason[The reason that the broker sends to the client.]:reason' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -789,6 +792,57 @@ _cyclopts_headgate() {
               ;;
           esac
           ;;
+        limits)
+          _arguments \
+            '--json[Print JSON instead of a table.]' \
+            '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
+          ;;
+        flow-map)
+          _arguments \
+            '--json[Print JSON instead of a table.]' \
+            '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
+          ;;
+        timelines)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'show:Show the last five minutes of a link, session, channel or queue, with a value f…'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                show)
+                  _arguments \
+                    "1:What it is.:(links sessions channels queues)" \
+                    '2:Its identity, or the queue'\''s name.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
         stalls)
           _arguments -C \
             '--help[Display this message and exit.]' \
@@ -843,19 +897,41 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'set:Make a policy, or change the policy with this name. It applies at once.'
-                'clear:Remove a policy. Its settings end at once.'
                 'list:List all policies.'
-                'explain:Show which policy applies to a queue, the effect of each key, and why the other…'
+                'show:Show all fields of one policy.'
+                'set:Make a policy, or change the policy with this name; it applies at once.'
+                'clear:Remove a policy; its settings end at once.'
+                'explain:Show which policy applies to a queue, the effect of each key, and why other pol…'
               )
               _describe -t commands 'command' commands
               ;;
             args)
               case $words[1] in
+                list)
+                  _arguments \
+                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
+                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                show)
+                  _arguments \
+                    '1:IDENTITY' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
                 set)
                   _arguments \
-                    '1:NAME' \
-                    '2:A regular expression. A name matches when it contains a match.' \
+                    '1:The policy'\''s name.' \
+                    '2:A regular expression; a name matches when it contains a match.' \
                     '3:The keys and values, as a JSON object.' \
                     '*--priority[The policy with the highest priority applies to a queue.]:priority' \
                     '*--apply-to[all, queues, classic_queues, quorum_queues, streams or exchanges.]:apply-to' \
@@ -870,18 +946,7 @@ _cyclopts_headgate() {
                   ;;
                 clear)
                   _arguments \
-                    '1:NAME' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
-                    '--json[Print JSON instead of a table.]' \
-                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
-                    '--help[Display this message and exit.]' \
-                    '-h[Display this message and exit.]' \
-                    '--version[Display application version.]'
-
-                  ;;
-                list)
-                  _arguments \
+                    '1:The policy'\''s name.' \
                     '*-p[The virtual host; there is only '\''/'\''.]:p' \
                     '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
@@ -893,7 +958,7 @@ _cyclopts_headgate() {
                   ;;
                 explain)
                   _arguments \
-                    '1:QUEUE' \
+                    '1:The queue'\''s name.' \
                     '*-p[The virtual host; there is only '\''/'\''.]:p' \
                     '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
@@ -980,8 +1045,8 @@ _cyclopts_headgate() {
               commands=(
                 'list:List all alarms.'
                 'show:Show all fields of one alarm.'
-                'set:Raise an alarm by hand. Publishers wait until the alarm is cleared.'
-                'clear:Clear an alarm that was raised by hand. The alarm stays on while its measured v…'
+                'set:Raise an alarm by hand\: publishers wait until it is cleared.'
+                'clear:Clear an alarm that was raised by hand; it stays on while its measured value is…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1008,7 +1073,7 @@ _cyclopts_headgate() {
                   ;;
                 set)
                   _arguments \
-                    '1:NAME' \
+                    '1:The alarm'\''s name\: memory or disk.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1018,7 +1083,7 @@ _cyclopts_headgate() {
                   ;;
                 clear)
                   _arguments \
-                    '1:NAME' \
+                    '1:The alarm'\''s name\: memory or disk.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1042,15 +1107,17 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
+                'set-watermark:Set the memory watermark until the broker is restarted; with 0 all publishers w…'
                 'status:Show the used memory, the watermark, the limit in bytes, and the alarm.'
-                'set-watermark:Set the watermark until the broker is restarted. With the watermark 0 all publi…'
               )
               _describe -t commands 'command' commands
               ;;
             args)
               case $words[1] in
-                status)
+                set-watermark)
                   _arguments \
+                    '1:A fraction of the memory of the machine, from 0 to 1.0; or the word absolute.' \
+                    '2:After absolute\: a number of bytes, or a size such as 1GB.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1058,10 +1125,8 @@ _cyclopts_headgate() {
                     '--version[Display application version.]'
 
                   ;;
-                set-watermark)
+                status)
                   _arguments \
-                    '1:A fraction of the memory of the machine, from 0 to 1.0; or the word absolute.' \
-                    '2:After absolute\: a number of bytes, or a size such as 1GB.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1085,15 +1150,17 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'status:Show the free space on the data folder'\''s disk, the limit, and the alarm.'
-                'set-free-limit:Set the limit until the broker is restarted.'
+                'set-free-limit:Set the limit of free disk space until the broker is restarted.'
+                'status:Show the free disk space of the data folder, its limit, and the alarm.'
               )
               _describe -t commands 'command' commands
               ;;
             args)
               case $words[1] in
-                status)
+                set-free-limit)
                   _arguments \
+                    '1:A number of bytes, a size such as 1GB, or the word mem_relative.' \
+                    '2:After mem_relative\: the limit as a multiple of the memory of the machine.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1101,10 +1168,8 @@ _cyclopts_headgate() {
                     '--version[Display application version.]'
 
                   ;;
-                set-free-limit)
+                status)
                   _arguments \
-                    '1:A number of bytes, a size such as 1GB, or the word mem_relative.' \
-                    '2:After mem_relative\: the limit as a multiple of the memory of the machine.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1249,7 +1314,6 @@ _cyclopts_headgate() {
                     '*--seconds[End after so many seconds.]:seconds' \
                     '*--count[End after so many lines.]:count' \
                     '*--performative[Only frames with this name, such as flow, attach or basic.publish. Can be given…]:performative' \
-                    '--empty-performative[Only frames with this name, such as flow, attach or basic.publish. Can be given…]' \
                     '*--channel[Only frames of this channel.]:channel' \
                     '*--handle[Only frames with this handle. The two sides may use different handles for a lin…]:handle' \
                     '*--link[Only frames of this link, in both directions. CONNECTION can then be left out.]:link' \
@@ -1392,6 +1456,7 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
+                'status:Show the lanes of the store.'
                 'check:Read every record and describe each damaged one. Nothing is changed.'
                 'dump:Print a line for every definition and every record, sound and damaged. Nothing …'
                 'compact:Free the disk space of settled messages at once. A running broker does this ste…'
@@ -1404,6 +1469,15 @@ _cyclopts_headgate() {
               ;;
             args)
               case $words[1] in
+                status)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
                 check)
                   case ${words[CURRENT]} in
                     --data=*)
@@ -1478,7 +1552,6 @@ _cyclopts_headgate() {
                   esac
                   _arguments \
                     '1:The name of the queue, or of the folder in lost+found.' \
-                    '*--entry[The name of the queue, or of the folder in lost+found.]:entry' \
                     '*--data[The data folder of a stopped broker.]:data:_files' \
                     '*--as[A new name for the queue.]:as' \
                     '--json[Print JSON instead of a table.]' \
@@ -1497,10 +1570,8 @@ _cyclopts_headgate() {
                   esac
                   _arguments \
                     '1:The name of the queue, or of the folder in lost+found.' \
-                    '*--entry[The name of the queue, or of the folder in lost+found.]:entry' \
                     '*--data[The data folder of a stopped broker.]:data:_files' \
                     '--yes[Delete it. Without this the command says what it would delete.]' \
-                    '--no-yes[Delete it. Without this the command says what it would delete.]' \
                     '--json[Print JSON instead of a table.]' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
@@ -1538,6 +1609,15 @@ _cyclopts_headgate() {
         completion)
           _arguments \
             "1:The shell that will run the script.:(bash zsh fish)" \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
+          ;;
+        overview)
+          _arguments \
+            '--json[Print JSON instead of a table.]' \
+            '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
             '-h[Display this message and exit.]' \
             '--version[Display application version.]'

@@ -43,7 +43,7 @@ class Connections:
 
 def series(address: str | None = None, limit: int = 10) -> dict[tuple[str, str], float]:
     """Values by family and link."""
-    families = LinkMetrics(Connections()).collect(address, limit)
+    families = filter(None, LinkMetrics(Connections()).collect(address, limit))
     return {(metric.name, sample.labels["link"]): sample.value for metric in families for sample in metric.samples}
 
 
@@ -66,6 +66,12 @@ def test_the_links_of_an_address():
 
 def test_no_more_are_looked_for_than_are_wanted():
     connections = Connections()
-    families = list(LinkMetrics(connections).collect(None, 1))
+    families = list(filter(None, LinkMetrics(connections).collect(None, 1)))
     assert [metric.name for metric in families] == [family.name for family in ON_DEMAND]
     assert connections.asked == 1
+
+
+def test_others_have_their_turn_behind_each_connection():
+    connections = Connections()
+    asked = [connections.asked for step in LinkMetrics(connections).collect("/queues/nowhere", 1) if step is None]
+    assert asked == [1, 2]

@@ -1,0 +1,110 @@
+"""The table of commands, as commands read it.
+
+``commands.toml`` has an entry for each command, by its words. ``python -m docs.generate`` makes ``commands.json`` of it
+and of the table of operations, and adds the commands ``list`` and ``show`` of each kind of rows. A command reads the
+JSON file, because the table of operations needs the engine, and because Python needs 30 ms of CPU to read TOML.
+
+An entry has ``help``, ``examples`` and ``parameters``, and one of these:
+
+- ``run``: the module and the function that carries the command out. It gets the values of all parameters, and those in
+  ``given``.
+- ``rows`` or ``row``: a kind of rows, which are printed with ``columns``, or one row with all its fields.
+- ``request``: a request to the management node, see :mod:`amqp10.cli.requests`.
+
+An entry with none of them is a noun with commands below it.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypedDict
+
+TABLE = Path(__file__).with_name("commands.json")
+
+
+class Parameter(TypedDict, total=False):
+    """A parameter of a command. A name that begins with ``--`` is that of an option."""
+
+    name: str
+    short: str
+    """Another name of an option."""
+    value: str
+    """The name that functions and requests have for the value, where it differs."""
+    help: str
+    kind: str
+    """``number``, ``seconds``, ``flag`` or ``file``, or one of the kinds of :mod:`amqp10.cli.requests`: ``arguments``,
+    ``map`` and ``virtual host``. Without it, the value is a text."""
+    choices: list[str]
+    env: str
+    """The environment variable that has the value of an option that is not given."""
+    default: str | int
+    optional: bool
+    """An argument that may be left out."""
+    required: bool
+    """An option that must be given."""
+    many: bool
+    """The parameter can be given several times."""
+    hyphen: bool
+    """A value may begin with a hyphen."""
+    low: int
+    high: int
+    inverted: bool
+    """A flag whose value is false where the flag is given."""
+    joins: str
+    """The value is the end of this other value."""
+
+
+class Command(TypedDict, total=False):
+    """An entry of the table."""
+
+    help: str
+    help_end: str
+    """The help behind the examples."""
+    examples: list[str]
+    also: str
+    """Another name of the command."""
+    parameters: list[Parameter]
+    run: str
+    given: dict[str, str | bool]
+    rows: str
+    row: str
+    columns: list[str]
+    items: str
+    """The field of an answer whose rows are printed with ``columns``."""
+    sums: dict[str, list[str]]
+    """Further fields of a row, each with the fields of which it is the sum."""
+    request: str
+    """The name of an operation, or the method and the path of a request."""
+    done: str
+    """The sentence that says what a request has done."""
+    made: str
+    """The sentence for an answer with the status 201."""
+    shown: dict[str, str | bool]
+    """What a request has done, as JSON. Without it, the JSON is the answer."""
+
+
+class Table(TypedDict):
+    """The file."""
+
+    operations: dict[str, str]
+    """The method and the path of each operation, by its name."""
+    commands: dict[str, Command]
+    """All commands, by their words."""
+
+
+@cache
+def table() -> Table:
+    """The table of commands."""
+    read: Table = json.loads(TABLE.read_bytes())
+    return read
+
+
+def commands() -> Mapping[str, Command]:
+    """All commands, by their words."""
+    return table()["commands"]
+
+
+def value_name(parameter: Parameter) -> str:
+    """The name of a parameter's value for functions and requests."""
+    return parameter.get("value", parameter["name"].removeprefix("--").replace("-", "_"))
