@@ -125,7 +125,7 @@ def _decoded(segment: str, what: str, address: object) -> str:
         text = percent_decode(segment)
     except ValueError as fault:
         raise AddressError(f"address {quote(address)}: in the {what}, {fault}") from None
-    if len(text.encode()) > NAME_BYTES_MAX:
+    if len(text) > NAME_BYTES_MAX // 4 and len(text.encode()) > NAME_BYTES_MAX:  # UTF-8 has 4 bytes at most for one
         raise AddressError(f"address {quote(address)}: the {what} is longer than {NAME_BYTES_MAX} bytes")
     return text
 

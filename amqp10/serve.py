@@ -18,7 +18,6 @@ from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.handshake import NoHandshake, ServerHandshake
@@ -39,8 +38,9 @@ from core.access import exchange
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
 from core.access.mechanisms import offered
-from core.amqp091.factory import amqp091_factory, amqp091_settings
+from core.amqp091.factory import amqp091_factory
 from core.config import Settings
+from core.config.amqp10 import Amqp10Settings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
@@ -58,6 +58,7 @@ from core.server.signals import Signals
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """The product and version in our open name RabbitMQ, because RabbitMQ's own AMQP 1.0 clients refuse other servers. They
 also decide by the version which features to use; these are the features of 4.1. See docs/decisions."""
+CONTAINER_ID = "headgate"
 CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
 LET_IN = encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANONYMOUS"))) + encode_sasl_frame(
     SaslOutcome(code=0)
@@ -65,60 +66,31 @@ LET_IN = encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANON
 """A SASL exchange that succeeds whatever the peer sends in it."""
 
 
-def front_end_settings(settings: Settings) -> Amqp10FrontEndSettings:
-    """The part of the configuration that AMQP 1.0 needs, in the units of the front end."""
-    own = settings.amqp10
-    return Amqp10FrontEndSettings(
-        max_frame_size=own.max_frame_size,
-        pre_open_frame_size_max=own.pre_open_frame_size_max,
-        channel_max=own.channel_max,
-        idle_time_out_ms=round(own.idle_time_out * 1000),
-        idle_time_out_min_ms=round(own.idle_time_out_min * 1000),
-        close_time_out_ms=round(own.close_time_out * 1000),
-        partial_delivery_bytes_max=own.partial_delivery_bytes_max,
-        frames_per_turn_max=own.frames_per_turn_max,
-        work_per_turn_max=settings.engine.work_per_turn.peer,
+def connection_settings(settings: Amqp10Settings) -> ConnectionSettings:
+    """What the broker announces on a connection, and its limits."""
+    return ConnectionSettings(
+        container_id=CONTAINER_ID,
+        max_frame_size=settings.max_frame_size,
+        channel_max=settings.channel_max,
+        idle_time_out_ms=round(settings.idle_time_out * 1000),
+        idle_time_out_min_ms=round(settings.idle_time_out_min * 1000),
+        close_time_out_ms=round(settings.close_time_out * 1000),
+        pre_open_frame_size_max=settings.pre_open_frame_size_max,
+        partial_delivery_bytes_max=settings.partial_delivery_bytes_max,
+        frames_per_turn_max=settings.frames_per_turn_max,
+        unsent_bytes_max=settings.unsent_bytes_max,
         session=SessionLimits(
-            max_incoming_window=own.max_incoming_window,
-            window_top_up=own.window_top_up,
-            incoming_window_margin=own.incoming_window_margin,
-            handle_max=own.handle_max,
+            max_incoming_window=settings.max_incoming_window,
+            window_top_up=settings.window_top_up,
+            incoming_window_margin=settings.incoming_window_margin,
+            handle_max=settings.handle_max,
         ),
-        max_message_size=own.max_message_size,
-        unsent_bytes_max=own.unsent_bytes_max,
-        max_link_credit=own.max_link_credit,
-        link_credit_top_up=own.link_credit_top_up,
-        unconfirmed_limit=own.unconfirmed_limit,
-        management_link_credit=own.management_link_credit,
-        management_top_up=own.management_link_credit // 2,
-        max_queue_credit=own.max_queue_credit,
-        reasons=own.flow_reason.enabled,
-        reason_after_ms=round(own.flow_reason.after * 1000),
-        reason_interval_ms=1000 // own.flow_reason.per_second_max,
         properties={
             "product": COMPATIBLE_PRODUCT,
             "version": COMPATIBLE_VERSION,
             "information": f"Headgate {headgate_version()}",
             "platform": f"Python {platform.python_version()}",
         },
-    )
-
-
-def connection_settings(settings: Amqp10FrontEndSettings) -> ConnectionSettings:
-    """What the broker announces on a connection, and its limits."""
-    return ConnectionSettings(
-        container_id=settings.container_id,
-        max_frame_size=settings.max_frame_size,
-        channel_max=settings.channel_max,
-        idle_time_out_ms=settings.idle_time_out_ms,
-        idle_time_out_min_ms=settings.idle_time_out_min_ms,
-        close_time_out_ms=settings.close_time_out_ms,
-        pre_open_frame_size_max=settings.pre_open_frame_size_max,
-        partial_delivery_bytes_max=settings.partial_delivery_bytes_max,
-        frames_per_turn_max=settings.frames_per_turn_max,
-        unsent_bytes_max=settings.unsent_bytes_max,
-        session=settings.session,
-        properties=settings.properties,
         offered_capabilities=CAPABILITIES,
     )
 
@@ -169,7 +141,7 @@ def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
 
 def amqp10_factory(
     *,
-    settings: Amqp10FrontEndSettings,
+    settings: Settings,
     broker: Broker,
     control: BrokerControl,
     converter: Converter,
@@ -180,7 +152,7 @@ def amqp10_factory(
 ) -> FrontEndFactory:
     """The AMQP 1.0 front end, for the server's accept loop."""
     node = management_node(broker, control)
-    announced = connection_settings(settings)
+    announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
 
     def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
@@ -189,7 +161,7 @@ def amqp10_factory(
             [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
             bare_allowed=access.anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
-            frame_size_max=settings.pre_open_frame_size_max,
+            frame_size_max=announced.pre_open_frame_size_max,
         )
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
@@ -250,7 +222,7 @@ class AllProtocols:
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
         return (
             amqp10_factory(
-                settings=front_end_settings(settings),
+                settings=settings,
                 broker=broker,
                 control=self._control,
                 converter=self.converter,
@@ -260,7 +232,7 @@ class AllProtocols:
                 flow=flow,
             ),
             amqp091_factory(
-                settings=amqp091_settings(settings, version=headgate_version()),
+                settings=settings,
                 work=broker.work,
                 engine=broker,
                 topology=broker,

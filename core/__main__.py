@@ -16,7 +16,7 @@ from cyclopts import App, Parameter
 
 from core.access.login import Access
 from core.amqp091.content import entry_of
-from core.amqp091.factory import amqp091_factory, amqp091_settings
+from core.amqp091.factory import amqp091_factory
 from core.amqp091.inspection import Inspection
 from core.amqp091.properties import BasicProperties, encode_properties
 from core.config import ConfigError, Settings, load
@@ -54,7 +54,7 @@ class Amqp091Alone:
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
         return [
             amqp091_factory(
-                settings=amqp091_settings(settings, version=headgate_version()),
+                settings=settings,
                 work=broker.work,
                 engine=broker,
                 topology=broker,

@@ -27,10 +27,8 @@ from core.config import Settings, render
 from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
-from core.credit_flow.flow import StageCreditSpec
 from core.engine.broker import Broker
 from core.engine.quorum.annotations import AnnotationCodec
-from core.engine.settings import VirtualHostSettings
 from core.interface import Converter
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
@@ -86,22 +84,6 @@ def new_identity() -> str:
 def node_name() -> str:
     """The name by which this broker calls itself in metrics and flow events."""
     return f"headgate@{socket.gethostname()}"
-
-
-def engine_settings(settings: Settings) -> VirtualHostSettings:
-    """The part of the configuration that the engine needs."""
-    credit = settings.stage_credit
-    return VirtualHostSettings(
-        queue_messages_per_turn=settings.engine.stage_messages_per_turn.queue,
-        queue_work_per_turn=settings.engine.work_per_turn.queues,
-        queues_max=settings.engine.queues_max,
-        exchanges_max=settings.engine.exchanges_max,
-        bindings_max=settings.engine.bindings_max,
-        policies_max=settings.engine.policies_max,
-        paging_ratio=settings.alarms.paging_ratio,
-        stage_credit=StageCreditSpec(credit.initial, credit.more_after),
-        store_stage_credit=StageCreditSpec(credit.store_initial, credit.store_more_after),
-    )
 
 
 Ready = Callable[[Sequence[tuple[str, int]], str], None]
@@ -199,7 +181,7 @@ async def serve(
 
 def _broker(settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger) -> Broker:
     """Make the engine. Policies that an earlier version has kept and this one cannot use are logged."""
-    broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage, new_identity=new_identity)
+    broker = Broker(settings, protocols.converter, storage=data.storage, new_identity=new_identity)
     for policy, why in broker.policies.unusable:
         log.warning("policy-not-usable", policy=policy, reason=why)
     return broker

@@ -21,11 +21,11 @@ from amqp10.frontend.incoming import PublisherLink, fault_of
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.reasons import BlockWatches, ReportTimes
+from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.session_watches import SessionWatches
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
 from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
+from amqp10.frontend.virtual_host import host_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
@@ -46,6 +46,7 @@ from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.performatives import Attach, Open
 from core.clock import Now
+from core.config.settings import Settings
 from core.counters.traffic import Traffic
 from core.errors import EngineError
 from core.interface import (
@@ -94,7 +95,7 @@ class Amqp10FrontEnd:
         converter: Converter,
         management: ManagementNode,
         stalls: Stalls,
-        settings: Amqp10FrontEndSettings,
+        settings: Settings,
         unique: Callable[[], str],
         wake: Callable[[], None],
         traffic: Traffic | None = None,
@@ -107,23 +108,22 @@ class Amqp10FrontEnd:
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
-        self.settings = settings
+        self.settings = settings.amqp10
         self._mailbox = mailbox
         self._work = work or Work()
+        self._work_per_turn_max = settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
         self._engine = engine
         self._topology = topology
         self._converter = converter
-        self._management = ManagementRequests(management, info.identity, settings, self._work)
+        self._management = ManagementRequests(management, info.identity, self.settings, self._work)
         self._stalls = stalls
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, topology, owner=info.identity, unique=unique)
-        times = ReportTimes(after_s=settings.reason_after_ms / 1000, interval_s=settings.reason_interval_ms / 1000)
-        report_times = times if settings.reasons else None
-        self._blocks = BlockWatches(report_times, stalls, partial(stall_subject, info, connection))
+        self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._consumers: dict[ConsumerLink, None] = {}
@@ -181,7 +181,7 @@ class Amqp10FrontEnd:
 
     def _begin_turn(self, now: Now) -> None:
         self._now = now
-        self._until = self._work.spent + min(self.settings.work_per_turn_max, self._work.allowance)
+        self._until = self._work.spent + min(self._work_per_turn_max, self._work.allowance)
 
     def _take_some_actions(self) -> None:
         work = self._work
@@ -324,7 +324,7 @@ class Amqp10FrontEnd:
                 pass  # the broker does not use a publisher's available count or its settling
 
     def _opened(self, remote: Open, now: Now) -> None:
-        if fault := self.settings.host_fault(remote.hostname):
+        if fault := host_fault(remote.hostname):
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()

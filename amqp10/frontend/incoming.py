@@ -3,7 +3,8 @@
 The engine gets entries without header section and delivery-annotations: the header is rewritten for every delivery to a
 consumer, and delivery-annotations are for this hop only [3.2.1, 3.2.2]. Messages that the fast path has not checked are
 checked here one by one: sections in order, no reserved annotations, and a user-id that is the peer's own. Consecutive
-messages with the same header, target and routing keys become one run.
+messages become one run when they have the same header, and the same target and routing keys; or, without x-cc, when
+their exchange is the same and each has a routing key of its own.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.targets import parse_target
@@ -31,6 +31,7 @@ from amqp10.wire.sections import (
 from amqp10.wire.serial import MASK
 from amqp10.wire.types import Symbol
 from core.clock import Now
+from core.config.amqp10 import Amqp10Settings
 from core.counters.traffic import Traffic
 from core.errors import EngineError
 from core.flow_facts import Settled
@@ -76,6 +77,34 @@ class CheckedMessage:
     routing_keys: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class GatheredRun:
+    """Messages that go to the engine together."""
+
+    target: Target
+    """Of the first message."""
+    run: Run
+    keys: list[str] | None = None
+    """The routing key of each message, once they differ."""
+
+    def take(self, message: CheckedMessage) -> bool:
+        """Append a message. Returns False if it cannot go together with the messages before it."""
+        run, target = self.run, message.target
+        if message.attributes is not run.attributes or message.routing_keys != run.routing_keys:
+            return False
+        if self.keys is not None or target != self.target:
+            first = self.target
+            if run.routing_keys or not (isinstance(first, ExchangeTarget) and isinstance(target, ExchangeTarget)):
+                return False
+            if first.exchange != target.exchange:
+                return False
+            if self.keys is None:
+                self.keys = [first.routing_key] * len(run.entries)
+            self.keys.append(target.routing_key)
+        run.entries.append(message.entry)
+        return True
+
+
 class PublisherLink:
     """A publishing link: joins the peer's sender, our receiving end, and the engine's publisher."""
 
@@ -107,7 +136,7 @@ class PublisherLink:
         engine: Engine,
         identity: str,
         attributes: AttributesByHeader,
-        settings: Amqp10FrontEndSettings,
+        settings: Amqp10Settings,
         traffic: Traffic,
     ) -> None:
         """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
@@ -281,41 +310,38 @@ class PublisherLink:
             self.flow.settled(last - first + 1, _settled_as(state))
 
     def _publish_one_by_one(self, event: DeliveriesReceived, now: Now) -> None:
-        gathered: Run | None = None
-        target: Target | None = None
+        gathered: GatheredRun | None = None
         for index, payload in enumerate(event.entries):
             number = event.first + index
             try:
                 checked = self._check(payload, event)
             except LinkFault:
-                self._flush(target, gathered, event, now)
+                self._publish_gathered(gathered, event, now)
                 raise
             if isinstance(checked, Unrouted):
-                self._flush(target, gathered, event, now)
+                self._publish_gathered(gathered, event, now)
                 gathered = None
                 self._unrouted(number, checked, event)
-                continue
-            if (
-                gathered is not None
-                and checked.target == target
-                and checked.attributes is gathered.attributes
-                and checked.routing_keys == gathered.routing_keys
-            ):
-                gathered.entries.append(checked.entry)
-                continue
-            self._flush(target, gathered, event, now)
-            target = checked.target
-            gathered = Run(number, [checked.entry], checked.attributes, checked.routing_keys)
-        self._flush(target, gathered, event, now)
+            elif gathered is None or not gathered.take(checked):
+                self._publish_gathered(gathered, event, now)
+                run = Run(number, [checked.entry], checked.attributes, checked.routing_keys)
+                gathered = GatheredRun(checked.target, run)
+        self._publish_gathered(gathered, event, now)
 
-    def _flush(self, target: Target | None, run: Run | None, event: DeliveriesReceived, now: Now) -> None:
-        if run is not None and target is not None:
-            self._publish(target, run, event, now)
+    def _publish_gathered(self, gathered: "GatheredRun | None", event: DeliveriesReceived, now: Now) -> None:
+        if gathered is not None:
+            self._publish(gathered.target, gathered.run, event, now, keys=gathered.keys)
 
-    def _publish(self, target: Target, run: Run, event: DeliveriesReceived, now: Now) -> None:
+    def _publish(
+        self, target: Target, run: Run, event: DeliveriesReceived, now: Now, *, keys: list[str] | None = None
+    ) -> None:
         n = len(run.entries)
         try:
-            self._engine.publish(self.publisher, target, run, now)
+            if keys is None:
+                self._engine.publish(self.publisher, target, run, now)
+            else:
+                assert isinstance(target, ExchangeTarget)
+                self._engine.publish_by_keys(self.publisher, target.exchange, keys, run, now)
             if not event.settled:
                 self._arrivals.came(run.first, n, durable=run.attributes.durable, now=now.monotonic)
         except EngineError as error:

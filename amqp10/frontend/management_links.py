@@ -18,7 +18,6 @@ from typing import NamedTuple
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
 from amqp10.management.node import ManagementNode, RequestError
@@ -28,6 +27,7 @@ from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
+from core.config.amqp10 import Amqp10Settings
 from core.slices import Walk
 from core.work import Work
 
@@ -148,7 +148,7 @@ class Pair:
 class ManagementRequests:
     """The pairs of one connection that have requests: each gets one step in turn."""
 
-    def __init__(self, node: ManagementNode, owner: object, settings: Amqp10FrontEndSettings, work: Work) -> None:
+    def __init__(self, node: ManagementNode, owner: object, settings: Amqp10Settings, work: Work) -> None:
         """``owner`` is the connection whose exclusive queues the requests may use."""
         self._node = node
         self._owner = owner
@@ -191,7 +191,7 @@ class ManagementRequests:
 class ManagementLinks:
     """The management pairs of one session, by link name."""
 
-    def __init__(self, requests: ManagementRequests, settings: Amqp10FrontEndSettings) -> None:
+    def __init__(self, requests: ManagementRequests, settings: Amqp10Settings) -> None:
         self._requests = requests
         self._settings = settings
         self._pairs: dict[str, Pair] = {}
@@ -210,7 +210,7 @@ class ManagementLinks:
             rcv_settle_mode=attach.rcv_settle_mode,
             credit=ReceiverCredit(
                 maximum=self._settings.management_link_credit,
-                top_up_at=self._settings.management_top_up,
+                top_up_at=self._settings.management_link_credit // 2,
                 unconfirmed_limit=self._settings.management_link_credit,
             ),
             max_message_size=self._settings.max_frame_size,

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 from amqp10.protocol.session import Link
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
+from core.config.amqp10 import FlowReasonSettings
 from core.interface import FlowReason, StallSubject
 from core.observe.stalls import Stalls
 
@@ -126,10 +127,11 @@ class BlockWatches:
     __slots__ = ("_glimpses", "_report_times", "_reported", "_stalls", "_subject_of", "_subjects", "watches")
 
     def __init__(
-        self, report_times: ReportTimes | None, stalls: Stalls, subject_of: Callable[[Link], StallSubject]
+        self, settings: FlowReasonSettings, stalls: Stalls, subject_of: Callable[[Link], StallSubject]
     ) -> None:
-        """Without ``report_times`` only the ledger gets reasons, and no peer."""
-        self._report_times = report_times
+        """Where ``settings`` do not want peers told, only the ledger gets reasons."""
+        times = ReportTimes(after_s=settings.after, interval_s=1 / settings.per_second_max)
+        self._report_times = times if settings.enabled else None
         self._stalls = stalls
         self._subject_of = subject_of
         self.watches: dict[BlockableLink, BlockWatch] = {}

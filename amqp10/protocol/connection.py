@@ -48,7 +48,11 @@ Event = ConnectionOpened | ConnectionClosed | SessionEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """What one side of a connection announces and allows."""
+    """What one side of a connection announces and allows.
+
+    The broker's configuration states the same defaults again, since neither may import the other: this library goes
+    without the broker, and the broker's core goes without AMQP 1.0. A test compares them (tests/amqp10/test_serve.py).
+    """
 
     container_id: str
     hostname: str | None = None

@@ -24,6 +24,8 @@ def percent_decode(segment: str) -> str:
         if stray == "%":
             raise ValueError("a '%' is not followed by two hexadecimal digits")
         raise ValueError(f"{stray!r} must be percent-encoded, as '{quote(stray, safe='')}'")
+    if "%" not in segment:
+        return segment
     try:
         return unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:

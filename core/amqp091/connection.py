@@ -49,13 +49,12 @@ from core.amqp091.methods import (
     ConnectionUpdateSecretOk,
     Method,
 )
-from core.amqp091.negotiation import Amqp091ConnectionSettings, Negotiation, NegotiationStage
+from core.amqp091.negotiation import Negotiation, NegotiationStage
 from core.amqp091.output import Output
 from core.amqp091.properties import BasicProperties, decode_properties
 from core.amqp091.publish_run import PublishRunParser
 from core.amqp091.table import FieldTable
-
-__all__ = ["Amqp091Connection", "Amqp091ConnectionSettings"]
+from core.config.amqp091 import Amqp091Settings
 
 _FRAME_EXCESS_BYTES = 8
 """By how much a frame may exceed the agreed size: some clients count without the overhead. RabbitMQ allows this too."""
@@ -94,10 +93,19 @@ class _LostInput(Exception):
 class Amqp091Connection:
     """The server's side of a connection, with its channels."""
 
-    def __init__(self, settings: Amqp091ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
-        """``mechanisms`` are offered in this order."""
+    def __init__(
+        self,
+        settings: Amqp091Settings,
+        mechanisms: Sequence[SaslMechanism],
+        *,
+        server_properties: FieldTable | None = None,
+        refusal_delay_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """See :class:`core.amqp091.negotiation.Negotiation`, which gets these arguments."""
         self.settings = settings
-        self._negotiation = Negotiation(settings, mechanisms)
+        self._negotiation = Negotiation(
+            settings, mechanisms, server_properties=server_properties, refusal_delay_s=refusal_delay_s
+        )
         self._state = _State.NEGOTIATING
         self._buffer = Amqp091ReceiveBuffer()
         self._events: deque[Event] = deque()
@@ -284,7 +292,7 @@ class Amqp091Connection:
             return
         self.output.write_method(0, _close_method(fault))
         self._state = _State.CLOSE_SENT
-        self._close_by = now + self.settings.close_time_out_ms / 1000
+        self._close_by = now + self.settings.close_time_out
 
     def accept_close(self) -> None:
         """Answer the peer's connection.close, once the input before it has been processed. This finishes the
@@ -423,7 +431,7 @@ class Amqp091Connection:
             # py-amqp closes with 0, which is no reply code and stands for success.
             self._report_closed(method.reply_code or ReplyCode.REPLY_SUCCESS, method.reply_text, by_peer=True)
             self._state = _State.CLOSE_RECEIVED
-            self._close_by = now + self.settings.close_time_out_ms / 1000
+            self._close_by = now + self.settings.close_time_out
         elif self._state is _State.NEGOTIATING:
             self._negotiate(method, now)
         elif isinstance(method, ConnectionUpdateSecret):

@@ -1,4 +1,4 @@
-"""How AMQP 0.9.1 joins a process: its settings, its mechanisms, and the check of the first eight bytes."""
+"""How AMQP 0.9.1 joins a process: how it introduces itself, its mechanisms, and the check of the first eight bytes."""
 
 import platform
 import random
@@ -12,17 +12,18 @@ from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import ConnectionClose
-from core.amqp091.negotiation import Amqp091ConnectionSettings, Negotiation
+from core.amqp091.negotiation import Negotiation
+from core.amqp091.table import FieldTable
 from core.config import Settings
+from core.config.amqp091 import Amqp091Settings
 from core.counters.traffic import Traffic
-from core.credit_flow.flow import StageCreditSpec
 from core.interface import Converter, Engine, Mailbox, TopologyVerbs
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.version import headgate_version
 from core.work import Work
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
@@ -35,40 +36,20 @@ OTHER_VERSIONS = (b"AMQP\x01\x01", b"AMQP\x00\x00\x08", b"AMQP\x00\x00\x09\x00",
 """How the protocol headers of 0.8, 0.9 and 0.10 begin. Their peers are told our version [0-9-1 4.2.2]."""
 
 
-def amqp091_settings(settings: Settings, *, version: str) -> Amqp091FrontEndSettings:
-    """The part of the configuration that AMQP 0.9.1 needs, as its own settings. ``version`` is the broker's version."""
-    own = settings.amqp091
-    credit = settings.stage_credit
-    return Amqp091FrontEndSettings(
-        connection=Amqp091ConnectionSettings(
-            frame_max=own.frame_max,
-            channel_max=own.channel_max,
-            heartbeat_s=own.heartbeat,
-            max_message_size=own.max_message_size,
-            partial_content_bytes_max=own.partial_content_bytes_max,
-            close_time_out_ms=round(own.close_time_out * 1000),
-            product=COMPATIBLE_PRODUCT,
-            version=COMPATIBLE_VERSION,
-            platform=f"Python {platform.python_version()}",
-            information=f"Headgate {version}",
-            cluster_name="headgate",
-            refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
-        ),
-        stage_credit=StageCreditSpec(credit.initial, credit.more_after),
-        channel_messages_per_turn=settings.engine.stage_messages_per_turn.channel,
-        events_per_turn_max=own.events_per_turn_max,
-        work_per_turn_max=settings.engine.work_per_turn.peer,
-        waiting_methods_max=own.waiting_methods_max,
-        max_queue_credit=own.max_queue_credit,
-        unsent_bytes_max=own.unsent_bytes_max,
-        transaction_bytes_max=own.transaction_bytes_max,
-        consumers_max=own.consumers_max,
-    )
+def server_properties() -> FieldTable:
+    """How connection.start describes this broker, beside its capabilities."""
+    return {
+        "cluster_name": "headgate",
+        "information": f"Headgate {headgate_version()}",
+        "platform": f"Python {platform.python_version()}",
+        "product": COMPATIBLE_PRODUCT,
+        "version": COMPATIBLE_VERSION,
+    }
 
 
 def amqp091_factory(
     *,
-    settings: Amqp091FrontEndSettings,
+    settings: Settings,
     engine: Engine,
     topology: TopologyVerbs,
     converter: Converter,
@@ -80,6 +61,11 @@ def amqp091_factory(
     work: Work | None = None,
 ) -> FrontEndFactory:
     """Make the front end factory of AMQP 0.9.1 for the server."""
+    properties = server_properties()
+
+    def refusal_delay_s() -> float:
+        return random.uniform(*REFUSAL_DELAY_S)
+
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
@@ -92,7 +78,12 @@ def amqp091_factory(
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
-            connection=Amqp091Connection(settings.connection, logins.counting(mechanisms)),
+            connection=Amqp091Connection(
+                settings.amqp091,
+                logins.counting(mechanisms),
+                server_properties=properties,
+                refusal_delay_s=refusal_delay_s,
+            ),
             engine=engine,
             topology=topology,
             converter=converter,
@@ -109,14 +100,14 @@ def amqp091_factory(
         name="amqp-0-9-1",
         accepts=lambda preface: preface == PROTOCOL_HEADER or preface.startswith(OTHER_VERSIONS),
         make=make,
-        refusal=lambda reason: refusal(settings.connection, reason),
+        refusal=lambda reason: refusal(settings.amqp091, properties, reason),
     )
 
 
-def refusal(settings: Amqp091ConnectionSettings, reason: str) -> bytes:
+def refusal(settings: Amqp091Settings, properties: FieldTable, reason: str) -> bytes:
     """connection.start, and connection.close with the reason, for a peer that cannot be served. No answer is
     awaited."""
-    start = Negotiation(settings, ()).start()
+    start = Negotiation(settings, (), server_properties=properties).start()
     if reason == DRAINED:
         close = ConnectionClose(reply_code=ReplyCode.CONNECTION_FORCED, reply_text=f"CONNECTION_FORCED - {reason}")
     else:

@@ -12,7 +12,6 @@ This module must not know frames, channels other than 0, users, or the clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from core.access.exchange import SaslExchange, SaslMechanism
@@ -30,9 +29,7 @@ from core.amqp091.methods import (
     Method,
 )
 from core.amqp091.table import FieldTable
-
-CHANNEL_MAX = 65_535
-"""Channel numbers have 16 bits."""
+from core.config.amqp091 import Amqp091Settings
 
 CAPABILITIES = (
     "publisher_confirms",
@@ -56,38 +53,6 @@ def _at_once() -> float:
     return 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amqp091ConnectionSettings:
-    """The limits that the server announces and enforces on one connection."""
-
-    frame_max: int = 131_072
-    """The largest frame in bytes, its eight bytes of overhead included. 128 KiB, as RabbitMQ offers."""
-    channel_max: int = 2047
-    """The highest channel number, as RabbitMQ offers; up to 65535."""
-    heartbeat_s: int = 60
-    """The heartbeat that is offered, in seconds; the peer chooses. 0 offers none."""
-    max_message_size: int = 16 * 1024 * 1024
-    """The largest body of a message in bytes, as in RabbitMQ 4."""
-    partial_content_bytes_max: int = 64 * 1024 * 1024
-    """Bytes of incomplete contents, over all channels."""
-    close_time_out_ms: int = 5_000
-    """How long we wait for the answer to our connection.close, and keep the peer waiting for ours at most."""
-    product: str = "Headgate"
-    version: str = "0"
-    platform: str = "Python"
-    information: str = ""
-    cluster_name: str = ""
-    refuse_virtual_host: Callable[[str, str], str | None] = _only_the_default
-    """Why this identity must not use this virtual host; None when it may."""
-    refusal_delay_s: Callable[[], float] = _at_once
-    """Returns the delay before the next refused login is answered."""
-
-    def __post_init__(self) -> None:
-        assert self.frame_max >= FRAME_MIN_SIZE
-        assert 0 < self.channel_max <= CHANNEL_MAX
-        assert self.max_message_size <= self.partial_content_bytes_max, "else it could never come"
-
-
 class NegotiationStage(Enum):
     """The stages of the negotiation. All but the last name what the peer has to send next."""
 
@@ -106,8 +71,18 @@ class NegotiationStage(Enum):
 class Negotiation:
     """The server's side of the negotiation, and its results."""
 
-    def __init__(self, settings: Amqp091ConnectionSettings, mechanisms: Sequence[SaslMechanism]) -> None:
-        """``mechanisms`` are offered in this order."""
+    def __init__(
+        self,
+        settings: Amqp091Settings,
+        mechanisms: Sequence[SaslMechanism],
+        *,
+        server_properties: FieldTable | None = None,
+        refusal_delay_s: Callable[[], float] = _at_once,
+        refuse_virtual_host: Callable[[str, str], str | None] = _only_the_default,
+    ) -> None:
+        """``mechanisms`` are offered in this order. ``server_properties`` describe the server in connection.start,
+        beside its capabilities. ``refusal_delay_s`` returns the delay before the next refused login is answered.
+        ``refuse_virtual_host`` returns why an identity must not use a virtual host; None when it may."""
         self.stage = NegotiationStage.HEADER
         self.identity = ""
         """The name with which the peer has authenticated; "" before that."""
@@ -122,6 +97,9 @@ class Negotiation:
         self.refuse_at: float | None = None
         """When the peer is to be told of its refused login: see ``refusal``."""
         self._settings = settings
+        self._server_properties = server_properties or {}
+        self._refusal_delay_s = refusal_delay_s
+        self._refuse_virtual_host = refuse_virtual_host
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._exchange: SaslExchange | None = None
         self._put_off = False
@@ -130,15 +108,7 @@ class Negotiation:
         """Begin, after the protocol header of this version has arrived."""
         assert self.stage is NegotiationStage.HEADER
         self.stage = NegotiationStage.START_OK
-        settings = self._settings
-        properties: FieldTable = {
-            "capabilities": dict.fromkeys(CAPABILITIES, True),
-            "cluster_name": settings.cluster_name,
-            "information": settings.information,
-            "platform": settings.platform,
-            "product": settings.product,
-            "version": settings.version,
-        }
+        properties: FieldTable = {"capabilities": dict.fromkeys(CAPABILITIES, True), **self._server_properties}
         return ConnectionStart(server_properties=properties, mechanisms=" ".join(self._mechanisms).encode())
 
     def method_received(self, method: Method, now: float) -> Method | None:
@@ -212,14 +182,12 @@ class Negotiation:
         if kind != "success":
             self._put_off = kind == "later"
             self.stage = NegotiationStage.NOTHING
-            self.refuse_at = now + self._settings.refusal_delay_s()
+            self.refuse_at = now + self._refusal_delay_s()
             return None
         self.identity = data.decode()
         self.stage = NegotiationStage.TUNE_OK
-        settings = self._settings
-        return ConnectionTune(
-            channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s
-        )
+        own = self._settings
+        return ConnectionTune(channel_max=own.channel_max, frame_max=own.frame_max, heartbeat=own.heartbeat)
 
     def _tune_ok_received(self, method: ConnectionTuneOk) -> None:
         settings = self._settings
@@ -229,7 +197,7 @@ class Negotiation:
         self.stage = NegotiationStage.OPEN
 
     def _open_received(self, method: ConnectionOpen) -> Method:
-        reason = self._settings.refuse_virtual_host(method.virtual_host, self.identity)
+        reason = self._refuse_virtual_host(method.virtual_host, self.identity)
         if reason is not None:
             raise Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, reason, *method.ID)
         self.virtual_host = method.virtual_host

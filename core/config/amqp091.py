@@ -50,6 +50,10 @@ class Amqp091Settings(Section):
     transaction_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
     """How many bytes of messages may wait for the tx.commit of one channel."""
 
+    transaction_acks_max: Annotated[int, Unit("acknowledgements")] = Field(default=100_000, ge=1)
+    """How many acknowledgements may wait for the tx.commit of one channel; consecutive tags in a run count as one. Each
+    takes about 300 bytes at most."""
+
     consumers_max: Annotated[int, Unit("consumers")] = Field(default=10_000, ge=1)
     """Consumers of one connection, all channels together."""
 

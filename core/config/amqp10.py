@@ -5,6 +5,10 @@ and only while less than ``unconfirmed_limit`` of its messages wait for their co
 messages of one link are in flight, just under the 256 of ``max_queue_credit``, the batch in which queues hand messages
 to consumers. The session window of 400 lets a few such links work at the same time before it limits them, and is topped
 up at half too.
+
+The protocol engine has the same defaults (``ConnectionSettings`` and ``SessionLimits``), also for clients. They are
+stated twice because the engine is part of a library that goes without the broker, and core knows nothing of AMQP 1.0. A
+test compares them (``tests/amqp10/test_serve.py``).
 """
 
 from typing import Annotated

@@ -36,7 +36,7 @@ class EngineSettings(Section):
     """Limits on queues and exchanges, and on the work on them."""
 
     queues_max: Annotated[int, Unit("queues")] = Field(default=10_000, ge=1)
-    """Queues that may exist at once, dynamic ones included. An empty queue costs about 2 KiB."""
+    """Queues that may exist at once, dynamic ones included. An empty queue costs about 14 KiB of memory."""
 
     exchanges_max: Annotated[int, Unit("exchanges")] = Field(default=1_000, ge=1)
     """Exchanges that may exist at once, the built-in ones included."""
@@ -46,6 +46,9 @@ class EngineSettings(Section):
 
     policies_max: Annotated[int, Unit("policies")] = Field(default=100, ge=0)
     """Policies that may exist at once. Each is looked at whenever a queue is declared."""
+
+    cached_routes_max: Annotated[int, Unit("routes")] = Field(default=10_000, ge=1)
+    """Routing results that are cached, by exchange and routing keys. A full cache is emptied."""
 
     stage_messages_per_turn: StageSettings = StageSettings()
 

@@ -46,13 +46,6 @@ class StageCreditSpec:
         assert 1 <= self.more_after <= self.initial, self  # else no sender would reach the next grant
 
 
-GENERAL = StageCreditSpec(400, 200)
-"""From reader to channel, and from channel to queue. RabbitMQ's numbers since 3.6.7."""
-
-TO_STORE = StageCreditSpec(4000, 800)
-"""From a queue to the message store. RabbitMQ's numbers since 3.6.7."""
-
-
 class FlowState(StrEnum):
     """Whether a party is blocked or was blocked recently."""
 

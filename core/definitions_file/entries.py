@@ -14,14 +14,10 @@ from core.definitions_file.json_values import Path, cut, shown_path
 from core.engine.options.arguments import CLASSIC, QUEUE_ARGUMENTS, QUEUE_TYPES, check_exchange_arguments, check_queue
 from core.engine.options.policies import KEYS, checked
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
-from core.engine.routing.topology import RESERVED_PREFIX
-from core.engine.settings import VirtualHostSettings
+from core.engine.routing.topology import NAME_BYTES_MAX, RESERVED_PREFIX
 from core.errors import EngineError
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
-
-NAME_BYTES_MAX = VirtualHostSettings().name_bytes_max
-"""The longest name or routing key, in bytes of UTF-8."""
 
 ONE_NODE = "it is for clusters, and this broker is one node"
 NO_FEDERATION = "this broker has no federation"

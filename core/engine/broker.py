@@ -10,7 +10,8 @@ from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
 from core.clock import Now
-from core.credit_flow.flow import CreditFlow
+from core.config.settings import Settings
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.confirms import Confirms, Submission
 from core.engine.enforcement import SEARCH_WORK, Enforcement
@@ -27,7 +28,6 @@ from core.engine.queue.store_stage import StoreStage
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
-from core.engine.settings import VirtualHostSettings
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
 from core.engine.totals import EngineTotals
@@ -84,7 +84,7 @@ class Broker:
 
     def __init__(
         self,
-        settings: VirtualHostSettings,
+        settings: Settings,
         converter: Converter | None = None,
         *,
         storage: Storage | None = None,
@@ -92,12 +92,11 @@ class Broker:
     ) -> None:
         """Without ``storage`` everything is kept in memory, and only classic queues can be declared. ``new_identity``
         gives each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`."""
-        recorder = None if storage is None else storage.recorder
+        engine, recorder = settings.engine, None if storage is None else storage.recorder
         self.alarms = AlarmRegistry()
         """The samplers raise and clear alarms here."""
         self.work = Work() if storage is None else storage.work
         """Counts all the work that peers cause in the event loop."""
-        self._settings = settings
         self._converter = converter
         self._now = Now(0.0, 0.0)
         """The time of the last turn."""
@@ -105,8 +104,8 @@ class Broker:
         self._confirms = Confirms()
         lanes = None if storage is None else Lanes(storage.store)
         waits = [] if lanes is None else lanes.all
-        self._pump = QueueTurns(self._confirms, waits, work=self.work, work_per_turn=settings.queue_work_per_turn)
-        self._residency = Residency(settings.paging_ratio)
+        self._pump = QueueTurns(self._confirms, waits, work=self.work, work_per_turn=engine.work_per_turn.queues)
+        self._residency = Residency(settings.alarms.paging_ratio)
         self._sampled_at = -inf
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         self._totals = EngineTotals()
@@ -114,7 +113,8 @@ class Broker:
         store_stage = None
         if storage is not None and lanes is not None:
             lane, written = storage.store.classic, lanes.classic_written
-            store_stage = StoreStage(settings.store_stage_credit, lane=lane, written=written)
+            spec = StageCreditSpec(settings.stage_credit.store_initial, settings.stage_credit.store_more_after)
+            store_stage = StoreStage(spec, lane=lane, written=written)
         self._maker = QueueMaker(
             settings,
             context=context,
@@ -125,17 +125,17 @@ class Broker:
             without_stage_credit=self._totals.queues_without_stage_credit,
         )
         self._storage = storage
-        self.policies = Policies(policies_max=settings.policies_max, recorder=recorder, changed=self._policies_changed)
+        self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
         self._topology = Topology(
-            settings,
+            engine,
             recorder=recorder,
             alternate=self.policies.alternate_exchange,
             new_identity=new_identity,
             work=self.work,
         )
         self._router = Router(
-            self._topology, self._queues, converter=converter, kept_max=settings.cached_routes_max, work=self.work
+            self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
         self._snapshots = Snapshots(
             queues=self._queues,

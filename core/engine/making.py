@@ -15,7 +15,8 @@ that is valid until the next start. Without storage there are only classic queue
 from collections.abc import Callable
 from itertools import count
 
-from core.credit_flow.flow import CreditFlow
+from core.config.settings import Settings
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.classic.residency import Residency, Resident
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.options.arguments import queue_type
@@ -28,7 +29,6 @@ from core.engine.queue.store_stage import StoreStage, ToStore
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.waits import Waits
 from core.engine.routing.topology import QueueDefinition
-from core.engine.settings import VirtualHostSettings
 from core.engine.storage import Storage
 from core.engine.stream.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
 from core.errors import PreconditionFailed
@@ -89,7 +89,7 @@ class QueueMaker:
 
     def __init__(
         self,
-        settings: VirtualHostSettings,
+        settings: Settings,
         *,
         context: CourierContext,
         residency: Residency,
@@ -102,7 +102,8 @@ class QueueMaker:
         self.residents: dict[Resident, AnyQueue] = {}
         """The backings that can page out, with the queue of each."""
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
-        self._settings = settings
+        self._messages_per_turn = settings.engine.stage_messages_per_turn.queue
+        self._spec = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
         self._context = context
         self._residency = residency
         self._storage = storage
@@ -142,7 +143,7 @@ class QueueMaker:
 
     def _stage_credit(self, name: str) -> CreditFlow:
         """What a queue has of publishers that use stage credit, and of the store."""
-        return CreditFlow(name, self._settings.stage_credit, blocked_time=self._without_stage_credit)
+        return CreditFlow(name, self._spec, blocked_time=self._without_stage_credit)
 
     def _queue(
         self,
@@ -162,7 +163,7 @@ class QueueMaker:
             written=written,
             synced=synced,
             context=self._context,
-            messages_per_turn=self._settings.queue_messages_per_turn,
+            messages_per_turn=self._messages_per_turn,
             first_sequence=first_sequence,
             stage_credit=self._stage_credit(name),
             to_store=to_store,
@@ -247,7 +248,7 @@ class QueueMaker:
             written=lanes.streams_written,
             synced=lanes.streams_synced,
             filter_value=(lambda entry, origin: None) if converter is None else converter.filter_value,
-            messages_per_turn=self._settings.queue_messages_per_turn,
+            messages_per_turn=self._messages_per_turn,
             stage_credit=self._stage_credit(name),
         )
         self._kept_as[queue] = str(definition.id)

@@ -1,7 +1,7 @@
 """Operations on the broker as a whole: status, maintenance mode, alarms, the limits of memory and disk space."""
 
 from core.control_plane import BrokerControl
-from core.operations.operation import DONE, Answer, Arguments, Field, Parameter, Shape, operation
+from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Shape, operation
 
 ALARM = Parameter("alarm", "The alarm's name: memory or disk.", in_path=True)
 WATERMARK = Parameter(
@@ -15,93 +15,93 @@ FREE_LIMIT = Parameter(
 STATUS = Shape(
     "map",
     (
-        Field("product", "text", "Headgate."),
-        Field("version", "text", "The version."),
-        Field("pid", "number", "The number of the process."),
-        Field("listeners", "list", "The addresses on which connections are accepted."),
-        Field("descriptors", "map", "File descriptors: limits, and how many are used."),
-        Field("refused", "map", "Refused connections by reason."),
-        Field("alarms", "list", "Rows of the alarms."),
+        AnswerField("product", "text", "Headgate."),
+        AnswerField("version", "text", "The version."),
+        AnswerField("pid", "number", "The number of the process."),
+        AnswerField("listeners", "list", "The addresses on which connections are accepted."),
+        AnswerField("descriptors", "map", "File descriptors: limits, and how many are used."),
+        AnswerField("refused", "map", "Refused connections by reason."),
+        AnswerField("alarms", "list", "Rows of the alarms."),
     ),
 )
 DRAIN = Shape(
     "map",
     (
-        Field("draining", "flag", "Whether the broker is in maintenance mode."),
-        Field("since", "number", "When that began, in seconds since 1970; null if it has not."),
-        Field("connections", "number", "The number of connections."),
-        Field("unsettled", "number", "The messages that consumers hold and have not settled."),
+        AnswerField("draining", "flag", "Whether the broker is in maintenance mode."),
+        AnswerField("since", "number", "When that began, in seconds since 1970; null if it has not."),
+        AnswerField("connections", "number", "The number of connections."),
+        AnswerField("unsettled", "number", "The messages that consumers hold and have not settled."),
     ),
 )
 MEMORY = Shape(
     "map",
     (
-        Field("watermark", "text", "The watermark, as in the configuration."),
-        Field("limit", "number", "The bytes above which publishers wait."),
-        Field("used", "number", "The bytes that the broker uses."),
-        Field("on", "flag", "Whether the alarm is on."),
-        Field("warning", "text", "A reason against this watermark; null if there is none."),
+        AnswerField("watermark", "text", "The watermark, as in the configuration."),
+        AnswerField("limit", "number", "The bytes above which publishers wait."),
+        AnswerField("used", "number", "The bytes that the broker uses."),
+        AnswerField("on", "flag", "Whether the alarm is on."),
+        AnswerField("warning", "text", "A reason against this watermark; null if there is none."),
     ),
 )
 DISK = Shape(
     "map",
     (
-        Field("free_limit", "text", "The limit, as in the configuration."),
-        Field("limit", "number", "The free bytes below which publishers wait."),
-        Field("free", "number", "The free bytes of the data folder."),
-        Field("on", "flag", "Whether the alarm is on."),
+        AnswerField("free_limit", "text", "The limit, as in the configuration."),
+        AnswerField("limit", "number", "The free bytes below which publishers wait."),
+        AnswerField("free", "number", "The free bytes of the data folder."),
+        AnswerField("on", "flag", "Whether the alarm is on."),
     ),
 )
 
 
 @operation("status", "GET", "/status", answer=STATUS, gives={"product": "Headgate"})
-def status(control: BrokerControl, arguments: Arguments) -> Answer:
+def status(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the broker at a glance."""
-    return Answer(200, control.status())
+    return Reply(200, control.status())
 
 
 @operation("configuration", "GET", "/configuration", answer=Shape("text"), gives="")
-def configuration(control: BrokerControl, arguments: Arguments) -> Answer:
+def configuration(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the settings in force as a file, without secrets."""
-    return Answer(200, control.settings_text())
+    return Reply(200, control.settings_text())
 
 
 @operation("drain.status", "GET", "/drain", answer=DRAIN, gives={"draining": False, "since": None})
-def draining(control: BrokerControl, arguments: Arguments) -> Answer:
+def draining(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show how far maintenance mode is."""
-    return Answer(200, control.draining())
+    return Reply(200, control.draining())
 
 
 @operation("drain", "PUT", "/drain", answer=DRAIN, gives={"draining": True})
-def drain(control: BrokerControl, arguments: Arguments) -> Answer:
+def drain(control: BrokerControl, arguments: Arguments) -> Reply:
     """Begin maintenance mode: publishers and consumers stand still, and new connections are refused."""
-    return Answer(200, control.drain(wanted=True))
+    return Reply(200, control.drain(wanted=True))
 
 
 @operation("undrain", "DELETE", "/drain", answer=DRAIN, gives={"draining": False})
-def undrain(control: BrokerControl, arguments: Arguments) -> Answer:
+def undrain(control: BrokerControl, arguments: Arguments) -> Reply:
     """End maintenance mode: the broker serves as usual again."""
-    return Answer(200, control.drain(wanted=False))
+    return Reply(200, control.drain(wanted=False))
 
 
 @operation("alarms.set", "PUT", "/alarms/{alarm}", ALARM, example={"alarm": "memory"})
-def set_alarm(control: BrokerControl, arguments: Arguments) -> Answer:
+def set_alarm(control: BrokerControl, arguments: Arguments) -> Reply:
     """Raise an alarm by hand: publishers wait until it is cleared."""
     control.broker.set_alarm(arguments.text("alarm"))
     return DONE
 
 
 @operation("alarms.clear", "DELETE", "/alarms/{alarm}", ALARM, example={"alarm": "memory"})
-def clear_alarm(control: BrokerControl, arguments: Arguments) -> Answer:
+def clear_alarm(control: BrokerControl, arguments: Arguments) -> Reply:
     """Clear an alarm that was raised by hand; it stays on while its measured value is beyond the limit."""
     control.broker.clear_alarm(arguments.text("alarm"))
     return DONE
 
 
 @operation("memory.status", "GET", "/memory", answer=MEMORY, gives={"name": "memory"})
-def memory(control: BrokerControl, arguments: Arguments) -> Answer:
+def memory(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the used memory, the watermark, the limit in bytes, and the alarm."""
-    return Answer(200, control.measuring.memory())
+    return Reply(200, control.measuring.memory())
 
 
 @operation(
@@ -113,16 +113,16 @@ def memory(control: BrokerControl, arguments: Arguments) -> Answer:
     example={"watermark": "0.4"},
     gives={"name": "memory"},
 )
-def set_watermark(control: BrokerControl, arguments: Arguments) -> Answer:
+def set_watermark(control: BrokerControl, arguments: Arguments) -> Reply:
     """Set the memory watermark until the broker is restarted; with 0 all publishers wait."""
     control.measuring.set_memory_watermark(arguments.text("watermark"))
-    return Answer(200, control.measuring.memory())
+    return Reply(200, control.measuring.memory())
 
 
 @operation("disk.status", "GET", "/disk", answer=DISK, gives={"name": "disk"})
-def disk(control: BrokerControl, arguments: Arguments) -> Answer:
+def disk(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the free disk space of the data folder, its limit, and the alarm."""
-    return Answer(200, control.measuring.disk())
+    return Reply(200, control.measuring.disk())
 
 
 @operation(
@@ -134,10 +134,10 @@ def disk(control: BrokerControl, arguments: Arguments) -> Answer:
     example={"free_limit": "50MB"},
     gives={"name": "disk"},
 )
-def set_free_limit(control: BrokerControl, arguments: Arguments) -> Answer:
+def set_free_limit(control: BrokerControl, arguments: Arguments) -> Reply:
     """Set the limit of free disk space until the broker is restarted."""
     control.measuring.set_disk_free_limit(arguments.text("free_limit"))
-    return Answer(200, control.measuring.disk())
+    return Reply(200, control.measuring.disk())
 
 
 OPERATIONS = (

@@ -19,7 +19,7 @@ from core.definitions_file.writing import making_value
 from core.engine.broker import OPERATOR, Broker
 from core.errors import Inequivalent, Invalid, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
-from core.operations.operation import DONE, Answer, Arguments, Field, Parameter, Right, Shape, operation
+from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
 from core.slices import Walk
 
 TOLD_MAX = 5
@@ -28,18 +28,18 @@ DOCUMENT = Parameter("document", "Definitions in RabbitMQ's form.", "map", is_do
 DEFINITIONS = Shape(
     "map",
     (
-        Field("exchanges", "list", "The declarations of exchanges."),
-        Field("queues", "list", "The declarations of queues that are not exclusive."),
-        Field("bindings", "list", "The bindings."),
-        Field("policies", "list", "The policies."),
+        AnswerField("exchanges", "list", "The declarations of exchanges."),
+        AnswerField("queues", "list", "The declarations of queues that are not exclusive."),
+        AnswerField("bindings", "list", "The bindings."),
+        AnswerField("policies", "list", "The policies."),
     ),
 )
 
 
 @operation("definitions.export", "GET", "/definitions", answer=DEFINITIONS, gives={"vhosts": [{"name": "/"}]})
-def export(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def export(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show all definitions as one document in RabbitMQ's form, without users."""
-    return Answer(200, (yield from making_value((yield from _found(control.broker)), version=control.version)))
+    return Reply(200, (yield from making_value((yield from _found(control.broker)), version=control.version)))
 
 
 @operation(
@@ -50,7 +50,7 @@ def export(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     right=Right.CONFIGURE,
     example={"document": {"queues": [{"name": "made", "vhost": "/", "durable": True}]}},
 )
-def import_(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Make what a document has and the broker does not have; nothing is deleted."""
     # after an error the call may be repeated; it then makes what is still missing
     broker, value = control.broker, arguments.map("document")

@@ -5,7 +5,7 @@ What was ordered about a link is gone with the link.
 
 from core.control_plane import BrokerControl
 from core.errors import NotFound
-from core.operations.operation import DONE, Answer, Arguments, Field, Parameter, Shape, operation, quoted
+from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Shape, operation, quoted
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
 
 LINK_CREDIT_MAX = 2**32 - 1
@@ -37,19 +37,19 @@ AFTER = Parameter("after", "The number of the first frame to show.", "number", d
 FRAMES = Shape(
     "map",
     (
-        Field("protocol", "text", "The protocol of the connection."),
-        Field(
+        AnswerField("protocol", "text", "The protocol of the connection."),
+        AnswerField(
             "frames", "list", "Lists of number, time, true for what the broker sent, size, and the frame's beginning."
         ),
-        Field("next", "number", "The value of ``after`` for the frames that follow."),
-        Field("more", "flag", "Whether some of those are there already."),
-        Field("missed", "number", "How many frames had to be dropped before these."),
-        Field("open", "flag", "Whether the connection is open."),
+        AnswerField("next", "number", "The value of ``after`` for the frames that follow."),
+        AnswerField("more", "flag", "Whether some of those are there already."),
+        AnswerField("missed", "number", "How many frames had to be dropped before these."),
+        AnswerField("open", "flag", "Whether the connection is open."),
     ),
 )
 
 
-def _ordered(control: BrokerControl, order: Order) -> Answer:
+def _ordered(control: BrokerControl, order: Order) -> Reply:
     control.serving.order(order)
     return DONE
 
@@ -59,37 +59,37 @@ def _reason(arguments: Arguments) -> str:
 
 
 @operation("links.pause", "PUT", "/links/{link}/pause", LINK, example={"link": "c1/0/0"})
-def pause(control: BrokerControl, arguments: Arguments) -> Answer:
+def pause(control: BrokerControl, arguments: Arguments) -> Reply:
     """Pause a link: its publisher loses its link credit, its consumer gets no messages."""
     return _ordered(control, PauseLink(arguments.text("link")))
 
 
 @operation("links.resume", "DELETE", "/links/{link}/pause", LINK, example={"link": "c1/0/0"})
-def resume(control: BrokerControl, arguments: Arguments) -> Answer:
+def resume(control: BrokerControl, arguments: Arguments) -> Reply:
     """End the pause of a link; it is no error when the link is not paused."""
     return _ordered(control, ResumeLink(arguments.text("link")))
 
 
 @operation("links.set-credit", "PUT", "/links/{link}/credit", LINK, MAX, example={"link": "c1/0/0", "max": 10})
-def set_credit(control: BrokerControl, arguments: Arguments) -> Answer:
+def set_credit(control: BrokerControl, arguments: Arguments) -> Reply:
     """Limit the link credit of a publisher; link credit above the limit is taken back."""
     return _ordered(control, BoundLink(arguments.text("link"), arguments.number("max")))
 
 
 @operation("links.reset-credit", "DELETE", "/links/{link}/credit", LINK, example={"link": "c1/0/0"})
-def reset_credit(control: BrokerControl, arguments: Arguments) -> Answer:
+def reset_credit(control: BrokerControl, arguments: Arguments) -> Reply:
     """Give a publisher the link credit that the configuration and the policies say."""
     return _ordered(control, BoundLink(arguments.text("link"), None))
 
 
 @operation("links.close", "DELETE", "/links/{link}", LINK, REASON, example={"link": "c1/0/0", "reason": "it is stuck"})
-def close_link(control: BrokerControl, arguments: Arguments) -> Answer:
+def close_link(control: BrokerControl, arguments: Arguments) -> Reply:
     """Detach a link."""
     return _ordered(control, CloseLink(arguments.text("link"), _reason(arguments)))
 
 
 @operation("sessions.close", "DELETE", "/sessions/{session}", SESSION, REASON, example={"session": "c1/0"})
-def close_session(control: BrokerControl, arguments: Arguments) -> Answer:
+def close_session(control: BrokerControl, arguments: Arguments) -> Reply:
     """End a session with all its links."""
     return _ordered(control, CloseSession(arguments.text("session"), _reason(arguments)))
 
@@ -101,7 +101,7 @@ def close_session(control: BrokerControl, arguments: Arguments) -> Answer:
     *(CONNECTION, REASON),
     example={"connection": "c1", "reason": "moving to another machine"},
 )
-def close_connection(control: BrokerControl, arguments: Arguments) -> Answer:
+def close_connection(control: BrokerControl, arguments: Arguments) -> Reply:
     """Close a connection."""
     connection = arguments.text("connection")
     if not control.serving.close_connection(connection, _reason(arguments)):
@@ -110,7 +110,7 @@ def close_connection(control: BrokerControl, arguments: Arguments) -> Answer:
 
 
 @operation("frames.begin", "PUT", "/connections/{connection}/frames", CONNECTION, example={"connection": "c1"})
-def begin_frames(control: BrokerControl, arguments: Arguments) -> Answer:
+def begin_frames(control: BrokerControl, arguments: Arguments) -> Reply:
     """Begin to record the frames of a connection; that ends when no client has read them for ten seconds."""
     control.serving.trace_frames(arguments.text("connection"), wanted=True)
     return DONE
@@ -125,13 +125,13 @@ def begin_frames(control: BrokerControl, arguments: Arguments) -> Answer:
     example={"connection": "c1"},
     gives={"missed": 0, "open": True},
 )
-def show_frames(control: BrokerControl, arguments: Arguments) -> Answer:
+def show_frames(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the recorded frames of a connection, without messages and without secrets."""
-    return Answer(200, control.serving.traced_frames(arguments.text("connection"), arguments.number("after")))
+    return Reply(200, control.serving.traced_frames(arguments.text("connection"), arguments.number("after")))
 
 
 @operation("frames.end", "DELETE", "/connections/{connection}/frames", CONNECTION, example={"connection": "c1"})
-def end_frames(control: BrokerControl, arguments: Arguments) -> Answer:
+def end_frames(control: BrokerControl, arguments: Arguments) -> Reply:
     """End the record of a connection's frames."""
     control.serving.trace_frames(arguments.text("connection"), wanted=False)
     return DONE

@@ -11,7 +11,7 @@ from core.interface import Snapshot
 from core.observe.overview import Overview
 from core.observe.timelines import KINDS, Timelines
 from core.operations.flow_map import flow_map
-from core.operations.operation import Answer, Arguments, Field, Parameter, Shape, operation, quoted
+from core.operations.operation import AnswerField, Arguments, Parameter, Reply, Shape, operation, quoted
 from core.slices import Walk
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS, Lane
 
@@ -20,40 +20,40 @@ IDENTITY = Parameter("identity", "Its identity, or the queue's name.", in_path=T
 OVERVIEW = Shape(
     "map",
     (
-        Field("time", "number", "The present time, in seconds since 1970."),
-        Field("rates", "map", "Messages a second: ``in``, ``out``, ``confirmed`` and ``settled``."),
-        Field("connections", "number", "The number of connections."),
-        Field("channels", "number", "The number of channels of AMQP 0.9.1."),
-        Field("links", "number", "The number of links of AMQP 1.0."),
-        Field("links_blocked", "map", "The number of present stalls by reason."),
-        Field("alarms", "list", "The names of the alarms that are on."),
-        Field("queues", "number", "The number of queues."),
-        Field("ready", "number", "Ready messages of all queues."),
-        Field("unacked", "number", "Messages that consumers hold."),
-        Field("consumers", "number", "The number of consumers."),
-        Field("loop_lag_p99", "number", "How late the event loop is, in seconds, in 1 of 100 cases."),
+        AnswerField("time", "number", "The present time, in seconds since 1970."),
+        AnswerField("rates", "map", "Messages a second: ``in``, ``out``, ``confirmed`` and ``settled``."),
+        AnswerField("connections", "number", "The number of connections."),
+        AnswerField("channels", "number", "The number of channels of AMQP 0.9.1."),
+        AnswerField("links", "number", "The number of links of AMQP 1.0."),
+        AnswerField("links_blocked", "map", "The number of present stalls by reason."),
+        AnswerField("alarms", "list", "The names of the alarms that are on."),
+        AnswerField("queues", "number", "The number of queues."),
+        AnswerField("ready", "number", "Ready messages of all queues."),
+        AnswerField("unacked", "number", "Messages that consumers hold."),
+        AnswerField("consumers", "number", "The number of consumers."),
+        AnswerField("loop_lag_p99", "number", "How late the event loop is, in seconds, in 1 of 100 cases."),
     ),
 )
-LANES = Shape("map", (Field("lanes", "list", "A row for each lane."),))
-LIMITS = Shape("map", (Field("limits", "list", "Maps of ``name``, ``used`` and ``max``."),))
+LANES = Shape("map", (AnswerField("lanes", "list", "A row for each lane."),))
+LIMITS = Shape("map", (AnswerField("limits", "list", "Maps of ``name``, ``used`` and ``max``."),))
 FLOW_MAP = Shape(
     "map",
     (
-        Field("publishers", "list", "Connections that publish."),
-        Field("addresses", "list", "Queues and exchanges."),
-        Field("consumers", "list", "Connections that consume."),
-        Field("edges", "list", "Links between them, those that were blocked most first."),
-        Field("edges_total", "number", "The number of all edges."),
+        AnswerField("publishers", "list", "Connections that publish."),
+        AnswerField("addresses", "list", "Queues and exchanges."),
+        AnswerField("consumers", "list", "Connections that consume."),
+        AnswerField("edges", "list", "Links between them, those that were blocked most first."),
+        AnswerField("edges_total", "number", "The number of all edges."),
     ),
 )
 TIME_LINES = Shape(
     "map",
     (
-        Field("kind", "text", "What it is."),
-        Field("identity", "text", "Its identity."),
-        Field("interval", "number", "Seconds between two values."),
-        Field("times", "list", "The times of the values, in seconds since 1970."),
-        Field("series", "map", "The values by series, the oldest first."),
+        AnswerField("kind", "text", "What it is."),
+        AnswerField("identity", "text", "Its identity."),
+        AnswerField("interval", "number", "Seconds between two values."),
+        AnswerField("times", "list", "The times of the values, in seconds since 1970."),
+        AnswerField("series", "map", "The values by series, the oldest first."),
     ),
 )
 
@@ -72,15 +72,15 @@ def _timelines(control: BrokerControl) -> Timelines:
 
 
 @operation("overview", "GET", "/overview", answer=OVERVIEW, gives={"queues": 2, "ready": 3})
-def overview(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def overview(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show the broker's rates and counts, as the live stream does each second."""
-    return Answer(200, (yield from recorded_overview(control).read()))
+    return Reply(200, (yield from recorded_overview(control).read()))
 
 
 @operation("flow-map", "GET", "/flow-map", answer=FLOW_MAP, gives={"edges_total": 1})
-def show_flow_map(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def show_flow_map(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show who publishes where and who consumes, and what is blocked."""
-    return Answer(200, (yield from flow_map(control, _timelines(control))))
+    return Reply(200, (yield from flow_map(control, _timelines(control))))
 
 
 @operation(
@@ -92,19 +92,19 @@ def show_flow_map(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     example={"kind": "queues", "identity": "orders"},
     gives={"interval": 1.0},
 )
-def time_lines(control: BrokerControl, arguments: Arguments) -> Answer:
+def time_lines(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the last five minutes of a link, session, channel or queue, with a value for each second."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
     lines = _timelines(control).times_and_series(kind, identity)
     if lines is None:
         raise NotFound(f"there are no time lines of {quoted(identity)} among the {kind}")
-    return Answer(200, lines)
+    return Reply(200, lines)
 
 
 @operation("store.status", "GET", "/store", answer=LANES, gives={})
-def store(control: BrokerControl, arguments: Arguments) -> Answer:
+def store(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the lanes of the store."""
-    return Answer(200, {"lanes": [lane_row(lane) for lane in control.lanes]})
+    return Reply(200, {"lanes": [lane_row(lane) for lane in control.lanes]})
 
 
 def lane_row(lane: Lane) -> Snapshot:
@@ -132,7 +132,7 @@ def _histogram(bounds: Sequence[float], counts: Sequence[int]) -> list[Snapshot]
 
 
 @operation("limits", "GET", "/limits", answer=LIMITS, gives={})
-def limits(control: BrokerControl, arguments: Arguments) -> Answer:
+def limits(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show every limit, and how much of it is used."""
     descriptors = control.serving.snapshot("descriptors")[0]
     used = {
@@ -146,7 +146,7 @@ def limits(control: BrokerControl, arguments: Arguments) -> Answer:
         "connections": descriptors["sockets_limit"],
         "descriptors": descriptors["total_limit"],
     }
-    return Answer(200, {"limits": [{"name": name, "used": used[name], "max": limit} for name, limit in most.items()]})
+    return Reply(200, {"limits": [{"name": name, "used": used[name], "max": limit} for name, limit in most.items()]})
 
 
 OPERATIONS = (overview, store, limits, show_flow_map, time_lines)

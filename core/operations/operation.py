@@ -160,7 +160,7 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """The answer to a call: a status with the meaning of HTTP's, and a value of plain types.
 
     The value is None, a text, a map or a list. Lists in it may have many entries, so that readers encode them entry by
@@ -171,15 +171,15 @@ class Answer:
     value: object = None
 
 
-DONE = Answer(204)
+DONE = Reply(204)
 """The answer of an operation that has nothing to tell."""
 
-Handler = Callable[["BrokerControl", Arguments], Answer | Walk[Answer]]
+Handler = Callable[["BrokerControl", Arguments], Reply | Walk[Reply]]
 """Carries out an operation, at once or as a walk. Raises EngineError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class AnswerField:
     """One field of an answer, with the type of its value and what it means."""
 
     name: str
@@ -196,7 +196,7 @@ class Shape:
     """
 
     form: Literal["nothing", "text", "map", "rows", "page", "events"]
-    fields: tuple[Field, ...] = ()
+    fields: tuple[AnswerField, ...] = ()
     status: int = 200
 
 
@@ -248,12 +248,12 @@ class Operation:
         """Return the parameter whose value is the whole body; None for an operation whose body has parameters."""
         return next((parameter for parameter in self.parameters if parameter.is_document), None)
 
-    def carry_out(self, control: "BrokerControl", arguments: Arguments) -> Walk[Answer]:
+    def carry_out(self, control: "BrokerControl", arguments: Arguments) -> Walk[Reply]:
         """Carry it out. Raises EngineError."""
         answer = self.handler(control, arguments)
         if isinstance(answer, GeneratorType):
             answer = yield from answer
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Reply)
         return answer
 
     def in_body(self, body: Mapping[str, object]) -> Iterable[tuple[str, object]]:

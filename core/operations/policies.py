@@ -6,7 +6,7 @@ Which keys a definition has, and which values they take, the engine knows and ch
 from core.control_plane import BrokerControl
 from core.engine.options.policies import PRIORITY_MAX
 from core.errors import NotFound
-from core.operations.operation import DONE, Answer, Arguments, Field, Parameter, Right, Shape, operation, quoted
+from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation, quoted
 from core.store.definitions import PolicyDeclaration
 
 VIRTUAL_HOST = "/"
@@ -33,20 +33,20 @@ SET = (
 SHOWN = Shape(
     "map",
     (
-        Field("name", "text", "Its name."),
-        Field("pattern", "text", "The regular expression for names."),
-        Field("apply_to", "text", "What it applies to."),
-        Field("priority", "number", "Its priority."),
-        Field("definition", "map", "Its keys and values."),
+        AnswerField("name", "text", "Its name."),
+        AnswerField("pattern", "text", "The regular expression for names."),
+        AnswerField("apply_to", "text", "What it applies to."),
+        AnswerField("priority", "number", "Its priority."),
+        AnswerField("definition", "map", "Its keys and values."),
     ),
 )
 EXPLAINED = Shape(
     "map",
     (
-        Field("queue", "text", "The queue's name."),
-        Field("policy", "text", "The policy that applies; null for none."),
-        Field("keys", "list", "Maps of ``key``, ``value``, ``effect`` and ``why``."),
-        Field("losers", "list", "Maps of ``name`` and ``why``: the other policies."),
+        AnswerField("queue", "text", "The queue's name."),
+        AnswerField("policy", "text", "The policy that applies; null for none."),
+        AnswerField("keys", "list", "Maps of ``key``, ``value``, ``effect`` and ``why``."),
+        AnswerField("losers", "list", "Maps of ``name`` and ``why``: the other policies."),
     ),
 )
 
@@ -65,7 +65,7 @@ def _check_host(arguments: Arguments) -> None:
     right=Right.CONFIGURE,
     example={"policy": "limit", "pattern": "^work", "definition": {"max-length": 100000}},
 )
-def set_(control: BrokerControl, arguments: Arguments) -> Answer:
+def set_(control: BrokerControl, arguments: Arguments) -> Reply:
     """Make a policy, or change the policy with this name; it applies at once."""
     _check_host(arguments)
     control.broker.policies.set(
@@ -89,18 +89,18 @@ def set_(control: BrokerControl, arguments: Arguments) -> Answer:
     example={"policy": "short"},
     gives={"name": "short", "priority": 0},
 )
-def show(control: BrokerControl, arguments: Arguments) -> Answer:
+def show(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show one policy."""
     _check_host(arguments)
     for row in control.snapshot("policies", arguments.text("policy")):
-        return Answer(200, row)
+        return Reply(200, row)
     raise NotFound(f"there is no policy {quoted(arguments.text('policy'))}")
 
 
 @operation(
     "policies.clear", "DELETE", "/policies/{policy}", POLICY, VHOST, right=Right.CONFIGURE, example={"policy": "short"}
 )
-def clear(control: BrokerControl, arguments: Arguments) -> Answer:
+def clear(control: BrokerControl, arguments: Arguments) -> Reply:
     """Remove a policy; its settings end at once."""
     _check_host(arguments)
     control.broker.policies.clear(arguments.text("policy"))
@@ -116,10 +116,10 @@ def clear(control: BrokerControl, arguments: Arguments) -> Answer:
     example={"queue": "orders"},
     gives={"queue": "orders", "policy": "short"},
 )
-def explain(control: BrokerControl, arguments: Arguments) -> Answer:
+def explain(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show which policy applies to a queue, the effect of each key, and why other policies do not apply."""
     _check_host(arguments)
-    return Answer(200, control.broker.explain_policies(arguments.text("queue")))
+    return Reply(200, control.broker.explain_policies(arguments.text("queue")))
 
 
 OPERATIONS = (set_, show, clear, explain)

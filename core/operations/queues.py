@@ -8,7 +8,7 @@ from core.control_plane import BrokerControl
 from core.engine.queue.moving import PEEKED_MAX
 from core.errors import Invalid
 from core.interface import ExchangeTarget, QueueTarget, Target
-from core.operations.operation import Answer, Arguments, Field, Parameter, Shape, Spelling, operation
+from core.operations.operation import AnswerField, Arguments, Parameter, Reply, Shape, Spelling, operation
 
 QUEUE = Parameter("queue", "The queue's name.", in_path=True)
 PEEKED = Parameter("count", "The most messages to show.", "number", low=1, high=PEEKED_MAX, default=10)
@@ -16,19 +16,19 @@ COUNT = Parameter("count", "The most messages to move; without it all that are r
 TO = Parameter("to", "The queue that the messages go to.")
 EXCHANGE = Parameter("exchange", "Instead of ``to``: the exchange that the messages go to.")
 KEY = Parameter("key", "The routing key with which they go to the exchange.", default="")
-MOVE = Shape("map", (Field("move", "number", "The number of the move, as in ``last_move`` of the queue's row."),))
+MOVE = Shape("map", (AnswerField("move", "number", "The number of the move, as in ``last_move`` of the queue's row."),))
 MESSAGES = Shape(
     "rows",
     (
-        Field("sequence", "number", "The message's number in its queue."),
-        Field("bytes", "number", "Its size."),
-        Field("priority", "number", "Its priority."),
-        Field("durable", "flag", "Whether it survives a restart."),
-        Field("delivery_count", "number", "Its failed deliveries so far."),
-        Field("expires_at", "number", "When it expires, in seconds since 1970; null for never."),
-        Field("message_id", "text", "Its message-id; null if it has none."),
-        Field("deaths", "list", "Maps of ``queue``, ``reason`` and ``count``, the newest first."),
-        Field("body", "text", "The first 256 bytes of its body."),
+        AnswerField("sequence", "number", "The message's number in its queue."),
+        AnswerField("bytes", "number", "Its size."),
+        AnswerField("priority", "number", "Its priority."),
+        AnswerField("durable", "flag", "Whether it survives a restart."),
+        AnswerField("delivery_count", "number", "Its failed deliveries so far."),
+        AnswerField("expires_at", "number", "When it expires, in seconds since 1970; null for never."),
+        AnswerField("message_id", "text", "Its message-id; null if it has none."),
+        AnswerField("deaths", "list", "Maps of ``queue``, ``reason`` and ``count``, the newest first."),
+        AnswerField("body", "text", "The first 256 bytes of its body."),
     ),
 )
 
@@ -43,9 +43,9 @@ MESSAGES = Shape(
     gives=[{"sequence": 0, "delivery_count": 0}],
     also=(Spelling("GET", "/queues/{queue}/peek", within="messages"),),
 )
-def peek(control: BrokerControl, arguments: Arguments) -> Answer:
+def peek(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the first ready messages of a queue, which stay in the queue unchanged."""
-    return Answer(200, control.broker.peek_queue(arguments.text("queue"), arguments.number("count")))
+    return Reply(200, control.broker.peek_queue(arguments.text("queue"), arguments.number("count")))
 
 
 @operation(
@@ -58,10 +58,10 @@ def peek(control: BrokerControl, arguments: Arguments) -> Answer:
     gives={"move": 1},
     also=(Spelling("POST", "/queues/{queue}/move", status=202),),
 )
-def move(control: BrokerControl, arguments: Arguments) -> Answer:
+def move(control: BrokerControl, arguments: Arguments) -> Reply:
     """Begin to move messages from a queue to another queue or to an exchange, the oldest first."""
     queue, target, count = arguments.text("queue"), _target(arguments), arguments.optional_number("count")
-    return Answer(200, {"move": control.broker.move_messages(queue, target, count)})
+    return Reply(200, {"move": control.broker.move_messages(queue, target, count)})
 
 
 def _target(arguments: Arguments) -> Target:
@@ -83,10 +83,10 @@ def _target(arguments: Arguments) -> Target:
     gives={"move": 1},
     also=(Spelling("POST", "/queues/{queue}/replay", status=202),),
 )
-def replay(control: BrokerControl, arguments: Arguments) -> Answer:
+def replay(control: BrokerControl, arguments: Arguments) -> Reply:
     """Begin to send dead letters back, each to the queue in which it first became a dead letter."""
     count = arguments.optional_number("count")
-    return Answer(200, {"move": control.broker.replay_messages(arguments.text("queue"), count)})
+    return Reply(200, {"move": control.broker.replay_messages(arguments.text("queue"), count)})
 
 
 OPERATIONS = (peek, move, replay)

@@ -7,7 +7,7 @@ what comes or goes between two pages may be missed, what stays is not, and nothi
 from core.control_plane import BrokerControl
 from core.errors import NotFound
 from core.interface import Snapshot
-from core.operations.operation import Answer, Arguments, Field, Parameter, Shape, Spelling, operation, quoted
+from core.operations.operation import AnswerField, Arguments, Parameter, Reply, Shape, Spelling, operation, quoted
 from core.row_walks import page_of, row_of
 from core.rows import KINDS, PAGE_MAX, WHY_KINDS
 from core.slices import Walk
@@ -30,8 +30,8 @@ SUBJECT = Parameter(
 PAGE = Shape(
     "page",
     (
-        Field("items", "list", "The rows of this page."),
-        Field("next", "text", "The value of ``after`` for the next page; null for the last page."),
+        AnswerField("items", "list", "The rows of this page."),
+        AnswerField("next", "text", "The value of ``after`` for the next page; null for the last page."),
     ),
 )
 
@@ -45,11 +45,11 @@ PAGE = Shape(
     example={"kind": "queues", "limit": 1},
     gives={"next": "archive"},
 )
-def list_(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def list_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """List the rows of a kind, in the order of their identities."""
     rows, after = control.rows(arguments.text("kind")), arguments.optional_text("after")
     items, following = yield from page_of(rows, after=after, limit=arguments.number("limit"))
-    return Answer(200, {"items": items, "next": following})
+    return Reply(200, {"items": items, "next": following})
 
 
 @operation(
@@ -61,7 +61,7 @@ def list_(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     example={"kind": "queues", "identity": "orders"},
     gives={"name": "orders", "messages_ready": 3},
 )
-def show(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def show(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show one row of a kind."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
     return _found((yield from row_of(control, kind, identity)), kind, identity)
@@ -77,17 +77,17 @@ def show(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     gives={"waits": True, "waits_for": "no consumer"},
     also=(Spelling("GET", "/why/{kind}/{identity}"),),
 )
-def why(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def why(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Say what holds up a connection, a link or a queue, and what to do."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
     named = control.queue_of_address(identity) if kind == "addresses" else identity
     return _found((yield from control.why(kind, named)), kind, identity)
 
 
-def _found(row: Snapshot | None, kind: str, identity: str) -> Answer:
+def _found(row: Snapshot | None, kind: str, identity: str) -> Reply:
     if row is None:
         raise NotFound(f"there is no {quoted(identity)} under /headgate/{kind}")
-    return Answer(200, row)
+    return Reply(200, row)
 
 
 OPERATIONS = (list_, show, why)

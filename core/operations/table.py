@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.operations.operation import Answer, Operation, Right, Spelling, quoted, read
+from core.operations.operation import Operation, Reply, Right, Spelling, quoted, read
 from core.slices import Walk
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class NoSuchMethod(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PathEntry:
     """One way to ask for an operation."""
 
     operation: Operation
@@ -70,13 +70,13 @@ class Call:
 
     def carry_out(
         self, control: "BrokerControl", given: Iterable[tuple[str, object]], right: Right = Right.CONFIGURE
-    ) -> Walk[Answer]:
+    ) -> Walk[Reply]:
         """Carry the operation out with the parameters of its query and body, for a caller with this right. Raises
         EngineError."""
         arguments = read(self.operation.parameters, self.path, given, right)
         answer = yield from self.operation.carry_out(control, arguments)
         value = {self.spelling.within: answer.value} if self.spelling.within else answer.value
-        return Answer(self.spelling.status or answer.status, value)
+        return Reply(self.spelling.status or answer.status, value)
 
 
 class Table:
@@ -85,14 +85,14 @@ class Table:
     def __init__(self, operations: Mapping[str, Iterable[Operation]]) -> None:
         """``operations`` are by what stands before their paths."""
         self.entries = [
-            Entry(operation, spelling, path := f"{before}{spelling.path}", tuple(path.split("/")[1:]))
+            PathEntry(operation, spelling, path := f"{before}{spelling.path}", tuple(path.split("/")[1:]))
             for before, group in operations.items()
             for operation in group
             for spelling in operation.spellings
         ]
         # a literal segment sorts before a parameter, at the first place where two paths differ
         self.entries.sort(key=lambda one: [segment.startswith("{") for segment in one.segments])
-        self._by_length: dict[int, list[Entry]] = {}
+        self._by_length: dict[int, list[PathEntry]] = {}
         for entry in self.entries:
             self._by_length.setdefault(len(entry.segments), []).append(entry)
 

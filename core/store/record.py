@@ -68,11 +68,13 @@ class RecordKind(IntEnum):
     COMMAND = 6
     """Command log: commands of quorum queues in their order."""
     SNAPSHOT = 7
-    """Command log: the state of a quorum queue at an index."""
+    """Command log, file snapshot: the first record has the place of the first command after the snapshot and the number
+    of further records, and these have the state of all quorum queues."""
     STREAM_CHUNK = 8
     """Stream log: consecutive messages of a stream."""
     CARRIED = 9
-    """Records copied by a compaction to the end, from a file that it removes."""
+    """Not written: a compaction of the command log repeats messages as commands, in records of the kind COMMAND. The
+    number stays taken."""
     MARK = 10
     """Marks of a lane: how far it was synced, and which files must exist."""
     DESCRIPTION = 11

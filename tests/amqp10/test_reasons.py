@@ -6,11 +6,11 @@ from itertools import pairwise
 import pytest
 
 from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, ReportTimes, reason_of_alarms
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.performatives import Flow
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
 from core.interface import FlowReason
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer
 
 REPORT_TIMES = ReportTimes(after_s=0.05, interval_s=0.5)
@@ -136,7 +136,7 @@ def test_a_consumer_behind_the_single_active_one_is_told() -> None:
 
 
 def test_telling_reasons_can_be_turned_off() -> None:
-    broker = InProcessBroker(Amqp10FrontEndSettings(reasons=False))
+    broker = InProcessBroker(make_settings(amqp10={"flow_reason": {"enabled": False}}))
     peer = broker.connect()
     peer.begin()
     peer.attach_sender(broker.queue())

@@ -1,23 +1,22 @@
 """How the process is put together: every setting reaches its place, connections that cannot be served are told why, and
 the others are served."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 
 import pytest
 import trio
 
 from amqp10.client import connect
 from amqp10.conversion.converter import MessageConverter
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed, ConnectionOpened
 from amqp10.protocol.handshake import ClientHandshake
 from amqp10.protocol.sasl import Anonymous, SaslMechanisms, SaslOutcome, decode_sasl_frame
 from amqp10.serve import (
     CAPABILITIES,
+    CONTAINER_ID,
     amqp10_factory,
     connection_settings,
-    front_end_settings,
     refusal,
     serve,
 )
@@ -25,10 +24,9 @@ from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, PROT
 from core.clock import Now
 from core.config import Settings
 from core.config.access import UserSettings
-from core.config.amqp10 import Amqp10Settings, FlowReasonSettings
+from core.config.amqp10 import Amqp10Settings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.observe.stalls import Stalls
 from core.process import headgate_version
 from core.server.drain import DRAINED
@@ -38,77 +36,52 @@ from tests.kit.logins import make_access, user
 
 NOW = Now(100.0, 1_700_000_000.0)
 PEER = PeerInfo("c-1", "127.0.0.1", 40000, "127.0.0.1", 5672)
-SAME_NAME = {each.name for each in fields(Amqp10FrontEndSettings)} & {each.name for each in fields(ConnectionSettings)}
+NOT_ANNOUNCED = {"max_link_credit", "link_credit_top_up", "unconfirmed_limit", "management_link_credit"} | {
+    *("max_queue_credit", "max_message_size", "flow_reason")
+}
+"""Settings that the front end reads itself; all others are of the connection."""
 
 
-def configured(**amqp10: object) -> Amqp10FrontEndSettings:
-    """The settings that the front end gets from a configuration."""
-    return front_end_settings(Settings.model_validate({"amqp10": amqp10}))
+def configured(**amqp10: object) -> ConnectionSettings:
+    """What a connection gets from a configuration."""
+    return connection_settings(Amqp10Settings.model_validate(amqp10))
 
 
 def another(value: object) -> object:
     """A value of the same type that is not the default, and is allowed beside the other defaults."""
-    if isinstance(value, bool):
-        return not value
     assert isinstance(value, int | float)
     return value + 1 if isinstance(value, int) else value * 1.5
 
 
-def changed(one: object, other: object) -> set[str]:
-    """The fields in which two objects of settings differ."""
-    return {each.name for each in fields(one) if getattr(one, each.name) != getattr(other, each.name)}  # type: ignore[arg-type]
+def numbers(announced: ConnectionSettings) -> dict[str, object]:
+    """The fields by name, those of its sessions among them."""
+    return asdict(announced) | asdict(announced.session)
 
 
-@pytest.mark.parametrize("key", sorted(set(Amqp10Settings.model_fields) - {"flow_reason"}))
-def test_every_key_reaches_the_front_end(key):
+def changed(one: ConnectionSettings, other: ConnectionSettings) -> set[str]:
+    """The fields in which two connections' settings differ."""
+    left, right = numbers(one), numbers(other)
+    return {name for name in left if left[name] != right[name]} - {"session"}
+
+
+@pytest.mark.parametrize("key", sorted(set(Amqp10Settings.model_fields) - NOT_ANNOUNCED))
+def test_every_key_of_the_connection_reaches_it(key):
     value = another(Amqp10Settings.model_fields[key].default)
-    differing = changed(configured(), configured(**{key: value}))
-    if key == "management_link_credit":
-        assert differing <= {"management_link_credit", "management_top_up"}
-    else:
-        assert len(differing) == 1
-    (field, *_) = sorted(differing)
-    got = getattr(configured(**{key: value}), field)
-    if field == "session":
-        assert value in {getattr(got, each.name) for each in fields(got)}
-    else:
-        assert got in (value, round(float(str(value)) * 1000))
+    (field,) = changed(configured(), configured(**{key: value}))
+    assert field.removesuffix("_ms") == key
+    assert numbers(configured(**{key: value}))[field] in (value, round(float(str(value)) * 1000))
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "field", "expected"),
-    [
-        ("enabled", False, "reasons", False),
-        ("after", 0.2, "reason_after_ms", 200),
-        ("per_second_max", 4, "reason_interval_ms", 250),
-    ],
-)
-def test_every_key_about_reasons_reaches_the_front_end(key, value, field, expected):
-    assert set(FlowReasonSettings.model_fields) == {"enabled", "after", "per_second_max"}
-    settings = configured(flow_reason={key: value})
-    assert changed(configured(), settings) == {field}
-    assert getattr(settings, field) == expected
-
-
-def test_the_defaults_agree():
-    """The front end's own defaults, which tests use, are those of the configuration."""
-    assert changed(Amqp10FrontEndSettings(), configured()) == {"properties"}
-
-
-@pytest.mark.parametrize("field", sorted(SAME_NAME - {"session", "container_id", "properties"}))
-def test_every_number_reaches_the_connection(field):
-    settings = Amqp10FrontEndSettings()
-    value = another(getattr(settings, field))
-    assert getattr(connection_settings(replace(settings, **{field: value})), field) == value
+def test_the_defaults_of_the_library_and_of_the_configuration_agree():
+    """Neither may import the other. A client with one connection needs no turns, and announces no capabilities."""
+    own = {"properties", "offered_capabilities", "frames_per_turn_max"}
+    assert changed(ConnectionSettings(container_id=CONTAINER_ID), configured()) == own
 
 
 def test_what_is_announced_besides_numbers():
-    settings = configured()
-    announced = connection_settings(settings)
-    assert announced.session is settings.session
-    assert announced.container_id == settings.container_id
+    announced = configured()
+    assert announced.container_id == "headgate"
     assert announced.offered_capabilities == CAPABILITIES
-    assert dict(announced.properties) == dict(settings.properties)
     assert headgate_version() in str(announced.properties["information"])
 
 
@@ -117,7 +90,7 @@ def test_what_is_announced_besides_numbers():
 
 @pytest.mark.parametrize("reason", ["no descriptors are left", "ä" * 1000])
 def test_a_refusal_is_a_whole_handshake_that_ends_in_a_close(reason):
-    data = refusal(connection_settings(configured()), reason)
+    data = refusal(configured(), reason)
     client = Connection(
         ConnectionSettings(container_id="client"),
         ClientHandshake([Anonymous()], hostname=None, frame_size_max=512),
@@ -142,7 +115,7 @@ def test_a_refusal_is_a_whole_handshake_that_ends_in_a_close(reason):
 
 
 def test_a_refusal_byte_by_byte():
-    data = refusal(connection_settings(configured()), "enough")
+    data = refusal(configured(), "enough")
     assert data.startswith(PROTOCOL_HEADER_SASL)
     buffer = ReceiveBuffer()
     buffer.feed(data[8:])
@@ -168,10 +141,10 @@ SOMEBODY = user("alice", "secret")
 
 
 def factory(*users: UserSettings, anonymous: bool) -> FrontEndFactory:
-    broker = Broker(VirtualHostSettings(), MessageConverter())
+    broker = Broker(Settings(), MessageConverter())
     stalls = Stalls(clock=lambda: NOW)
     return amqp10_factory(
-        settings=configured(),
+        settings=Settings(),
         broker=broker,
         control=BrokerControl(broker, version="test", pid=0, stalls=stalls),
         converter=MessageConverter(),
@@ -243,5 +216,5 @@ async def test_the_whole_broker_serves_on_a_socket(tmp_path):
 
 
 def test_a_peer_that_comes_to_a_drained_broker_is_told_to_go_elsewhere():
-    assert b"amqp:connection:forced" in refusal(connection_settings(configured()), DRAINED)
-    assert b"amqp:connection:forced" not in refusal(connection_settings(configured()), "enough")
+    assert b"amqp:connection:forced" in refusal(configured(), DRAINED)
+    assert b"amqp:connection:forced" not in refusal(configured(), "enough")

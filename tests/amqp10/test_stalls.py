@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from amqp10.frontend.reasons import REASON_KEY
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.performatives import End, Flow
 from amqp10.wire.types import Symbol
+from tests.kit.settings import make_settings
 from tests.kit.stall_scenarios import IN, LINKS, OUT, Scenario, consuming, publishing, unconfirmed_limit
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
@@ -95,7 +95,7 @@ def test_a_stall_names_the_link_and_since_when_it_waits():
 
 
 def test_peers_that_are_told_nothing_do_not_turn_the_ledger_off():
-    broker = InProcessBroker(Amqp10FrontEndSettings(reasons=False))
+    broker = InProcessBroker(make_settings(amqp10={"flow_reason": {"enabled": False}}))
     peer = publishing(broker, broker.queue())
     broker.raise_alarm()
     broker.go_round(1.0)

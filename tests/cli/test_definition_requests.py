@@ -28,12 +28,12 @@ from core.definitions_file import (
     unknown_ends,
 )
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
-from core.engine.settings import VirtualHostSettings
 from core.interface import ExchangeType, QueueDeclaration
 from core.slices import run_at_once
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import binding, exchange, queue
 from tests.kit.management import decode_answer, encode_request
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker
 
 
@@ -193,8 +193,8 @@ def test_queues_that_end_with_their_connection_are_not_exported():
 
 def test_a_failure_ends_it_or_the_rest_goes_on():
     wanted = Document(queues=[queue(name) for name in "abc"], policies=[policy()])
-    settings = VirtualHostSettings(queues_max=1)
-    broker = InProcessBroker(engine=settings)
+    settings = make_settings(engine={"queues_max": 1})
+    broker = InProcessBroker(settings)
     stopped = apply(broker, wanted)
     assert stopped.done == [Step(Action.DECLARE, queue("a"))]
     ((step, why),) = stopped.failed

@@ -2,11 +2,12 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED, Modified, Target
 from amqp10.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from core.config.settings import Settings
 from core.interface import ConsumeOptions, Mailbox
 from tests.kit.cases import case
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
 
 
@@ -14,7 +15,7 @@ class Linked:
     """A broker with one queue, and a client with a sender at handle 0 and a receiver at handle 1. All frames so far are
     read."""
 
-    def __init__(self, settings: Amqp10FrontEndSettings | None = None, **receiver_fields: object) -> None:
+    def __init__(self, settings: Settings | None = None, **receiver_fields: object) -> None:
         self.broker = InProcessBroker(settings)
         self.address = self.broker.queue()
         self.peer: WirePeer = self.broker.connect()
@@ -120,7 +121,7 @@ def test_11_each_error_has_its_condition_and_its_scope():
     c.peer.send(Attach(name="x", handle=256, role=False, target=Target(address=c.address), initial_delivery_count=0))
     assert c.peer.closed_with("amqp:connection:framing-error")
 
-    c = Linked(Amqp10FrontEndSettings(max_message_size=100))
+    c = Linked(make_settings(amqp10={"max_message_size": 100}))
     c.peer.transfer(b"x" * 200)
     assert c.peer.detached_with("amqp:link:message-size-exceeded")
     assert not c.peer.take(End)
@@ -175,7 +176,7 @@ def test_14_a_delivery_needs_its_tag_and_one_message_format():
 @case("deviations", "B13.15")
 def test_15_a_message_that_is_partly_sent_is_aborted():
     """B13.15 (deviations): RabbitMQ sends no more of the message."""
-    broker = InProcessBroker(Amqp10FrontEndSettings(unsent_bytes_max=100))
+    broker = InProcessBroker(make_settings(amqp10={"unsent_bytes_max": 100}))
     address = broker.queue()
     broker.fill([b"x" * 3000])
     peer = broker.connect(max_frame_size=512)

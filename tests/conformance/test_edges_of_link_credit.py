@@ -2,13 +2,14 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.framing import encode_frame
 from amqp10.wire.messaging import ACCEPTED, Source
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
 from amqp10.wire.sections import decode_header, scan
+from core.config.settings import Settings
 from core.slices import run_at_once
 from tests.kit.cases import case
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 
 UINT_MAX = 2**32 - 1
@@ -18,7 +19,7 @@ class Linked:
     """A broker with one queue, and a client with a sender at handle 0 and a receiver at handle 1. All frames so far are
     read."""
 
-    def __init__(self, settings: Amqp10FrontEndSettings | None = None, **sender_fields: object) -> None:
+    def __init__(self, settings: Settings | None = None, **sender_fields: object) -> None:
         self.broker = InProcessBroker(settings)
         self.address = self.broker.queue()
         self.peer: WirePeer = self.broker.connect(max_frame_size=512)
@@ -261,7 +262,7 @@ def test_a_burst_of_echoes():
 def test_a_message_that_is_partly_sent_when_the_link_goes():
     """[FC] partial message then detach (ours): the broker aborts the delivery, so that the client does not wait for its
     rest."""
-    c = Linked(Amqp10FrontEndSettings(unsent_bytes_max=600))
+    c = Linked(make_settings(amqp10={"unsent_bytes_max": 600}))
     c.broker.fill([b"x" * 5000])
     c.peer.stop_reading(writes=1)
     c.peer.grant(1)

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED, Accepted
 from amqp10.wire.performatives import Disposition, End, Flow, Transfer
 from tests.kit.cases import case
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of
 
 UINT_MAX = 2**32 - 1
@@ -34,7 +34,7 @@ class Flows(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.broker = InProcessBroker(Amqp10FrontEndSettings(unsent_bytes_max=5000))
+        self.broker = InProcessBroker(make_settings(amqp10={"unsent_bytes_max": 5000}))
         addresses = [self.broker.queue(name) for name in QUEUES]
         self.peer: WirePeer = self.broker.connect(max_frame_size=FRAME_SIZE)
         self.peer.begin(incoming_window=0)

@@ -3,7 +3,6 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Detach, Disposition, End
 from amqp10.wire.sections import (
@@ -22,6 +21,7 @@ from amqp10.wire.sections import (
 from amqp10.wire.types import Array, Decimal32, Decimal64, Decimal128, Symbol
 from core.interface import Binding
 from tests.kit.cases import case
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, data_message
 
 HEADER = encode_header(Header(durable=True))
@@ -175,7 +175,7 @@ def test_header_and_annotations_reach_the_consumer():
 def test_a_message_larger_than_the_broker_takes(settled: bool):
     """max_message_size_client_to_server (amqp_client_SUITE)
     exceedMaxMessageSizeLimit (messaging.TransferTest): the link is detached, the session stays."""
-    broker = InProcessBroker(Amqp10FrontEndSettings(max_message_size=2000))
+    broker = InProcessBroker(make_settings(amqp10={"max_message_size": 2000}))
     address = broker.queue()
     peer = broker.connect()
     peer.begin()

@@ -2,16 +2,15 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.receiver_link import EMPTY_FRAMES_PER_DELIVERY_MAX
 from amqp10.wire.codec.decode import DEPTH_MAX
 from amqp10.wire.performatives import Detach, Disposition, End, Transfer
 from amqp10.wire.sections import APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS, Header, encode_header, encode_section
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import BasicPublish
-from core.amqp091.negotiation import Amqp091ConnectionSettings
+from core.config.settings import Settings
 from core.interface import Binding
 from core.slices import run_at_once
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, data_message
 from tests.kit.wire091 import connect
 
@@ -29,7 +28,7 @@ def message_of(size: int) -> bytes:
     return message
 
 
-def attached(settings: Amqp10FrontEndSettings, **open_fields: object) -> tuple[InProcessBroker, WirePeer]:
+def attached(settings: Settings, **open_fields: object) -> tuple[InProcessBroker, WirePeer]:
     """A broker, and a client that may publish to its queue ``q``."""
     broker = InProcessBroker(settings)
     peer = broker.connect(**open_fields)
@@ -41,7 +40,7 @@ def attached(settings: Amqp10FrontEndSettings, **open_fields: object) -> tuple[I
 @pytest.mark.parametrize("piece", [1, 7, 250, 400, 667, 999, 1000, 1001, 1999, 2000, 2001])
 def test_the_largest_message_comes_in_and_goes_out_in_frames_of_any_size(piece: int):
     """The message ends at the edge of a frame, one byte before it, or one byte behind it."""
-    broker, peer = attached(Amqp10FrontEndSettings(max_message_size=MOST), max_frame_size=512)
+    broker, peer = attached(make_settings(amqp10={"max_message_size": MOST}), max_frame_size=512)
     message = message_of(MOST)
     peer.send_all(peer.frames_of(message, piece))
     assert peer.take(Disposition)
@@ -56,7 +55,7 @@ def test_the_largest_message_comes_in_and_goes_out_in_frames_of_any_size(piece: 
 
 @pytest.mark.parametrize("piece", [1, 400, 667, 999, 1000, 1001, 2000, 2001])
 def test_one_byte_more_is_refused_and_leaves_nothing(piece: int):
-    broker, peer = attached(Amqp10FrontEndSettings(max_message_size=MOST))
+    broker, peer = attached(make_settings(amqp10={"max_message_size": MOST}))
     peer.send_all(peer.frames_of(message_of(MOST + 1), piece))
     assert peer.detached_with("amqp:link:message-size-exceeded")
     assert not peer.take(End)
@@ -67,7 +66,7 @@ def test_one_byte_more_is_refused_and_leaves_nothing(piece: int):
 def test_the_largest_message_of_a_consumer_ends_at_the_edge_of_a_frame(room: int):
     """The message is sent in frames that it fills, or fills but for a byte. The header that the broker puts in front
     counts [2.7.3]. A consumer that takes one byte less is detached, and the message is kept."""
-    broker, peer = attached(Amqp10FrontEndSettings(), max_frame_size=512)
+    broker, peer = attached(Settings(), max_frame_size=512)
     peer.attach_receiver("/queues/q")
     peer.grant(2)
     for _ in range(2):
@@ -91,8 +90,8 @@ def test_the_largest_message_of_a_consumer_ends_at_the_edge_of_a_frame(room: int
 
 def test_the_largest_message_of_the_default_settings():
     """The message has 16 MiB, in frames of 128 KiB."""
-    broker, peer = attached(Amqp10FrontEndSettings(), max_frame_size=131_072)
-    most = broker.settings.max_message_size
+    broker, peer = attached(Settings(), max_frame_size=131_072)
+    most = broker.settings.amqp10.max_message_size
     message = message_of(most)
     peer.send_all(peer.frames_of(message, 131_072 - 64))
     assert broker.ready() == 1
@@ -106,7 +105,7 @@ def test_the_largest_message_of_the_default_settings():
 @pytest.mark.parametrize("size", [MOST - 1, MOST])
 def test_the_largest_message_of_amqp_091(size: int):
     """In AMQP 0.9.1 the body counts. A consumer of the other protocol gets the same body."""
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(max_message_size=MOST))
+    settings = make_settings(amqp091={"max_message_size": MOST})
     broker = InProcessBroker()
     peer = connect(broker, settings=settings)
     peer.declare("q")
@@ -124,9 +123,7 @@ def test_the_largest_message_of_amqp_091(size: int):
 def test_a_content_of_amqp_091_is_refused_by_its_header():
     """The refusal does not wait for the body."""
     broker = InProcessBroker()
-    peer = connect(
-        broker, settings=Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(max_message_size=MOST))
-    )
+    peer = connect(broker, settings=make_settings(amqp091={"max_message_size": MOST}))
     peer.declare("q")
     peer.send(1, BasicPublish(routing_key="q"))
     header = (60).to_bytes(2, "big") + bytes(2) + (MOST + 1).to_bytes(8, "big") + bytes(2)
@@ -142,7 +139,7 @@ def test_a_content_of_amqp_091_is_refused_by_its_header():
 )
 def test_frames_without_payload(empty: int, accepted: bool):
     """One delivery may have 1,024 of them, and no more."""
-    broker, peer = attached(Amqp10FrontEndSettings())
+    broker, peer = attached(Settings())
     peer.transfer(b"", payload=data_message(b"m")[:2], more=True)
     for start in range(0, empty, 100):
         peer.send_all([(Transfer(handle=0, more=True), b"")] * min(100, empty - start))
@@ -171,7 +168,7 @@ def section(descriptor: int, *items: bytes) -> bytes:
 @pytest.mark.parametrize(("lists", "accepted"), [(DEPTH_MAX - 1, True), (DEPTH_MAX, False)])
 def test_annotations_are_looked_into_and_may_be_64_levels_deep(lists: int, accepted: bool):
     """The section's map is one of the levels."""
-    broker, peer = attached(Amqp10FrontEndSettings())
+    broker, peer = attached(Settings())
     annotations = section(MESSAGE_ANNOTATIONS, b"\xa3\x06x-deep", deep(lists))
     peer.transfer(payload=annotations + data_message(b"m"))
     assert broker.ready() == accepted
@@ -182,7 +179,7 @@ def test_annotations_are_looked_into_and_may_be_64_levels_deep(lists: int, accep
 def test_application_properties_are_not_looked_into_and_may_be_nested(lists: int, compared: bool):
     """Application properties are the publisher's, and leave as they came [3.2.5]. To compare headers the broker must
     read them. It reads 64 levels: a message with more is routed as one without headers."""
-    broker, peer = attached(Amqp10FrontEndSettings())
+    broker, peer = attached(Settings())
     broker.queue("red")
     exchange = "amq.headers"
     broker.engine.bind(

@@ -2,7 +2,6 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.sasl import (
     Challenge,
     Failure,
@@ -15,7 +14,6 @@ from amqp10.protocol.sasl import (
     decode_sasl_frame,
     encode_sasl_frame,
 )
-from amqp10.protocol.session import SessionLimits
 from amqp10.serve import Mechanism
 from amqp10.wire.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
 from amqp10.wire.messaging import Target
@@ -23,6 +21,7 @@ from amqp10.wire.performatives import Attach, Begin, Close, Disposition, End, Op
 from core.access.mechanisms import offered
 from tests.kit.cases import case
 from tests.kit.logins import from_here, make_access
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, data_message
 
 
@@ -416,7 +415,7 @@ def test_a_begin_without_its_mandatory_fields():
 def test_a_channel_above_channel_max():
     """channelMax (transport.session.BeginTest)
     session_max_per_connection (amqp_client_SUITE)"""
-    broker = InProcessBroker(Amqp10FrontEndSettings(channel_max=0))
+    broker = InProcessBroker(make_settings(amqp10={"channel_max": 0}))
     peer = broker.connect()
     peer.begin(channel=0)
     peer.send(Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1), channel=1)
@@ -427,7 +426,7 @@ def test_a_channel_above_channel_max():
 def test_a_handle_above_handle_max():
     """link_max_per_session (amqp_client_SUITE): the connection is closed, as the specification says [2.7.2]; RabbitMQ
     ends the session."""
-    broker = InProcessBroker(Amqp10FrontEndSettings(session=SessionLimits(handle_max=0)))
+    broker = InProcessBroker(make_settings(amqp10={"handle_max": 0}))
     address = broker.queue()
     peer = broker.connect()
     assert peer.begin().handle_max == 0

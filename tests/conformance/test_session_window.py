@@ -2,11 +2,10 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
-from amqp10.protocol.session import SessionLimits
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Disposition, End, Flow
 from tests.kit.cases import case
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, body_of, data_message, numbered
 
 
@@ -53,7 +52,7 @@ def test_a_message_of_three_frames_takes_three_of_the_window():
     assert [transfer.more for transfer, _ in peer.deliveries()] == [False]
 
 
-WINDOW_OF_ONE = Amqp10FrontEndSettings(session=SessionLimits(max_incoming_window=1, window_top_up=0))
+WINDOW_OF_ONE = make_settings(amqp10={"max_incoming_window": 1, "window_top_up": 0})
 
 
 @case("messaging.TransferIncomingWindowTest", "transferExceedingInitialIncomingWindowEndsSession")

@@ -5,10 +5,10 @@ credit that is not given again, a session that must not take more as a closed wi
 stay in the queue. Each mechanism stops the clients of its stage, and no others.
 """
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Disposition, Flow
 from tests.kit.cases import case
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 
@@ -77,7 +77,7 @@ def test_a_slow_socket_shows_as_messages_that_stay_in_the_queue():
     """row 3.32: a client that does not read: its output is bounded, the queue keeps the rest, and another client of the
     same queue gets what the first one does not take."""
     limit = 50_000
-    broker = InProcessBroker(Amqp10FrontEndSettings(unsent_bytes_max=limit))
+    broker = InProcessBroker(make_settings(amqp10={"unsent_bytes_max": limit}))
     address = broker.queue()
     slow, quick = session(broker), session(broker)
     slow.attach_receiver(address)
@@ -99,7 +99,7 @@ def test_a_slow_socket_shows_as_messages_that_stay_in_the_queue():
 @case("engine", "3.32")
 def test_a_socket_that_takes_everything_gets_everything():
     """row 3.32: bytes above the bound of one write follow with the next write, without a frame of the client."""
-    broker = InProcessBroker(Amqp10FrontEndSettings(unsent_bytes_max=50_000))
+    broker = InProcessBroker(make_settings(amqp10={"unsent_bytes_max": 50_000}))
     address = broker.queue()
     broker.fill([b"x" * 10_000] * 100)
     peer = session(broker)

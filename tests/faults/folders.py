@@ -15,10 +15,10 @@ from typing import Any, cast
 import structlog
 
 from core.clock import Now
+from core.config.settings import Settings
 from core.config.store import StoreSettings
 from core.engine.broker import Broker
 from core.engine.quorum.annotations import PlainAnnotations
-from core.engine.settings import VirtualHostSettings
 from core.interface import (
     ConsumeOptions,
     Delivered,
@@ -89,7 +89,7 @@ class Life:
             new_identity=lambda: f"{next(identities):032x}",
         )
         try:
-            self.broker = Broker(VirtualHostSettings(), storage=self.data.storage)
+            self.broker = Broker(Settings(), storage=self.data.storage)
         except BaseException:
             self.data.close()
             raise

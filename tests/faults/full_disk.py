@@ -17,9 +17,9 @@ from amqp10.wire.messaging import Accepted
 from amqp10.wire.performatives import Disposition, Flow
 from amqp10.wire.types import Symbol
 from core.clock import Now
+from core.config.settings import Settings
 from core.config.store import StoreSettings
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.server.data import NO_SPACE
 from core.server.storage_task import run_lane
 from core.store.lane import Lane
@@ -76,7 +76,7 @@ class FullDisk:
     def audit(self) -> dict[str, Verdict]:
         """Start again, and compare the queues with the ledger. Raises AssertionError."""
         self._generation += 1
-        broker = Broker(VirtualHostSettings(), storage=open_storage(self.disk, self.definitions, self._generation))
+        broker = Broker(Settings(), storage=open_storage(self.disk, self.definitions, self._generation))
         verdicts = {}
         for kind, ledger in self.ledgers.items():
             read = read_all(broker, kind, Now(0.0, WALL))

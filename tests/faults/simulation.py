@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from core.clock import Now
+from core.config.settings import Settings
 from core.config.store import StoreSettings
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.engine.storage import Storage
 from core.interface import (
     Cancelled,
@@ -141,7 +141,7 @@ class World:
         self.generation += 1
         self.storage: Storage = open_storage(self.disk, self.definitions, self.generation, settings)
         self.lanes: Sequence[Lane] = lanes(self.storage)
-        self.broker = Broker(VirtualHostSettings(), storage=self.storage)
+        self.broker = Broker(Settings(), storage=self.storage)
         self.mailbox = Mailbox(lambda: None)
         self.publishers: dict[Target, Publisher] = {}
         self.readers: list[Reader] = []

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import PROTOCOL_HEADER, FrameType, encode_frame, method_frame
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -30,6 +28,7 @@ from core.amqp091.methods import (
 )
 from tests.kit.amqp091_peer import body_frame, header_frame
 from tests.kit.hostile091 import Arena091, end, nested_table, raw_method
+from tests.kit.settings import make_settings
 from tests.kit.wire import numbered
 from tests.kit.wire091 import connect, published
 
@@ -221,9 +220,7 @@ def test_consumers_as_many_as_there_may_be():
 
 
 def test_partial_messages_are_bounded_over_all_channels():
-    settings = Amqp091FrontEndSettings(
-        connection=Amqp091ConnectionSettings(max_message_size=100_000, partial_content_bytes_max=200_000)
-    )
+    settings = make_settings(amqp091={"max_message_size": 100_000, "partial_content_bytes_max": 200_000})
     arena = Arena091()
     attacker = connect(arena.broker, 1, 2, 3, settings=settings)
     ends = []

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from amqp10.frontend.incoming import LOOKED_INTO_BYTES_MAX
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.receiver_link import EMPTY_FRAMES_PER_DELIVERY_MAX
 from amqp10.wire.messaging import RELEASED
 from amqp10.wire.performatives import Attach, Detach, Disposition, End, Flow, Transfer
@@ -28,6 +27,7 @@ from tests.kit.hostile import (
     section,
     zero_width_array,
 )
+from tests.kit.settings import make_settings
 from tests.kit.wire import WirePeer, data_message
 
 DECODE, LIMIT, FIELD = "amqp:decode-error", "amqp:resource-limit-exceeded", "amqp:invalid-field"
@@ -68,7 +68,7 @@ def test_empty_frames_for_ever(arena: Arena):
 def test_small_frames_for_ever(piece: int):
     """The limit counts the memory that the frames use, and not the bytes in them. Dropping them frees all of it."""
     limit = 20_000
-    arena = Arena(Amqp10FrontEndSettings(partial_delivery_bytes_max=limit))
+    arena = Arena(make_settings(amqp10={"partial_delivery_bytes_max": limit}))
     peer = publisher(arena)
     for handle in range(20):
         frames = 0
@@ -85,7 +85,7 @@ def test_small_frames_for_ever(piece: int):
 
 def test_deliveries_that_are_begun_on_256_links():
     """The limit applies to the connection: some links are detached, the others and their deliveries stay."""
-    arena = Arena(Amqp10FrontEndSettings(partial_delivery_bytes_max=100_000))
+    arena = Arena(make_settings(amqp10={"partial_delivery_bytes_max": 100_000}))
     peer = arena.attacker()
     for handle in range(256):
         peer.attach_sender(arena.address, handle=handle)
@@ -104,7 +104,7 @@ def test_deliveries_that_are_begun_on_256_links():
 
 
 def test_a_message_that_grows_beyond_the_maximum():
-    arena = Arena(Amqp10FrontEndSettings(max_message_size=50_000))
+    arena = Arena(make_settings(amqp10={"max_message_size": 50_000}))
     peer = publisher(arena)
     payload = data_message(bytes(200_000))
     for each in peer.frames_of(payload, 10_000)[:5]:

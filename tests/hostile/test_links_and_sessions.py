@@ -5,16 +5,16 @@ Each breach ends no more than it should, and ten thousand sessions or links leav
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED, Source, Target
 from amqp10.wire.performatives import Attach, Begin, Detach, End, Flow, Performative, Transfer
-from core.engine.settings import VirtualHostSettings
+from core.config.settings import Settings
 from tests.kit.hostile import VICTIMS, Arena, held
+from tests.kit.settings import make_settings
 from tests.kit.wire import WirePeer, numbered
 
 UINT_MAX = 2**32 - 1
 STORM = 3000
-ANSWERS_MAX = STORM // Amqp10FrontEndSettings().frames_per_turn_max + 2
+ANSWERS_MAX = STORM // Settings().amqp10.frames_per_turn_max + 2
 """At most one answer for each turn that a storm takes."""
 
 
@@ -240,7 +240,7 @@ def test_a_storm_of_broken_sessions_leaves_nothing(arena: Arena):
 
 
 def test_a_flood_of_dynamic_nodes_meets_the_limit_of_queues():
-    arena = Arena(engine=VirtualHostSettings(queues_max=20))
+    arena = Arena(make_settings(engine={"queues_max": 20}))
     peer = arena.attacker()
     for handle in range(100):
         dynamic = Source(dynamic=True)

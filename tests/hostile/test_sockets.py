@@ -6,7 +6,6 @@ from contextlib import suppress
 import pytest
 import trio
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from amqp10.wire.messaging import ACCEPTED, Source, Target
@@ -24,6 +23,7 @@ from amqp10.wire.performatives import (
 from core.config.access import AccessSettings
 from tests.kit.attacked_server import OPENING, AttackedServer, SocketPeer, attacked_server
 from tests.kit.hostile import frame
+from tests.kit.settings import make_settings
 from tests.kit.wire import data_message, numbered
 
 pytestmark = pytest.mark.slow
@@ -134,7 +134,7 @@ async def trickle(peer: SocketPeer, data: bytes) -> None:
 async def test_a_peer_that_never_reads():
     """Its socket fills, a bounded rest waits in the broker, and everything is in its queue again when the peer has
     gone."""
-    async with attacked_server(Amqp10FrontEndSettings(unsent_bytes_max=200_000)) as s:
+    async with attacked_server(make_settings(amqp10={"unsent_bytes_max": 200_000})) as s:
         bodies = [b"%06d" % n + bytes(LARGE) for n in range(200)]
         s.fill(bodies)
         peer = await s.connect(receive_buffer=SMALL_BUFFER)
@@ -158,7 +158,7 @@ def unsent(s: AttackedServer, container_id: str) -> int:
 
 
 async def test_a_slow_reader_gets_everything_in_order():
-    async with attacked_server(Amqp10FrontEndSettings(unsent_bytes_max=100_000)) as s:
+    async with attacked_server(make_settings(amqp10={"unsent_bytes_max": 100_000})) as s:
         bodies = [b"%06d" % n + bytes(2000) for n in range(1000)]
         s.fill(bodies)
         peer = await s.connect(receive_buffer=SMALL_BUFFER)
@@ -223,7 +223,7 @@ STORMS = {
 async def test_a_storm_from_a_peer_that_does_not_read(storm: bytes):
     """The storm slows down its own sender only, and the broker keeps a bounded amount of answers."""
     limit = 100_000
-    async with attacked_server(Amqp10FrontEndSettings(unsent_bytes_max=limit)) as s:
+    async with attacked_server(make_settings(amqp10={"unsent_bytes_max": limit})) as s:
         peer = await s.connect(receive_buffer=SMALL_BUFFER)
         await peer.log_in()
         chunk = storm * (60_000 // len(storm))
@@ -259,7 +259,7 @@ async def test_a_flood_of_wrong_passwords():
 
 
 async def test_an_operator_closes_a_connection_that_does_not_read():
-    async with attacked_server(Amqp10FrontEndSettings(unsent_bytes_max=100_000), linger="300ms") as s:
+    async with attacked_server(make_settings(amqp10={"unsent_bytes_max": 100_000}), linger="300ms") as s:
         s.fill([bytes(LARGE)] * 100)
         peer = await s.connect(receive_buffer=SMALL_BUFFER)
         await peer.log_in(container_id="deaf")

@@ -6,12 +6,12 @@ Deliveries stop at ``unsent_bytes_max``, reading at twice that. So a consumer th
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Performative
 from tests.hostile.test_links_and_sessions import attach, send_each, session_flow
 from tests.kit.hostile import VICTIMS, Arena, frame, held
 from tests.kit.link_pair import LinkPair
+from tests.kit.settings import make_settings
 from tests.kit.wire import WirePeer, body_of, numbered
 
 UNSENT_MAX = 50_000
@@ -22,7 +22,7 @@ REQUESTS_MAX = 15
 @pytest.fixture
 def arena():
     """A broker that keeps little output for peers that do not read."""
-    arena = Arena(Amqp10FrontEndSettings(unsent_bytes_max=UNSENT_MAX))
+    arena = Arena(make_settings(amqp10={"unsent_bytes_max": UNSENT_MAX}))
     yield arena
     arena.finish()
 

@@ -23,9 +23,9 @@ from core.amqp091.methods import (
     Method,
     QueueDeclare,
 )
-from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties, encode_properties
 from core.amqp091.table import FieldTable, FieldValue
+from core.config.amqp091 import Amqp091Settings
 
 FRAME_MAX = 131_072
 PASSWORD = b"right"
@@ -120,9 +120,15 @@ class Peer:
     """A connection under test, and its client. ``now`` is the time of everything that is done next."""
 
     def __init__(
-        self, settings: Amqp091ConnectionSettings | None = None, mechanisms: Sequence[SaslMechanism] = MECHANISMS
+        self,
+        settings: Amqp091Settings | None = None,
+        mechanisms: Sequence[SaslMechanism] = MECHANISMS,
+        *,
+        refusal_delay_s: float = 0.0,
     ):
-        self.connection = Amqp091Connection(settings or Amqp091ConnectionSettings(), mechanisms)
+        self.connection = Amqp091Connection(
+            settings or Amqp091Settings(), mechanisms, refusal_delay_s=lambda: refusal_delay_s
+        )
         self.now = 0.0
         self.publishes_max = 1000
 
@@ -173,13 +179,13 @@ def opened(
     *channels: int,
     max_message_size: int = 2**20,
     partial_content_bytes_max: int = 2**20,
-    close_time_out_ms: int = 5_000,
+    close_time_out: float = 5.0,
 ) -> Peer:
     """A peer whose connection and channels are open, under these settings."""
-    settings = Amqp091ConnectionSettings(
+    settings = Amqp091Settings(
         max_message_size=max_message_size,
         partial_content_bytes_max=partial_content_bytes_max,
-        close_time_out_ms=close_time_out_ms,
+        close_time_out=close_time_out,
     )
     return Peer(settings).open(*channels)
 

@@ -12,7 +12,6 @@ import trio
 from structlog.testing import LogCapture
 
 from amqp10.conversion.converter import MessageConverter
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
 from amqp10.serve import amqp10_factory
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, ReceiveBuffer, encode_frame
@@ -31,9 +30,9 @@ from amqp10.wire.performatives import (
 )
 from core.access.login import Access
 from core.config.server import ServerSettings
+from core.config.settings import Settings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
 from core.observe.stalls import Stalls
@@ -282,7 +281,7 @@ class AttackedServer:
 
 @asynccontextmanager
 async def attacked_server(
-    front_end: Amqp10FrontEndSettings | None = None,
+    front_end: Settings | None = None,
     *,
     access: Access | None = None,
     background: Sequence[Background] = (),
@@ -291,7 +290,7 @@ async def attacked_server(
     """A server with a queue "q" and a bystander. The end of the block checks that the bystander has lost nothing, and
     that no front end failed."""
     converter = MessageConverter()
-    broker = Broker(VirtualHostSettings(), converter)
+    broker = Broker(Settings(), converter)
     broker.declare_queue(QueueDeclaration(name="q", arguments={}), None)
     stalls = Stalls(clock=read_clocks)
     control = BrokerControl(broker, version="test", pid=0, stalls=stalls)
@@ -301,7 +300,7 @@ async def attacked_server(
         engine=broker,
         factories=[
             amqp10_factory(
-                settings=front_end or Amqp10FrontEndSettings(),
+                settings=front_end or Settings(),
                 broker=broker,
                 control=control,
                 converter=converter,

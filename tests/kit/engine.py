@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from core.clock import Now
+from core.config.settings import Settings
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.interface import (
     Action,
     Binding,
@@ -35,11 +35,9 @@ def later(seconds: float) -> Now:
     return Now(NOW.monotonic + seconds, NOW.wall + seconds)
 
 
-def make_broker(
-    *queues: str, settings: VirtualHostSettings | None = None, converter: Converter | None = None
-) -> Broker:
+def make_broker(*queues: str, settings: Settings | None = None, converter: Converter | None = None) -> Broker:
     """A broker with these queues."""
-    broker = Broker(settings or VirtualHostSettings(), converter)
+    broker = Broker(settings or Settings(), converter)
     for name in queues:
         broker.declare_queue(queue(name), owner="setup")
     return broker

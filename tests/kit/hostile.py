@@ -5,11 +5,10 @@ The bystander publishes to a queue of its own and consumes from it, on a connect
 After every attack the bystander's next round must go exactly as the one before, and no message may be lost.
 """
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.sasl import SaslServerMechanism
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Disposition, Flow
-from core.engine.settings import VirtualHostSettings
+from core.config.settings import Settings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 ROUND = 7
@@ -57,10 +56,8 @@ class Bystander:
 class Arena:
     """A broker with a bystander, a queue with messages to attack, and the attackers' connections."""
 
-    def __init__(
-        self, settings: Amqp10FrontEndSettings | None = None, engine: VirtualHostSettings | None = None
-    ) -> None:
-        self.broker = InProcessBroker(settings, engine)
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.broker = InProcessBroker(settings)
         self.address = self.broker.queue("q")
         self.broker.fill(numbered(VICTIMS))
         self.bystander = Bystander(self.broker)

@@ -4,10 +4,9 @@ The bystander publishes to a queue of its own, with confirms, and consumes from 
 every attack the bystander's next round must go exactly as the one before.
 """
 
-from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import FrameType, encode_frame
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import ChannelClose, ConnectionClose
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -47,7 +46,7 @@ class Arena091:
     """A broker with a bystander, and a queue with messages to attack."""
 
     def __init__(self, **settings: int) -> None:
-        self.settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), **settings)  # type: ignore[arg-type]
+        self.settings = make_settings(amqp091=settings)
         self.broker = InProcessBroker()
         self.broker.queue("q")
         self.broker.fill(numbered(VICTIMS))

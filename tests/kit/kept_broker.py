@@ -1,8 +1,8 @@
 """A broker with storage on a disk in memory that a test kills, or stops in order, and starts again."""
 
 from core.clock import Now
+from core.config.settings import Settings
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.interface import Converter, Disposal, Snapshot
 from tests.kit.engine import NOW, Peer, entries_for
 from tests.kit.faulty_disk import MemoryDisk
@@ -14,11 +14,11 @@ TURNS_MAX = 1000
 class KeptBroker:
     """One data folder, through all its starts; ``peer`` is a connection to the broker that runs now."""
 
-    def __init__(self, converter: Converter | None = None, settings: VirtualHostSettings | None = None) -> None:
+    def __init__(self, converter: Converter | None = None, settings: Settings | None = None) -> None:
         self.disk = MemoryDisk()
         self._definitions = KeptDefinitions()
         self._converter = converter
-        self._settings = settings or VirtualHostSettings()
+        self._settings = settings or Settings()
         self._generation = 0
         self._start()
 

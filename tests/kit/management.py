@@ -18,9 +18,9 @@ from amqp10.wire.sections import (
 )
 from amqp10.wire.types import Described, ULong, plain
 from core.clock import Now
+from core.config.settings import Settings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.errors import NotFound
 from core.interface import Mailbox, Snapshot, Target
 from core.message import Attributes, Run
@@ -145,8 +145,8 @@ class Plant:
 class Console:
     """A broker in memory, and a client that manages it."""
 
-    def __init__(self, settings: VirtualHostSettings | None = None) -> None:
-        self.broker = Broker(settings or VirtualHostSettings())
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.broker = Broker(settings or Settings())
         self.plant = Plant()
         control = BrokerControl(self.broker, version="0.1.0", pid=1, stalls=Stalls(clock=lambda: NOW))
         control.server = cast("Server", self.plant)

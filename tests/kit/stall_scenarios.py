@@ -6,24 +6,22 @@ No time passes while a scenario begins, and its cause lasts until the test calls
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from core.amqp091.connection import Amqp091ConnectionSettings
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.properties import BasicProperties
-from core.credit_flow.flow import StageCreditSpec
+from core.config.settings import Settings
 from core.engine.options.policies import PolicyDeclaration
-from core.engine.settings import VirtualHostSettings
 from core.server.orders import BoundLink, Order, PauseLink, ResumeLink
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.settings import make_settings
 from tests.kit.storage import KeptDefinitions, open_storage, work
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
 IN, OUT = "test-0/0/0", "test-0/0/1"
 """The identities of the links that publish and consume."""
-STOPPED = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=0)
+STOPPED = make_settings(engine={"stage_messages_per_turn": {"channel": 0}})
 """Settings under which a channel takes on no messages."""
 
 PeerT = TypeVar("PeerT")
@@ -264,7 +262,7 @@ LINKS: Sequence[Cause[WirePeer]] = (
 # --- readers of AMQP 0.9.1 -----------------------------------------------------------------------------------------
 
 
-def with_queue(broker: InProcessBroker, settings: Amqp091FrontEndSettings | None = None) -> Wire091Peer:
+def with_queue(broker: InProcessBroker, settings: Settings | None = None) -> Wire091Peer:
     """A client with two channels, and the queue q."""
     broker.queue("q")
     return connect(broker, 1, 2, settings=settings)
@@ -306,7 +304,7 @@ def slow_channel() -> Scenario[Wire091Peer]:
 
     def hurry() -> None:
         for channel in peer.front_end.channels.values():
-            channel._shared.settings = replace(STOPPED, channel_messages_per_turn=200)
+            channel._shared.messages_per_turn = 200
         peer.touch()
         peer.broker.run()
 
@@ -324,8 +322,8 @@ def slow_queue() -> Scenario[Wire091Peer]:
 def slow_store() -> Scenario[Wire091Peer]:
     """The disk writes no records."""
     storage = open_storage(MemoryDisk(), KeptDefinitions())
-    settings = VirtualHostSettings(store_stage_credit=StageCreditSpec(40, 20))
-    peer = with_queue(InProcessBroker(engine=settings, storage=storage))
+    settings = make_settings(stage_credit={"store_initial": 40, "store_more_after": 20})
+    peer = with_queue(InProcessBroker(settings, storage=storage))
     publish_while_read(peer, bytes(5000))
 
     def write() -> None:

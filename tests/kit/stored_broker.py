@@ -6,12 +6,12 @@ Time and the lanes stand still until the test moves them; :meth:`StoredBroker.se
 from collections.abc import Sequence
 
 from amqp10.serve import management_node
+from core.config.settings import Settings
 from core.config.store import StoreSettings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.engine.options.policies import PolicyDeclaration
 from core.engine.quorum.queues import QuorumQueues
-from core.engine.settings import VirtualHostSettings
 from core.engine.storage import Storage
 from core.interface import Binding, Converter, ExchangeDeclaration, QueueDeclaration
 from core.store.command_log import LocalCommandLog
@@ -61,7 +61,7 @@ class StoredBroker:
         quorum.recover()
         storage = Storage(found=Definitions(), recorder=CountedQueues(), store=store, quorum=quorum)
         self.wire = InProcessBroker()
-        self.wire.engine = Broker(VirtualHostSettings(), converter, storage=storage)
+        self.wire.engine = Broker(Settings(), converter, storage=storage)
         self.wire.control = BrokerControl(self.wire.engine, version="test", pid=0, stalls=self.wire.stalls)
         self.wire.node = management_node(self.wire.engine, self.wire.control)
 

@@ -15,10 +15,10 @@ import trio
 import trio.testing
 
 from amqp10.client import Backoff, ClientConnection, ClientSettings, connect
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.serve import Mechanism
 from core.access.mechanisms import offered
 from core.clock import Now
+from core.config.settings import Settings
 from tests.kit.logins import from_here, make_access, user
 from tests.kit.wire import InProcessBroker, WirePeer
 
@@ -39,7 +39,7 @@ class Served:
 class StreamBroker:
     """The broker, and its ends of the client's streams."""
 
-    def __init__(self, nursery: trio.Nursery, settings: Amqp10FrontEndSettings | None = None) -> None:
+    def __init__(self, nursery: trio.Nursery, settings: Settings | None = None) -> None:
         self.broker = InProcessBroker(settings)
         self.served: list[Served] = []
         self.opened = 0
@@ -151,7 +151,7 @@ class StreamBroker:
 
 
 @asynccontextmanager
-async def stream_broker(settings: Amqp10FrontEndSettings | None = None) -> AsyncIterator[StreamBroker]:
+async def stream_broker(settings: Settings | None = None) -> AsyncIterator[StreamBroker]:
     """A broker with a queue "q", for the block."""
     async with trio.open_nursery() as nursery:
         broker = StreamBroker(nursery, settings)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 
 from core.clock import Now
-from core.credit_flow.flow import GENERAL, CreditFlow
+from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions, QueueType
 from core.engine.queue.consumers import Attachment
@@ -28,6 +28,7 @@ from core.store.lane import Lane
 from core.store.stream_chunk import Chunk, ChunkCache
 from core.store.stream_log import StreamLog
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.settings import GENERAL
 
 FOLDER = "streams/7"
 ALIKE = Attributes()

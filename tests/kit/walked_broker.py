@@ -25,7 +25,6 @@ from core.config.settings import Settings
 from core.engine.broker import Broker
 from core.interface import QueueDeclaration
 from core.observe.stalls import Stalls
-from core.process import engine_settings
 from core.server.data import OpenData
 from core.server.flow_writer import open_flow_events
 from core.server.run import Server, read_clocks
@@ -122,7 +121,7 @@ async def _served(folder: Path) -> AsyncIterator[SocketPeer]:
         new_identity=lambda: f"{next(identities):032x}",
     )
     try:
-        broker = Broker(engine_settings(settings), protocols.converter, storage=data.storage)
+        broker = Broker(settings, protocols.converter, storage=data.storage)
         broker.declare_queue(QueueDeclaration(name=QUEUE, arguments={}), None)
         flow = open_flow_events(settings.flow_events, clock=read_clocks, node="test")
         stalls = Stalls(clock=read_clocks, listeners=[flow])

@@ -7,6 +7,7 @@ every rule; it sends performatives and sees the frames that came back, decoded, 
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Protocol, TypeVar
 
@@ -15,7 +16,6 @@ from structlog.testing import LogCapture
 
 from amqp10.conversion.converter import MessageConverter
 from amqp10.frontend.front_end import Amqp10FrontEnd
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.handshake import ServerHandshake
 from amqp10.protocol.sasl import SaslInit, SaslServerMechanism, Success, encode_sasl_frame
@@ -44,10 +44,10 @@ from amqp10.wire.performatives import (
 from amqp10.wire.sections import scan
 from core.clock import Now
 from core.config.log import LogSettings
+from core.config.settings import Settings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.engine.storage import Storage
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
@@ -100,8 +100,7 @@ class InProcessBroker:
 
     def __init__(
         self,
-        settings: Amqp10FrontEndSettings | None = None,
-        engine: VirtualHostSettings | None = None,
+        settings: Settings | None = None,
         *,
         durable: bool = False,
         storage: Storage | None = None,
@@ -109,10 +108,11 @@ class InProcessBroker:
     ) -> None:
         """``durable`` gives the broker storage on a disk in memory, and with it quorum queues and streams. ``storage``
         is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections."""
-        self.settings = settings or Amqp10FrontEndSettings()
+        self.settings = settings or Settings()
+        self.announced = replace(connection_settings(self.settings.amqp10), properties={})
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
-        self.engine = Broker(engine or VirtualHostSettings(), self.converter, storage=storage or self._own_storage)
+        self.engine = Broker(self.settings, self.converter, storage=storage or self._own_storage)
         self.now = Now(1000.0, 1_700_000_000.0)
         self.log = LogCapture()
         at_once = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0)
@@ -243,12 +243,12 @@ class WirePeer:
             PeerInfo(identity, "127.0.0.1", 40000 + len(broker.peers), "127.0.0.1", 5672),
             mailbox=Mailbox(lambda: broker.touch(self)),
             connection=Connection(
-                connection_settings(broker.settings),
+                broker.announced,
                 ServerHandshake(
                     mechanisms,
                     bare_allowed=bare_allowed,
                     refusal_delay_s=lambda: 1.0,
-                    frame_size_max=broker.settings.pre_open_frame_size_max,
+                    frame_size_max=broker.announced.pre_open_frame_size_max,
                 ),
             ),
             engine=broker.engine,

@@ -13,7 +13,6 @@ from core.amqp091.connection import Amqp091Connection
 from core.amqp091.content import body_of, entry_of, properties_of
 from core.amqp091.framing import PROTOCOL_HEADER, FrameType, content_frames, method_frame, read_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -46,8 +45,8 @@ from core.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
+from core.config.settings import Settings
 from core.interface import Mailbox
 from core.server.frontends import PeerInfo
 from tests.kit.wire import InProcessBroker
@@ -76,16 +75,16 @@ class Wire091Peer:
     def __init__(
         self,
         broker: InProcessBroker,
-        settings: Amqp091FrontEndSettings | None = None,
+        settings: Settings | None = None,
         mechanisms: Sequence[SaslMechanism] = (_LetIn(),),
     ) -> None:
         self.broker = broker
         number = len(broker.peers)
-        settings = settings or Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings())
+        settings = settings or broker.settings
         self.front_end = Amqp091FrontEnd(
             PeerInfo(f"test-{number}", "127.0.0.1", 40000 + number, "127.0.0.1", 5672),
             mailbox=Mailbox(self.touch),
-            connection=Amqp091Connection(settings.connection, mechanisms),
+            connection=Amqp091Connection(settings.amqp091, mechanisms),
             engine=broker.engine,
             topology=broker.engine,
             converter=broker.converter,
@@ -375,7 +374,7 @@ class Wire091Peer:
         return [(ack.delivery_tag, ack.multiple) for ack in self.methods(BasicAck)]
 
 
-def connect(broker: InProcessBroker, *channels: int, settings: Amqp091FrontEndSettings | None = None) -> Wire091Peer:
+def connect(broker: InProcessBroker, *channels: int, settings: Settings | None = None) -> Wire091Peer:
     """A client that is open, with these channels; channel 1 by default."""
     peer = Wire091Peer(broker, settings)
     peer.open(*(channels or (1,)))

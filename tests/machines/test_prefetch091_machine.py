@@ -8,9 +8,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from core.amqp091.connection import Amqp091ConnectionSettings
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import BasicAck, BasicCancel, BasicCancelOk, BasicNack, BasicQos, BasicQosOk
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import connect
 
@@ -23,9 +22,7 @@ class PrefetchMachine(RuleBasedStateMachine):
     @initialize(max_queue_credit=st.sampled_from([1, 3, 256]))
     def begin(self, max_queue_credit: int) -> None:
         self.broker = InProcessBroker()
-        front_end_settings = Amqp091FrontEndSettings(
-            connection=Amqp091ConnectionSettings(), max_queue_credit=max_queue_credit
-        )
+        front_end_settings = make_settings(amqp091={"max_queue_credit": max_queue_credit})
         self.peer = connect(self.broker, 1, 2, settings=front_end_settings)
         for name in QUEUES:
             self.broker.queue(name)

@@ -11,16 +11,24 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.queue.store_stage import STORE
-from core.engine.settings import VirtualHostSettings
 from core.interface import Disposal, ExchangeTarget, Publisher, QueueTarget, Target
 from core.message import Attributes, Return, Run
 from core.slices import run_at_once
 from tests.kit.engine import NOW, binding, queue
 from tests.kit.kept_broker import KeptBroker
+from tests.kit.settings import make_settings
 from tests.kit.storage import lanes, sync, write
 
 SPEC = StageCreditSpec(8, 4)
 STORE_SPEC = StageCreditSpec(6, 3)
+SETTINGS = make_settings(
+    stage_credit={
+        "initial": SPEC.initial,
+        "more_after": SPEC.more_after,
+        "store_initial": STORE_SPEC.initial,
+        "store_more_after": STORE_SPEC.more_after,
+    }
+)
 QUEUES = {
     "classic": {},
     "lazy": {"x_queue_mode": "lazy"},
@@ -49,7 +57,7 @@ class StageCreditMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.one = KeptBroker(settings=VirtualHostSettings(stage_credit=SPEC, store_stage_credit=STORE_SPEC))
+        self.one = KeptBroker(settings=SETTINGS)
         self.channels: list[Channel] = []
         for name in QUEUES:
             self.declare(name)

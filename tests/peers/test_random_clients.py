@@ -20,16 +20,17 @@ from typing import TypeVar
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.protocol.lifecycle import LinkState, SessionState
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
-from amqp10.protocol.session import Session, SessionLimits
+from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Outcome, Rejected, Source
 from amqp10.wire.sections import decode_header, scan
+from core.config.settings import Settings
 from tests.kit.broker_clients import BrokerClient, rest
 from tests.kit.client_frames import DURABLE
 from tests.kit.peers import FIRST, MIXED, SECOND, SETTLED, UNSETTLED, Delivery, Outbox
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, body_of, data_message
 
 T = TypeVar("T")
@@ -59,14 +60,18 @@ OPERATIONS = (
     *("connect", "begin", "detach", "end", "lose", "echo", "open_window", "close_window", "come_to_rest"),
     *("stall", "recover", "raise_alarm", "clear_alarms", "stop_reading", "go_on_reading", "wait"),
 )
-SMALL = Amqp10FrontEndSettings(
-    max_queue_credit=8,
-    max_link_credit=10,
-    link_credit_top_up=5,
-    unconfirmed_limit=10,
-    session=SessionLimits(max_incoming_window=12, window_top_up=6, incoming_window_margin=12),
-    max_frame_size=512,
-    unsent_bytes_max=1500,
+SMALL = make_settings(
+    amqp10={
+        "max_queue_credit": 8,
+        "max_link_credit": 10,
+        "link_credit_top_up": 5,
+        "unconfirmed_limit": 10,
+        "max_incoming_window": 12,
+        "window_top_up": 6,
+        "incoming_window_margin": 12,
+        "max_frame_size": 512,
+        "unsent_bytes_max": 1500,
+    }
 )
 """Limits so small that every one of them is reached."""
 
@@ -116,7 +121,7 @@ class Client:
 class World:
     """The broker, its clients, and the model."""
 
-    def __init__(self, front_end: Amqp10FrontEndSettings) -> None:
+    def __init__(self, front_end: Settings) -> None:
         self.broker = InProcessBroker(front_end)
         self.addresses = {name: self.broker.queue(name) for name in QUEUES}
         self.clients: list[Client] = []
@@ -349,7 +354,7 @@ class World:
 
     def check(self) -> None:
         """Check what must hold at all times."""
-        batch = self.broker.settings.max_queue_credit
+        batch = self.broker.settings.amqp10.max_queue_credit
         for client in self.clients:
             side, front_end = client.inner.side, client.inner.wire.front_end
             assert side.connection.opened
@@ -509,11 +514,11 @@ def session_of(link: SenderLink | ReceiverLink) -> Session:
 
 @settings(max_examples=300 + settings.default.max_examples)
 @given(
-    front_end=st.sampled_from((SMALL, Amqp10FrontEndSettings())),
+    front_end=st.sampled_from((SMALL, Settings())),
     seed=st.integers(0, 2**64 - 1),
     length=st.integers(1, 400),
 )
-def test_anything_at_any_time(front_end: Amqp10FrontEndSettings, seed: int, length: int):
+def test_anything_at_any_time(front_end: Settings, seed: int, length: int):
     world = World(front_end)
     dice = Random(seed)
     for operation in dice.choices(OPERATIONS, k=length):

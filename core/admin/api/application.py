@@ -20,7 +20,7 @@ from core.admin.slices import conclusion
 from core.control_plane import BrokerControl
 from core.errors import EngineError
 from core.operations.all_operations import OPERATIONS
-from core.operations.operation import Answer, Arguments, Operation, Right, Shape
+from core.operations.operation import Arguments, Operation, Reply, Right, Shape
 from core.operations.table import Call, NoSuchMethod, NoSuchPath, Table
 from core.slices import Walk
 
@@ -104,8 +104,8 @@ class Api:
                 405, "method-not-allowed", f"{method} is not possible here", headers={"allow": allowed}
             ) from None
 
-    def _description(self, control: BrokerControl, arguments: Arguments) -> Answer | Walk[Answer]:
-        return Answer(200, description(self.table.entries, version=control.version))
+    def _description(self, control: BrokerControl, arguments: Arguments) -> Reply | Walk[Reply]:
+        return Reply(200, description(self.table.entries, version=control.version))
 
 
 def _refused(error: EngineError | HttpRefusal) -> ASGIApp:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from core.admin.api.refusals import bad_request
 from core.interface import Snapshot
-from core.operations.operation import Answer, Arguments, Parameter
+from core.operations.operation import Arguments, Parameter, Reply
 from core.patterns import Pattern, PatternError
 from core.slices import Walk, gathered, in_order
 
@@ -47,13 +47,13 @@ FOR_PAGES = ("page", "page_size", "name")
 """Each of these asks for an object with a page."""
 
 
-def listed(arguments: Arguments, rows: Iterable[Snapshot | None]) -> Answer | Walk[Answer]:
+def listed(arguments: Arguments, rows: Iterable[Snapshot | None]) -> Reply | Walk[Reply]:
     """Return the answer to a request for a list. ``rows`` is read while the answer is made; None in it stands for a row
     that was left out. Raises HttpRefusal."""
     columns = _paths(arguments)
     chosen = _chooser(arguments)
     if all(arguments.values[name] is None for name in (*FOR_PAGES, "sort")):
-        return Answer(200, (None if row is None else _cut(row, columns) for row in rows))
+        return Reply(200, (None if row is None else _cut(row, columns) for row in rows))
     return _gathered(arguments, rows, columns, chosen)
 
 
@@ -76,7 +76,7 @@ def _gathered(
     rows: Iterable[Snapshot | None],
     columns: Sequence[Sequence[str]],
     wanted: Callable[[Snapshot], bool],
-) -> Walk[Answer]:
+) -> Walk[Reply]:
     chosen, total = [], 0
     for row in rows:
         total += row is not None
@@ -88,13 +88,13 @@ def _gathered(
         path = sort.split(".")
         chosen = yield from in_order(chosen, key=lambda row: _rank(_at(row, path)), reverse=reverse)
     if all(arguments.values[name] is None for name in FOR_PAGES):
-        return Answer(200, (_cut(row, columns) for row in chosen))
-    return Answer(200, (yield from _page(arguments, chosen, columns, total=total)))
+        return Reply(200, (_cut(row, columns) for row in chosen))
+    return Reply(200, (yield from _page(arguments, chosen, columns, total=total)))
 
 
-def shown(arguments: Arguments, row: Snapshot) -> Answer:
+def shown(arguments: Arguments, row: Snapshot) -> Reply:
     """Return the answer with one row, cut to the requested columns."""
-    return Answer(200, _cut(row, _paths(arguments)))
+    return Reply(200, _cut(row, _paths(arguments)))
 
 
 def _page(

@@ -18,7 +18,7 @@ from core.admin.slices import conclusion
 from core.clock import Now
 from core.interface import Snapshot
 from core.observe.stalls import AFTER_S, Stall
-from core.operations.operation import Answer, Operation, Right, Shape
+from core.operations.operation import Operation, Reply, Right, Shape
 from core.slices import Walk
 
 TICK_S = 0.5
@@ -145,7 +145,7 @@ def live_operation(feed: LiveFeed) -> Operation:
         method="GET",
         path="/headgate/live",
         summary="Follow the overview and the stalls as server-sent events.",
-        handler=lambda control, arguments: Answer(200, feed.answer()),
+        handler=lambda control, arguments: Reply(200, feed.answer()),
         right=Right.MONITOR,
         answer=Shape("events"),
     )

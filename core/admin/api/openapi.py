@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 
 from core.admin.api.live import MEDIA_TYPE
 from core.admin.api.requests import has_body
-from core.operations.operation import Field, Kind, Operation, Parameter
-from core.operations.table import Entry
+from core.operations.operation import AnswerField, Kind, Operation, Parameter
+from core.operations.table import PathEntry
 
 TYPES: Mapping[Kind, str] = {"text": "string", "number": "integer", "flag": "boolean", "map": "object", "list": "array"}
 PROBLEM = "#/components/schemas/Problem"
 
 
-def description(entries: Iterable[Entry], *, version: str) -> dict[str, object]:
+def description(entries: Iterable[PathEntry], *, version: str) -> dict[str, object]:
     """Return the description of all operations. A parameter may come in the query or in the body, so both have it."""
     paths: dict[str, dict[str, object]] = {}
     for entry in entries:
@@ -31,7 +31,7 @@ def description(entries: Iterable[Entry], *, version: str) -> dict[str, object]:
     }
 
 
-def _described(entry: Entry) -> dict[str, object]:
+def _described(entry: PathEntry) -> dict[str, object]:
     operation, spelling = entry.operation, entry.spelling
     problem = {"description": "A problem.", "content": {"application/json": {"schema": {"$ref": PROBLEM}}}}
     described: dict[str, object] = {
@@ -49,7 +49,7 @@ def _described(entry: Entry) -> dict[str, object]:
     return described
 
 
-def _answer(entry: Entry) -> dict[str, object]:
+def _answer(entry: PathEntry) -> dict[str, object]:
     shape, within = entry.operation.answer, entry.spelling.within
     answer: dict[str, object] = {"description": "As asked."}
     if shape.form == "nothing":
@@ -65,7 +65,7 @@ def _answer(entry: Entry) -> dict[str, object]:
     return answer | {"content": {media_type: {"schema": schema} if schema else {}}}
 
 
-def _field(field: Field) -> dict[str, object]:
+def _field(field: AnswerField) -> dict[str, object]:
     return {"description": field.sentence, "type": [TYPES[field.kind] if field.kind != "number" else "number", "null"]}
 
 

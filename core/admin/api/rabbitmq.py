@@ -26,7 +26,7 @@ from core.control_plane import BrokerControl
 from core.interface import Snapshot
 from core.operations import definitions
 from core.operations.observed import recorded_overview
-from core.operations.operation import Answer, Arguments, Handler, Operation, Parameter, Right, Shape
+from core.operations.operation import Arguments, Handler, Operation, Parameter, Reply, Right, Shape
 from core.slices import Walk
 
 DIALECT = "4.1.0"
@@ -150,7 +150,7 @@ def _between(control: BrokerControl, arguments: Arguments) -> Iterator[Snapshot 
     )
 
 
-def _binding(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _binding(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     key = arguments.text("properties_key")
     for row in _between(control, arguments):
         if row is not None and row["properties_key"] == key:
@@ -162,7 +162,7 @@ def _binding(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
 # --- the whole -------------------------------------------------------------------------------------------------------
 
 
-def _overview(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _overview(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     overview = recorded_overview(control)
     facts = yield from overview.read()
     rates, totals = overview.rates(), overview.totals()

@@ -3,7 +3,7 @@
 from core.admin.api.rabbitmq import operation
 from core.admin.api.refusals import bad_request
 from core.control_plane import BrokerControl
-from core.operations.operation import Answer, Arguments
+from core.operations.operation import Arguments, Reply
 
 AMQP = "amqp"
 SPELLINGS = frozenset(
@@ -11,40 +11,40 @@ SPELLINGS = frozenset(
 )
 """The names that RabbitMQ accepts for the protocols that are served."""
 PORT_MAX = 65535
-OK = Answer(200, {"status": "ok"})
+OK = Reply(200, {"status": "ok"})
 
 
-def _alarms(control: BrokerControl, arguments: Arguments) -> Answer:
+def _alarms(control: BrokerControl, arguments: Arguments) -> Reply:
     on = [row for row in control.snapshot("alarms") if row["on"] and row["level"] == "alarm"]
     if not on:
         return OK
     return _failed("There are alarms in effect", alarms=[{"node": control.node, "resource": row["name"]} for row in on])
 
 
-def _ready(control: BrokerControl, arguments: Arguments) -> Answer:
+def _ready(control: BrokerControl, arguments: Arguments) -> Reply:
     return OK if control.ready else _failed("New connections are not accepted now")
 
 
-def _port(control: BrokerControl, arguments: Arguments) -> Answer:
+def _port(control: BrokerControl, arguments: Arguments) -> Reply:
     text = arguments.text("port")
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= PORT_MAX):
         raise bad_request(f"the port must be a number up to {PORT_MAX}")
     ports = [row["port"] for row in control.snapshot("listeners")]
     if int(text) in ports:
-        return Answer(200, {"status": "ok", "port": int(text)})
+        return Reply(200, {"status": "ok", "port": int(text)})
     return _failed("No active listener", missing=int(text), ports=ports)
 
 
-def _protocol(control: BrokerControl, arguments: Arguments) -> Answer:
+def _protocol(control: BrokerControl, arguments: Arguments) -> Reply:
     protocol = arguments.text("protocol").lower()
     protocols = [AMQP for _ in control.snapshot("listeners")]
     if protocol in SPELLINGS and protocols:
-        return Answer(200, {"status": "ok", "protocol": AMQP})
+        return Reply(200, {"status": "ok", "protocol": AMQP})
     return _failed("No active listener", missing=protocol, protocols=protocols)
 
 
-def _failed(reason: str, **facts: object) -> Answer:
-    return Answer(503, {"status": "failed", "reason": reason, **facts})
+def _failed(reason: str, **facts: object) -> Reply:
+    return Reply(503, {"status": "failed", "reason": reason, **facts})
 
 
 OPERATIONS = tuple(

@@ -18,10 +18,10 @@ from core.engine.broker import OPERATOR
 from core.errors import Inequivalent, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.operations import definitions, links, policies
-from core.operations.operation import DONE, NOTHING, Answer, Arguments, Operation, Parameter, Right, Shape
+from core.operations.operation import DONE, NOTHING, Arguments, Operation, Parameter, Reply, Right, Shape
 from core.slices import Walk
 
-MADE = Answer(201)
+MADE = Reply(201)
 MAKES = Shape("nothing", status=201)
 SHORT_STRING_BYTES = 255
 """The most bytes of a binding key: a short string of AMQP 0.9.1 [0-9-1 4.2.5.3]."""
@@ -35,7 +35,7 @@ POLICY: Mapping[str, str] = {"name": "policy", "apply-to": "apply_to"}
 THEIRS = {ours: theirs for theirs, ours in POLICY.items()}
 
 
-def _declare_queue(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _declare_queue(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     if arguments.flag("exclusive"):
         raise bad_request("exclusive must be false, because an exclusive queue belongs to a connection")
     declaration = QueueDeclaration(
@@ -48,7 +48,7 @@ def _declare_queue(control: BrokerControl, arguments: Arguments) -> Walk[Answer]
     return MADE if made else DONE
 
 
-def _delete_queue(control: BrokerControl, arguments: Arguments) -> Answer:
+def _delete_queue(control: BrokerControl, arguments: Arguments) -> Reply:
     name = arguments.text("name")
     info = control.broker.queue_info(name, OPERATOR)
     if arguments.flag("if-empty") and info.ready + info.unacknowledged:
@@ -59,14 +59,14 @@ def _delete_queue(control: BrokerControl, arguments: Arguments) -> Answer:
     return DONE
 
 
-def _purge(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _purge(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     for _ in control.broker.purge_queue(arguments.text("name"), OPERATOR):
         control.turn()
         yield
     return DONE
 
 
-def _declare_exchange(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _declare_exchange(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     declaration = ExchangeDeclaration(
         name=arguments.text("name"),
         type=ExchangeType(arguments.text("type")),
@@ -79,7 +79,7 @@ def _declare_exchange(control: BrokerControl, arguments: Arguments) -> Walk[Answ
     return MADE if made else DONE
 
 
-def _delete_exchange(control: BrokerControl, arguments: Arguments) -> Answer:
+def _delete_exchange(control: BrokerControl, arguments: Arguments) -> Reply:
     name = arguments.text("name")
     control.broker.exchange_info(name)
     if arguments.flag("if-unused") and control.broker.exchange_in_use(name):
@@ -98,7 +98,7 @@ def _ends(arguments: Arguments, key: str, own: dict[str, object]) -> Binding:
     )
 
 
-def _bind(control: BrokerControl, arguments: Arguments) -> Answer:
+def _bind(control: BrokerControl, arguments: Arguments) -> Reply:
     key, kind = arguments.text("routing_key"), DESTINATIONS[arguments.text("kind")]
     if len(key.encode("utf-8")) > SHORT_STRING_BYTES:
         raise bad_request(f"routing_key must have at most {SHORT_STRING_BYTES} bytes")
@@ -108,7 +108,7 @@ def _bind(control: BrokerControl, arguments: Arguments) -> Answer:
     return MADE
 
 
-def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     wanted, is_queue = arguments.text("properties_key"), arguments.text("kind") == "q"
     ends = arguments.text("source"), arguments.text("destination"), is_queue
     for row in control.rows("bindings"):
@@ -123,13 +123,13 @@ def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
     raise not_found(f"there is no binding {wanted!r} between these")
 
 
-def _set_policy(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _set_policy(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     was_there = control.snapshot("policies", arguments.text("name"))
     yield from policies.set_.carry_out(control, _renamed(arguments, POLICY))
     return DONE if was_there else MADE
 
 
-def _clear_policy(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _clear_policy(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return (yield from policies.clear.carry_out(control, _renamed(arguments, POLICY)))
 
 
@@ -137,14 +137,14 @@ def _renamed(arguments: Arguments, names: Mapping[str, str]) -> Arguments:
     return Arguments({names.get(name, name): value for name, value in arguments.values.items()}, arguments.right)
 
 
-def _import(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _import(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     try:
         return (yield from definitions.import_.carry_out(control, arguments))
     except Inequivalent as error:
         raise HttpRefusal(409, "conflict", str(error)) from None  # as RabbitMQ's scripts know a conflict
 
 
-def _close(control: BrokerControl, arguments: Arguments) -> Walk[Answer]:
+def _close(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return (yield from links.close_connection.carry_out(control, _renamed(arguments, {"name": "connection"})))
 
 
@@ -152,7 +152,7 @@ def _write(
     method: str,
     path: str,
     summary: str,
-    handler: Callable[[BrokerControl, Arguments], Answer | Walk[Answer]],
+    handler: Callable[[BrokerControl, Arguments], Reply | Walk[Reply]],
     *parameters: Parameter,
     answer: Shape = NOTHING,
 ) -> Operation:

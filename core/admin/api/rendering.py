@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.admin.answers import HEADERS, PiecesOfText
 from core.admin.slices import conclusion
-from core.operations.operation import Answer
+from core.operations.operation import Reply
 from core.slices import Walk
 
 
-def rendered(answer: Answer) -> ASGIApp:
+def rendered(answer: Reply) -> ASGIApp:
     """Return an operation's answer. Its value may be large: lists in it are rendered entry by entry. An operation of
     HTTP may also answer with rows that are made one by one, or with an application."""
     value = answer.value

@@ -72,10 +72,10 @@ class Channel:
         self.number = number
         self.stage_credit = CreditFlow(
             f"{shared.identity}/{number}",
-            shared.settings.stage_credit,
+            shared.stage_credit,
             blocked_time=shared.traffic.flow.stage_credit.of("channel"),
         )
-        self.transaction = Transaction(shared.settings)
+        self.transaction = Transaction(shared.settings.amqp091)
         self.publishing = Publishing(number, shared, self.stage_credit, self.transaction)
         self.consuming = Consuming(number, shared)
         self.definitions = DefinitionMethods(shared)
@@ -94,7 +94,7 @@ class Channel:
 
     @property
     def _messages_per_turn(self) -> int:
-        return self._shared.settings.channel_messages_per_turn
+        return self._shared.messages_per_turn
 
     @property
     def waiting(self) -> bool:

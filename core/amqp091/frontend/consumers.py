@@ -61,7 +61,7 @@ class ConsumerMethods:
             raise Amqp091ConnectionFault(
                 ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag {quote(method.consumer_tag)}"
             )
-        if shared.consumers >= shared.settings.consumers_max:
+        if shared.consumers >= shared.settings.amqp091.consumers_max:
             raise ChannelFault(
                 ReplyCode.PRECONDITION_FAILED,
                 f"the connection has {shared.consumers} consumers, and may have no more (consumers_max)",

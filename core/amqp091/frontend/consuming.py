@@ -90,15 +90,15 @@ class Consumption:
         consumer = self.consumer
         if consumer is None or self.cancelled or self.getter or self._shared.drained:
             return True
-        settings = self._shared.settings
-        room = min(settings.max_queue_credit, max(1, settings.unsent_bytes_max // self.entry_bytes))
+        shared = self._shared
+        room = min(shared.max_queue_credit, max(1, shared.unsent_bytes_max // self.entry_bytes))
         if self.prefetch_count and not self.no_ack:
             room = min(room, self.prefetch_count - unacked)
         if channel_room is not None and not self.no_ack:
             room = min(room, channel_room)
         if room <= 0 or self.granted > room // 2:
             return True
-        if self._shared.congested:
+        if shared.congested:
             return False
         self.granted = room
         self._shared.engine.grant(consumer, room, False)
@@ -274,7 +274,7 @@ class Consuming:
         self._count(consumption, count, redelivered=not action.first_acquirer)
         if consumption.no_ack:
             self._shared.engine.settle(consumer, action.first, action.first + count - 1, Disposal.ACCEPTED)
-        if consumption.granted <= self._shared.settings.max_queue_credit // 2:
+        if consumption.granted <= self._shared.max_queue_credit // 2:
             self._hungry[consumption] = None
 
     def _count(self, consumption: Consumption, n: int, *, redelivered: bool) -> None:

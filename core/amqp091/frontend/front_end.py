@@ -34,13 +34,13 @@ from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import Publishing
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
 from core.clock import Now
+from core.config.settings import Settings
 from core.counters.traffic import Traffic
-from core.credit_flow.flow import CreditFlow
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.errors import NotFound
 from core.interface import (
     Action,
@@ -103,7 +103,7 @@ class Amqp091FrontEnd:
         topology: TopologyVerbs,
         converter: Converter,
         stalls: Stalls,
-        settings: Amqp091FrontEndSettings,
+        settings: Settings,
         unique: Callable[[], str],
         wake: Callable[[], None],
         traffic: Traffic | None = None,
@@ -116,9 +116,10 @@ class Amqp091FrontEnd:
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
+        stage_credit = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
         self.reader = CreditFlow(
             info.identity,
-            settings.stage_credit,
+            stage_credit,
             blocked_time=self.traffic.flow.stage_credit.of("reader"),
             unblocked=wake,
         )
@@ -141,11 +142,13 @@ class Amqp091FrontEnd:
             connection=connection,
             reader=self.reader,
             settings=settings,
+            stage_credit=stage_credit,
             unique=unique,
             wake=wake,
             traffic=self.traffic,
             work=work or Work(),
         )
+        self._events_per_turn_max = settings.amqp091.events_per_turn_max
         self._flow = flow
         self._stages: StageReports | None = None
         """None while flow events are not recorded."""
@@ -297,7 +300,7 @@ class Amqp091FrontEnd:
         """Whether no more input is to be taken now; the end of the connection is always taken."""
         shared = self._shared
         return self.connection.opened and (
-            self.throttle.blocked or shared.flooded or shared.waiting_methods > shared.settings.waiting_methods_max
+            self.throttle.blocked or shared.flooded or shared.waiting_methods > shared.waiting_methods_max
         )
 
     def _see_to_heartbeats(self) -> None:
@@ -309,7 +312,7 @@ class Amqp091FrontEnd:
         """Process input, as far as the stages accept it, and within the limits of one turn."""
         self._now = now
         shared = self._shared
-        left = shared.settings.events_per_turn_max
+        left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
             event = self.connection.next_event(self._room, now.monotonic)
             if event is None:

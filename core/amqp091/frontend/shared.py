@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.amqp091.connection import Amqp091Connection
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
+from core.config.settings import Settings
 from core.counters.traffic import Traffic
-from core.credit_flow.flow import CreditFlow
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.flow_facts import FlowLink
 from core.interface import Converter, Engine, Mailbox, TopologyVerbs
 from core.observe.flow_events.accounts import LinkAccount
@@ -29,7 +29,9 @@ class Shared:
     connection: Amqp091Connection
     reader: CreditFlow
     """The reader's side of the stage credit."""
-    settings: Amqp091FrontEndSettings
+    settings: Settings
+    stage_credit: StageCreditSpec
+    """The stage credit that the reader and the channels grant."""
     unique: Callable[[], str]
     """Returns the part of a name that must not be guessed."""
     wake: Callable[[], None]
@@ -53,9 +55,26 @@ class Shared:
     reply_queues: dict[int, str] = field(default_factory=dict)
     """The queue behind the direct reply-to consumer of each channel that has one."""
 
+    # Settings that are read for every message or turn: a slot is read in a third of the time that it takes through the
+    # sections.
+    messages_per_turn: int = field(init=False)
+    """Published messages that a channel processes in one turn: its stage's budget. 0 stops it."""
+    work_per_turn_max: int = field(init=False)
+    waiting_methods_max: int = field(init=False)
+    max_queue_credit: int = field(init=False)
+    unsent_bytes_max: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        own, engine = self.settings.amqp091, self.settings.engine
+        self.messages_per_turn = engine.stage_messages_per_turn.channel
+        self.work_per_turn_max = engine.work_per_turn.peer
+        self.waiting_methods_max = own.waiting_methods_max
+        self.max_queue_credit = own.max_queue_credit
+        self.unsent_bytes_max = own.unsent_bytes_max
+
     def begin_turn(self) -> None:
         """Begin this connection's next turn."""
-        self.work_until = self.work.spent + min(self.settings.work_per_turn_max, self.work.allowance)
+        self.work_until = self.work.spent + min(self.work_per_turn_max, self.work.allowance)
 
     @property
     def turn_over(self) -> bool:
@@ -73,10 +92,10 @@ class Shared:
     @property
     def congested(self) -> bool:
         """Whether so much output waits for the socket that queues should deliver no more."""
-        return self.backlog_bytes + self.connection.output.size > self.settings.unsent_bytes_max
+        return self.backlog_bytes + self.connection.output.size > self.unsent_bytes_max
 
     @property
     def flooded(self) -> bool:
         """Whether so much output waits for the socket that no more input should be answered. The limit is higher than
         for ``congested``, so that a consumer that reads slowly can still acknowledge."""
-        return self.backlog_bytes + self.connection.output.size > 2 * self.settings.unsent_bytes_max
+        return self.backlog_bytes + self.connection.output.size > 2 * self.unsent_bytes_max

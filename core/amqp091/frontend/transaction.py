@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 
 from core.amqp091.errors import ChannelFault, ReplyCode
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.clock import Now
+from core.config.amqp091 import Amqp091Settings
 
 Step = Callable[[Now], object]
 
@@ -26,16 +26,17 @@ class Transaction:
     __slots__ = (
         "_acknowledgements",
         "_acks_held",
+        "_acks_max",
         "_bytes_held",
+        "_bytes_max",
         "_publishes",
-        "_settings",
         "dropped",
         "due",
         "selected",
     )
 
-    def __init__(self, settings: Amqp091FrontEndSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Amqp091Settings) -> None:
+        self._bytes_max, self._acks_max = settings.transaction_bytes_max, settings.transaction_acks_max
         self.selected = False
         """Whether the channel is in transaction mode."""
         self._publishes: deque[Step] = deque()
@@ -49,18 +50,16 @@ class Transaction:
 
     def hold_publishes(self, size: int, step: Step) -> None:
         """Hold back a run of publishes of ``size`` bytes. Raises ChannelFault above the limit."""
-        limit = self._settings.transaction_bytes_max
         self._bytes_held += size
-        if self._bytes_held > limit:
-            raise _too_much(f"{limit} bytes of messages")
+        if self._bytes_held > self._bytes_max:
+            raise _too_much(f"{self._bytes_max} bytes of messages")
         self._publishes.append(step)
 
     def hold_acknowledgements(self, ranges: int, step: Step) -> None:
         """Hold back acknowledgements of so many ranges of delivery tags. Raises ChannelFault above the limit."""
-        limit = self._settings.transaction_acks_max
         self._acks_held += ranges
-        if self._acks_held > limit:
-            raise _too_much(f"{limit} acknowledgements")
+        if self._acks_held > self._acks_max:
+            raise _too_much(f"{self._acks_max} acknowledgements")
         self._acknowledgements.append(step)
 
     def commit(self) -> None:

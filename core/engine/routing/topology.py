@@ -27,12 +27,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from core.engine.options.arguments import check_exchange_arguments, check_queue, check_same_exchange, check_same_queue
 from core.engine.routing.edges import Edge, Node
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
-from core.engine.settings import VirtualHostSettings
 from core.errors import (
     Forbidden,
     Inequivalent,
@@ -47,7 +46,12 @@ from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDecl
 from core.store.definitions import Definitions
 from core.work import Work
 
+if TYPE_CHECKING:  # commands that read a definitions file import this module, and the configuration takes 150 ms
+    from core.config.engine import EngineSettings
+
 RESERVED_PREFIX = "amq."
+NAME_BYTES_MAX = 255
+"""Length of queue and exchange names in UTF-8: what 0.9.1 can carry in a short string [0-9-1 4.2.5.3]."""
 
 BUILT_IN_EXCHANGES: Mapping[str, ExchangeType] = {
     "amq.direct": ExchangeType.DIRECT,
@@ -137,7 +141,7 @@ class Topology:
 
     def __init__(
         self,
-        settings: VirtualHostSettings,
+        settings: "EngineSettings",
         *,
         recorder: DefinitionsRecorder | None = None,
         alternate: Callable[[ExchangeDeclaration], str | None] = own_alternate,
@@ -528,9 +532,8 @@ class Topology:
             raise Invalid(f"a {kind} needs a name that is not empty")
         if "\r" in name or "\n" in name:
             raise Invalid(f"{kind} name {name!r} contains a line break")
-        limit = self._settings.name_bytes_max
-        if len(name.encode()) > limit:
-            raise Invalid(f"{kind} name '{name[:40]}…' is longer than {limit} bytes")
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise Invalid(f"{kind} name '{name[:40]}…' is longer than {NAME_BYTES_MAX} bytes")
 
 
 EdgeKey = TypeVar("EdgeKey")

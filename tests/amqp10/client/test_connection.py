@@ -1,5 +1,7 @@
 """How a connection is opened, kept alive, refused and closed."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 import trio.testing
@@ -14,8 +16,7 @@ from amqp10.client import (
     connect,
 )
 from amqp10.errors import ConnectionFault, ErrorCondition
-from amqp10.frontend.settings import Amqp10FrontEndSettings
-from amqp10.serve import connection_settings, refusal
+from amqp10.serve import refusal
 from amqp10.wire.messaging import Accepted
 from tests.kit.stream_broker import URL, connected, settle, stream_broker
 
@@ -76,7 +77,7 @@ async def test_a_broker_that_refuses_with_a_reason_is_never_connected_to(autojum
     async def full_broker(host: str, port: int) -> trio.abc.Stream:
         near, far = trio.testing.memory_stream_pair()
         async with stream_broker() as broker:
-            announced = connection_settings(broker.broker.settings)
+            announced = broker.broker.announced
         await far.send_all(refusal(announced, "the limit of 3 connections is reached"))
         return near
 
@@ -161,7 +162,8 @@ async def test_a_broker_that_falls_silent_is_gone_after_twice_the_idle_time_out(
 
 async def test_what_the_broker_says_of_itself(autojump_clock):
     said = {"product": "Headgate", "cores": 2}
-    async with stream_broker(Amqp10FrontEndSettings(properties=said)) as broker:
+    async with stream_broker() as broker:
+        broker.broker.announced = replace(broker.broker.announced, properties=said)
         async with connect(URL, broker.settings()) as connection:
             assert connection.broker == said
         assert connection.broker == {}
@@ -169,7 +171,7 @@ async def test_what_the_broker_says_of_itself(autojump_clock):
 
 async def test_no_more_sessions_than_the_broker_allows(autojump_clock):
     async with connected() as (broker, connection):
-        allowed = broker.broker.settings.channel_max + 1
+        allowed = broker.broker.announced.channel_max + 1
         sessions = [await connection.begin_session() for _ in range(allowed)]
         with pytest.raises(Exception, match="no channel is free"):
             await connection.begin_session()

@@ -14,9 +14,9 @@ from amqp10.client import (
     Uncertain,
     Unsent,
 )
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import Accepted, Rejected, Released
 from amqp10.wire.sections import Properties
+from tests.kit.settings import make_settings
 from tests.kit.stream_broker import URL, connect, connected, settle, stream_broker
 from tests.kit.wire import numbered
 
@@ -120,7 +120,7 @@ async def test_without_waiting_there_is_no_room_while_the_connection_is_away(aut
 
 
 async def test_without_waiting_a_message_that_is_too_large_takes_nothing_along(autojump_clock):
-    small = Amqp10FrontEndSettings(max_message_size=1000)
+    small = make_settings(amqp10={"max_message_size": 1000})
     async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -219,7 +219,7 @@ async def test_a_large_message_travels_in_many_frames(autojump_clock):
 
 
 async def test_a_message_that_is_too_large_is_not_sent(autojump_clock):
-    small = Amqp10FrontEndSettings(max_message_size=1000)
+    small = make_settings(amqp10={"max_message_size": 1000})
     async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
         sender = await connection.open_sender("/queues/q")
         with pytest.raises(MessageTooLarge, match="at most 1000"):

@@ -2,17 +2,18 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.framing import encode_frame
 from amqp10.wire.messaging import Modified, Received, Source, Target
 from amqp10.wire.performatives import Begin, Close, Detach, Disposition, End, Flow, Transfer, encode_performative
 from core.clock import Now
+from core.config.settings import Settings
 from core.interface import PublisherBlocked
 from tests.kit.client_frames import DURABLE
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
 
 
-def linked(settings: Amqp10FrontEndSettings | None = None) -> tuple[InProcessBroker, WirePeer]:
+def linked(settings: Settings | None = None) -> tuple[InProcessBroker, WirePeer]:
     """A client that publishes to a queue at handle 0 and consumes from it at handle 1."""
     broker = InProcessBroker(settings)
     address = broker.queue()
@@ -54,7 +55,7 @@ def test_actions_that_wait_are_taken_before_new_bytes():
 
 
 def test_a_turn_ends_before_the_bytes_do_and_goes_on_later():
-    broker = InProcessBroker(Amqp10FrontEndSettings(frames_per_turn_max=2))
+    broker = InProcessBroker(make_settings(amqp10={"frames_per_turn_max": 2}))
     peer = broker.connect()
     begin = Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     begins = b"".join(encode_frame(channel, encode_performative(begin)) for channel in range(5))
@@ -69,7 +70,7 @@ def test_a_turn_ends_before_the_bytes_do_and_goes_on_later():
 
 
 def test_at_the_end_of_the_socket_everything_that_came_is_taken():
-    broker = InProcessBroker(Amqp10FrontEndSettings(frames_per_turn_max=1))
+    broker = InProcessBroker(make_settings(amqp10={"frames_per_turn_max": 1}))
     broker.queue()
     peer = broker.connect()
     peer.begin()
@@ -113,7 +114,7 @@ def test_a_connection_with_a_bug_sends_a_close():
 
 
 def test_deadlines_of_the_connection_and_of_reasons():
-    broker, peer = linked(Amqp10FrontEndSettings(idle_time_out_ms=10_000, reason_after_ms=50))
+    broker, peer = linked(make_settings(amqp10={"idle_time_out": 10.0, "flow_reason": {"after": 0.05}}))
     assert peer.front_end.deadline() == broker.now.monotonic + 20
     broker.raise_alarm()
     assert peer.front_end.deadline() == pytest.approx(broker.now.monotonic + 0.05)
@@ -321,7 +322,7 @@ def test_a_publisher_that_attaches_during_an_alarm():
 
 def with_many_links(count: int) -> tuple[InProcessBroker, WirePeer]:
     """A client with this many consumers in one session, of which a turn releases six."""
-    broker = InProcessBroker(Amqp10FrontEndSettings(work_per_turn_max=100))
+    broker = InProcessBroker(make_settings(engine={"work_per_turn": {"peer": 100}}))
     address = broker.queue()
     peer = broker.connect()
     peer.begin()

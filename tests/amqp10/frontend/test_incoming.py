@@ -173,6 +173,30 @@ def test_every_message_of_the_anonymous_terminus_says_where_it_goes():
     assert peer.link(0).credit.unconfirmed == 0
 
 
+def test_messages_that_differ_in_their_routing_key_only_keep_their_order_and_their_routes():
+    broker, peer = publisher(None)
+    for source, key in (("amq.direct", "a"), ("amq.direct", "b%"), ("amq.topic", "#")):
+        binding = Binding(source=source, destination="q", destination_is_queue=True, binding_key=key, arguments={})
+        broker.engine.bind(binding, None)
+    broker.queue("other")
+    addresses = [
+        *("/exchanges/amq.direct/a", "/exchanges/amq.direct/b%25", "/exchanges/amq.direct/a"),
+        *("/exchanges/amq.direct/a", "/exchanges/amq.direct/unbound", "/exchanges/amq.topic/a"),
+        *("/exchanges/amq.topic", "/queues/q", "/exchanges/amq.direct/b%25", "/exchanges/missing/a"),
+        *("/exchanges/missing/b", "/queues/other", "/exchanges/amq.topic/z"),
+    ]
+    payloads = [to(address) + data_message(b"%d" % place) for place, address in enumerate(addresses)]
+    payloads.append(EMPTY_HEADER + copies("other") + to("/exchanges/amq.direct/a") + data_message(b"13"))
+    payloads.append(DURABLE + to("/exchanges/amq.direct/a") + data_message(b"14"))
+    peer.send_all([peer.transfer_frame(payload=payload) for payload in payloads])
+    told = outcomes(peer)
+    assert (told.count(ACCEPTED), told.count(RELEASED), [type(state) for state in told].count(Rejected)) == (12, 1, 2)
+    assert [entry[-2:].lstrip(b"\x01") for entry in kept(broker)] == [
+        *(b"0", b"1", b"2", b"3", b"5", b"6", b"7", b"8", b"12", b"13", b"14")
+    ]
+    assert [entry[-2:].lstrip(b"\x01") for entry in kept(broker, "other")] == [b"11"]
+
+
 def test_why_a_message_of_the_anonymous_terminus_is_rejected():
     _, peer = publisher(None)
     for payload in (to("/queues/none"), to("nowhere"), b"", copies(7) + to("/queues/q")):

@@ -4,16 +4,17 @@ client."""
 import pytest
 
 from amqp10.errors import LinkFault
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Detach, Disposition, Flow
 from amqp10.wire.types import ULong
+from core.config.settings import Settings
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer
 
 
-def session(settings: Amqp10FrontEndSettings | None = None) -> WirePeer:
+def session(settings: Settings | None = None) -> WirePeer:
     """A client with a session."""
     peer = InProcessBroker(settings).connect()
     peer.begin()
@@ -107,7 +108,7 @@ def test_unsettled_requests_are_accepted():
 
 def test_answers_that_wait_hold_back_link_credit_for_requests():
     """A client that sends requests and does not read soon gets no link credit for more."""
-    settings = Amqp10FrontEndSettings(management_link_credit=4, management_top_up=2)
+    settings = make_settings(amqp10={"management_link_credit": 4})
     peer = session(settings)
     pair = LinkPair(peer).attach()
     pair.grant(100, incoming_window=0)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from amqp10.frontend.management_links import REQUEST_WORK, STEP_WORK
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.management.message import Response, decode_request, encode_response
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED
@@ -15,6 +14,7 @@ from amqp10.wire.types import ULong
 from core.slices import Walk
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker
 
 WORK = 10 * STEP_WORK
@@ -48,7 +48,7 @@ class Slow:
 
     def __init__(self, **settings: int) -> None:
         self.node = SlowNode()
-        self.broker = InProcessBroker(Amqp10FrontEndSettings(work_per_turn_max=WORK, **settings))
+        self.broker = InProcessBroker(make_settings(engine={"work_per_turn": {"peer": WORK}}, amqp10=settings))
         self.broker.node = self.node  # type: ignore[assignment]
         self.peer = self.broker.connect()
         self.peer.begin()

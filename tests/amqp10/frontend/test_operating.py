@@ -6,16 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.frontend.reasons import REASON_KEY
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.performatives import Detach, Flow
 from amqp10.wire.types import Symbol
+from core.config.settings import Settings
 from core.engine.options.policies import PolicyDeclaration
 from core.errors import Invalid, NotFound
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 IN, OUT = "test-0/0/0", "test-0/0/1"
-SETTINGS = Amqp10FrontEndSettings(max_link_credit=10, link_credit_top_up=5, unconfirmed_limit=10)
+SETTINGS = make_settings(amqp10={"max_link_credit": 10, "link_credit_top_up": 5, "unconfirmed_limit": 10})
 
 
 def order(peer: WirePeer, given_: Order) -> None:
@@ -26,7 +27,7 @@ def order(peer: WirePeer, given_: Order) -> None:
     peer.broker.run()
 
 
-def publishing(settings: Amqp10FrontEndSettings = SETTINGS) -> WirePeer:
+def publishing(settings: Settings = SETTINGS) -> WirePeer:
     broker = InProcessBroker(settings)
     peer = broker.connect()
     peer.begin()

@@ -4,13 +4,13 @@
 import pytest
 
 from amqp10.frontend.outgoing import ADDED_ANNOTATIONS_BYTES_MAX, check_added_annotations, disposal_of
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
 from amqp10.wire.performatives import Disposition, Flow
 from amqp10.wire.sections import decode_header, decode_map_section, scan
 from amqp10.wire.types import Described, Symbol, ULong
 from core.interface import Disposal, TakenBack
 from core.message import Return
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 BATCH = 4
@@ -18,7 +18,7 @@ BATCH = 4
 
 def consumer(n: int = 0, **attach_fields: object) -> tuple[InProcessBroker, WirePeer]:
     """A client that consumes at handle 1, in batches of four, from a queue that holds this many messages."""
-    broker = InProcessBroker(Amqp10FrontEndSettings(max_queue_credit=BATCH))
+    broker = InProcessBroker(make_settings(amqp10={"max_queue_credit": BATCH}))
     address = broker.queue()
     peer = broker.connect()
     peer.begin()

@@ -1,18 +1,15 @@
 """The rows of a connection, its sessions and links: plain values that agree with what happened."""
 
-from pathlib import Path
-
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.frontend.snapshots import LINKS_PER_PART
-from amqp10.protocol.session import SessionLimits
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import End
 from core.errors import NotFound
 from core.interface import Snapshot
 from core.server.orders import PauseLink
 from tests.kit.call_trace import traced_steps
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 CONNECTION_KEYS = {
@@ -28,8 +25,11 @@ def only(rows: list[Snapshot]) -> Snapshot:
 
 def linked() -> tuple[InProcessBroker, WirePeer]:
     """A client that publishes at handle 0 and consumes at handle 1."""
-    limits = SessionLimits(max_incoming_window=50, window_top_up=20)
-    broker = InProcessBroker(Amqp10FrontEndSettings(session=limits, max_link_credit=10, link_credit_top_up=5))
+    broker = InProcessBroker(
+        make_settings(
+            amqp10={"max_incoming_window": 50, "window_top_up": 20, "max_link_credit": 10, "link_credit_top_up": 5}
+        )
+    )
     address = broker.queue()
     peer = broker.connect()
     peer.begin(channel=2)
@@ -166,7 +166,7 @@ def test_the_row_of_a_link_is_found_in_as_many_steps_beside_many_links_as_beside
     identity = str(peer.front_end.snapshot("links", broker.now)[-1]["identity"])
 
     def steps_to_find() -> int:
-        with traced_steps(Path(__file__).parents[3]) as steps:
+        with traced_steps() as steps:
             parts = list(peer.front_end.parts("links", broker.now, identity))
             peer.front_end.check(PauseLink(identity))
         assert [[row["identity"] for row in part] for part in parts] == [[identity]]

@@ -7,9 +7,9 @@ import pytest
 from amqp10.addresses import percent_encode
 from amqp10.serve import management_node
 from core.clock import Now
+from core.config.settings import Settings
 from core.control_plane import BrokerControl
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.errors import Invalid
 from core.observe.stalls import Stalls
 from core.slices import run_at_once
@@ -41,7 +41,7 @@ class Desk:
     """A management node over a whole control plane."""
 
     def __init__(self, scales: Scales | None) -> None:
-        broker = Broker(VirtualHostSettings())
+        broker = Broker(Settings())
         self.control = BrokerControl(broker, version="0", pid=1, stalls=Stalls(clock=lambda: Now(0.0, 0.0)))
         self.control.sampler = scales
         self.node = management_node(broker, self.control)

@@ -13,7 +13,6 @@ from amqp10.wire.types import (
     ULong,
 )
 from core import errors
-from core.engine.settings import VirtualHostSettings
 from core.interface import ConsumeOptions, ExchangeTarget, Mailbox, QueueTarget
 from core.slices import run_at_once
 from tests.kit.management import (
@@ -25,6 +24,7 @@ from tests.kit.management import (
     exchange_path,
     queue_path,
 )
+from tests.kit.settings import make_settings
 
 CLASSIC = {"x-queue-type": "classic"}
 QUEUE_KEYS = [
@@ -249,7 +249,7 @@ def test_declare_queue_invalid_arg(console, arguments):
 
 
 def test_declare_queue_vhost_queue_limit():
-    console = Console(VirtualHostSettings(queues_max=2))
+    console = Console(make_settings(engine={"queues_max": 2}))
     assert [console.ask("PUT", f"/queues/q{n}", {}).status for n in range(3)] == [201, 201, 403]
 
 

@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from amqp10.client import Message, connect
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from amqp10.services import Busy, CallResult, NotSent, ServiceOptions, Unroutable
 from amqp10.wire.sections import Properties
 from tests.kit.services import Executed, Slow, Together, together
+from tests.kit.settings import make_settings
 from tests.kit.stream_broker import PATIENT, URL, settle, stream_broker
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,10 @@ async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(autoju
 
 
 async def test_a_message_that_is_too_large_is_told_and_its_neighbours_go(autojump_clock):
-    async with stream_broker(Amqp10FrontEndSettings(max_message_size=1000)) as broker, trio.open_nursery() as nursery:
+    async with (
+        stream_broker(make_settings(amqp10={"max_message_size": 1000})) as broker,
+        trio.open_nursery() as nursery,
+    ):
         kit = Together(broker, nursery, ServiceOptions(client=broker.settings(reconnect=PATIENT)))
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")

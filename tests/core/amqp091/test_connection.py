@@ -36,8 +36,8 @@ from core.amqp091.methods import (
     QueueDeclare,
     TxSelect,
 )
-from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties, encode_properties
+from core.config.amqp091 import Amqp091Settings
 from tests.kit.amqp091_peer import (
     PROPERTIES,
     Peer,
@@ -92,7 +92,7 @@ def test_another_protocol_is_answered_with_our_header(header):
 
 
 def test_a_refused_login_is_told_late_and_nothing_is_read_meanwhile():
-    new = Peer(Amqp091ConnectionSettings(refusal_delay_s=lambda: 2.0))
+    new = Peer(refusal_delay_s=2.0)
     assert new.say(opening(response=b"wrong")) == []
     assert [type(method) for _, method in new.heard()] == [ConnectionStart]
     assert new.say(b"\0" * 1000) == []
@@ -105,7 +105,7 @@ def test_a_refused_login_is_told_late_and_nothing_is_read_meanwhile():
 
 
 def test_a_peer_that_would_not_understand_a_refused_login_sees_the_socket_end():
-    new = Peer(Amqp091ConnectionSettings(refusal_delay_s=lambda: 2.0))
+    new = Peer(refusal_delay_s=2.0)
     new.say(opening(response=b"wrong", properties={}))
     new.heard()
     assert new.wait(2.0) == [Amqp091ConnectionClosed(ReplyCode.ACCESS_REFUSED, "the login was refused", by_peer=False)]
@@ -155,7 +155,7 @@ def test_limits_and_virtual_hosts_that_are_not_allowed(tune_ok, open_, code):
 
 
 def test_all_channel_numbers_can_be_had():
-    new = Peer(Amqp091ConnectionSettings(channel_max=65535)).open(channel_max=0)
+    new = Peer(Amqp091Settings(channel_max=65535)).open(channel_max=0)
     assert new.call(65535, ChannelOpen()) == [ChannelOpened(65535)]
 
 
@@ -182,7 +182,7 @@ def test_a_close_without_a_reply_code_means_success():
 
 
 def test_a_close_is_answered_in_the_end_even_if_we_are_never_done():
-    one = opened(1, close_time_out_ms=3000)
+    one = opened(1, close_time_out=3.0)
     one.call(0, ConnectionClose(reply_code=200))
     assert one.connection.deadline() == 3.0
     one.connection.tick(3.0)
@@ -213,7 +213,7 @@ def test_our_close_waits_for_the_answer():
 
 
 def test_our_close_waits_no_longer_than_its_time_out():
-    one = opened(close_time_out_ms=3000)
+    one = opened(close_time_out=3.0)
     one.connection.close(FORCED, 0.0)
     one.wait(2.9)
     assert not one.connection.finished

@@ -30,13 +30,11 @@ from core.amqp091.methods import (
     QueueDeclare,
     TxSelect,
 )
-from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties
+from core.config.amqp091 import Amqp091Settings
 from tests.kit.amqp091_peer import Peer, body_frame, header_frame, opening, publish
 
-SETTINGS = Amqp091ConnectionSettings(
-    channel_max=3, frame_max=FRAME_MIN_SIZE, max_message_size=60, partial_content_bytes_max=100
-)
+SETTINGS = Amqp091Settings(channel_max=3, frame_max=FRAME_MIN_SIZE, max_message_size=60, partial_content_bytes_max=100)
 OPENING = opening(channel_max=3, frame_max=FRAME_MIN_SIZE)
 
 

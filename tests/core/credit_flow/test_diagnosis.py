@@ -3,7 +3,8 @@
 import pytest
 
 from core.credit_flow.diagnosis import Amqp091ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
-from core.credit_flow.flow import GENERAL, CreditFlow, StageReading
+from core.credit_flow.flow import CreditFlow, StageReading
+from tests.kit.settings import GENERAL
 
 
 def state(

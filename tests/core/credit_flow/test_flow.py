@@ -2,7 +2,8 @@
 
 import pytest
 
-from core.credit_flow.flow import GENERAL, TO_STORE, CreditFlow, FlowState, StageCreditSpec
+from core.credit_flow.flow import CreditFlow, FlowState, StageCreditSpec
+from tests.kit.settings import GENERAL, TO_STORE
 
 SMALL = StageCreditSpec(4, 2)
 

@@ -4,13 +4,12 @@ import pytest
 from pydantic import ValidationError
 
 from core.config.credit_flow import StageCreditSettings
-from core.credit_flow.flow import GENERAL, TO_STORE, StageCreditSpec
 
 
-def test_row_1_07_the_defaults_are_those_of_the_flow_and_can_be_changed():
+def test_row_1_07_the_defaults_are_those_of_rabbitmq_and_can_be_changed():
     settings = StageCreditSettings()
-    assert StageCreditSpec(settings.initial, settings.more_after) == GENERAL
-    assert StageCreditSpec(settings.store_initial, settings.store_more_after) == TO_STORE
+    assert (settings.initial, settings.more_after) == (400, 200)
+    assert (settings.store_initial, settings.store_more_after) == (4000, 800)
     assert StageCreditSettings(initial=200, more_after=50).more_after == 50
 
 

@@ -12,8 +12,9 @@ from functools import cache
 
 import pytest
 
-from core.credit_flow.flow import GENERAL, CreditFlow, StageCreditSpec
+from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from tests.kit.cases import case
+from tests.kit.settings import GENERAL, TO_STORE
 
 TURNS = 2_000
 READ_MAX = 3_000
@@ -129,7 +130,7 @@ def test_row_0_31_a_block_on_any_edge_stops_the_reader(slow: int):
     """The stage of this number takes on no messages. Before the reader stops, it reads as many messages as the edges
     allow."""
     stages = [CreditFlow(name, GENERAL) for name in ("reader", "channel", "queue")]
-    stages.append(CreditFlow("store", StageCreditSpec(4000, 800)))
+    stages.append(CreditFlow("store", TO_STORE))
     read = 0
     while not stages[0].blocked:
         read += 1
@@ -146,7 +147,7 @@ def test_row_0_30_the_reader_goes_on_when_the_store_does():
     """A worked example: nothing is read while the store writes nothing, and 200 more messages for every 800 that it
     writes."""
     reader, channel, queue = (CreditFlow(name, GENERAL) for name in ("reader", "channel", "queue"))
-    store = CreditFlow("store", StageCreditSpec(4000, 800))
+    store = CreditFlow("store", TO_STORE)
     read = 0
     while not reader.blocked:
         reader.send(channel, 1, 0.0)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from core.engine.settings import VirtualHostSettings
 from core.errors import Forbidden, Locked, NotFound, ResourceDeleted
 from core.interface import (
     Confirmed,
@@ -26,6 +25,7 @@ from tests.kit.engine import (
     make_broker,
     queue,
 )
+from tests.kit.settings import make_settings
 
 ACCEPTED, RELEASED = Outcome.ACCEPTED, Outcome.RELEASED
 
@@ -378,7 +378,7 @@ def test_a_change_of_the_topology_reaches_the_next_message():
 
 
 def test_routes_are_kept_once_for_each_key_and_not_without_bound():
-    broker = make_broker("q", settings=VirtualHostSettings(cached_routes_max=3))
+    broker = make_broker("q", settings=make_settings(engine={"cached_routes_max": 3}))
     peer = Peer(broker)
     broker.bind(binding("amq.topic", "q", "#"), "x")
     kept = []

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from core.engine.broker import Broker
-from core.engine.settings import VirtualHostSettings
 from core.errors import (
     Forbidden,
     Inequivalent,
@@ -19,6 +18,7 @@ from core.interface import Binding, Cancelled, ExchangeTarget, ExchangeType
 from core.slices import run_at_once
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import NOW, Peer, binding, bodies, confirms, entries_for, exchange, make_broker, queue
+from tests.kit.settings import make_settings
 
 ME, YOU = "me", "you"
 
@@ -163,7 +163,7 @@ def test_a_queue_that_is_made_again_starts_empty():
 
 
 def test_limits():
-    broker = make_broker(settings=VirtualHostSettings(queues_max=2, exchanges_max=6, bindings_max=1))
+    broker = make_broker(settings=make_settings(engine={"queues_max": 2, "exchanges_max": 6, "bindings_max": 1}))
     broker.declare_queue(queue("a"), ME)
     broker.declare_dynamic_queue("b", ME)
     broker.declare_queue(queue("a"), ME)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from core.credit_flow.flow import GENERAL, CreditFlow
+from core.credit_flow.flow import CreditFlow
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
@@ -20,6 +20,7 @@ from core.slices import run_at_once
 from tests.kit.engine import NOW, bodies, entries_for, later, queue
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.kept_broker import KeptBroker
+from tests.kit.settings import GENERAL
 from tests.kit.storage import KeptDefinitions, open_storage, work
 
 DURABLE = Attributes(durable=True)

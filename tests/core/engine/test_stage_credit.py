@@ -2,12 +2,13 @@
 
 import pytest
 
-from core.credit_flow.flow import GENERAL, TO_STORE, CreditFlow, FlowState
+from core.credit_flow.flow import CreditFlow, FlowState
 from core.engine.queue.store_stage import STORE
 from core.interface import ExchangeTarget, Publisher, QueueTarget, Target
 from core.message import Attributes, Run
 from tests.kit.engine import NOW, Peer, binding, bodies, later, make_broker, queue
 from tests.kit.kept_broker import KeptBroker
+from tests.kit.settings import GENERAL, TO_STORE
 from tests.kit.storage import write
 
 DURABLE = Attributes(durable=True)

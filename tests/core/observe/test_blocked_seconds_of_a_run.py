@@ -3,9 +3,9 @@
 The run was written when each stall and each party of stage credit kept a time of its own, which every scrape added up.
 """
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
 from core.amqp091.methods import ChannelClose
 from tests.kit.scraped import Scraped
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import connect
 
@@ -15,7 +15,7 @@ FAMILIES = {
     "window": "headgate_session_window_closed_seconds_total",
     "reader": "headgate_connection_read_paused_seconds_total",
 }
-FEW = Amqp10FrontEndSettings(max_link_credit=10, link_credit_top_up=5, unconfirmed_limit=10)
+FEW = make_settings(amqp10={"max_link_credit": 10, "link_credit_top_up": 5, "unconfirmed_limit": 10})
 
 Figures = dict[tuple[str, ...], float]
 

@@ -2,17 +2,16 @@
 
 import pytest
 
-from amqp10.frontend.settings import Amqp10FrontEndSettings
-from amqp10.protocol.session import SessionLimits
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import End
 from core.amqp091.properties import BasicProperties
 from core.observe.stalls import OTHER, Stalls
 from tests.kit.scraped import Scraped
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
-FEW = Amqp10FrontEndSettings(max_link_credit=10, link_credit_top_up=5, unconfirmed_limit=10)
+FEW = make_settings(amqp10={"max_link_credit": 10, "link_credit_top_up": 5, "unconfirmed_limit": 10})
 DURABLE = bytes([0x00, 0x53, 0x70, 0xC0, 0x02, 0x01, 0x41])
 """A header section with durable = true."""
 
@@ -285,7 +284,7 @@ def test_flow_frames_by_what_they_are_for(broker: InProcessBroker, peer: WirePee
 
 
 def test_the_brokers_window_takes_flows(scrape: Scraped):
-    broker = InProcessBroker(Amqp10FrontEndSettings(session=SessionLimits(max_incoming_window=4, window_top_up=2)))
+    broker = InProcessBroker(make_settings(amqp10={"max_incoming_window": 4, "window_top_up": 2}))
     scrape = Scraped(broker)
     peer = broker.connect()
     peer.begin()

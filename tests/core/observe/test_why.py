@@ -2,14 +2,13 @@
 
 import pytest
 
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import ExchangeDeclare, QueueBind
-from core.amqp091.negotiation import Amqp091ConnectionSettings
 from core.amqp091.properties import BasicProperties
 from core.observe.why import why
 from core.slices import run_at_once
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.looker import Looker
+from tests.kit.settings import make_settings
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
@@ -94,7 +93,7 @@ def test_large_persistent_messages_on_a_slow_disk_wait_for_the_message_store():
 
 def test_a_channel_that_takes_few_messages_in_a_turn():
     broker = InProcessBroker()
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=0)
+    settings = make_settings(engine={"stage_messages_per_turn": {"channel": 0}})
     peer = connect(broker, settings=settings)
     peer.declare()
     peer.publish(1, numbered(500), routing_key="q")

@@ -14,7 +14,7 @@ from core.admin.api.application import Api
 from core.config.alarms import AlarmSettings
 from core.interface import Snapshot
 from core.operations.all_operations import OPERATIONS
-from core.operations.operation import DONE, Answer, Example, Operation, Parameter, Right
+from core.operations.operation import DONE, Example, Operation, Parameter, Reply, Right
 from core.operations.table import Table
 from core.slices import run_at_once
 from tests.kit.admin import Facts, client_of
@@ -210,7 +210,7 @@ async def test_one_entry_is_an_operation_over_both():
         method="PUT",
         path="/queues/{queue}/greeting",
         summary="Greet a queue.",
-        handler=lambda control, arguments: Answer(200, {"text": arguments.text("word") * arguments.number("times")}),
+        handler=lambda control, arguments: Reply(200, {"text": arguments.text("word") * arguments.number("times")}),
         right=Right.OPERATE,
         parameters=(
             Parameter(name="queue", sentence="The queue's name.", in_path=True),

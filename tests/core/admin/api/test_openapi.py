@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.admin.api.application import OPENAPI_PATH
 from core.operations.operation import Parameter
-from core.operations.table import Entry
+from core.operations.table import PathEntry
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import make_broker
 
@@ -85,7 +85,7 @@ def values_of(parameter: Parameter) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[Entry, str, bytes]:
+def requests(draw: st.DrawFn) -> tuple[PathEntry, str, bytes]:
     """Requests: an operation, an address with a query, and a body."""
     entry = draw(st.sampled_from([one for one in ENTRIES if one.path != WITHOUT_END]))
     path = re.sub(r"\{vhost\}", "%2F", entry.path)
@@ -117,7 +117,7 @@ def busy() -> Facts:
 
 @given(requests())
 @settings(max_examples=200, deadline=None)
-def test_no_request_makes_the_broker_fail(request: tuple[Entry, str, bytes]):
+def test_no_request_makes_the_broker_fail(request: tuple[PathEntry, str, bytes]):
     entry, path, body = request
     facts = busy()
 

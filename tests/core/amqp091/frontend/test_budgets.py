@@ -8,12 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import method_frame
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import DELIVERY_RANGE_WORK, beyond
 from core.amqp091.frontend.front_end import CHANNEL_WORK, EVENT_WORK
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -42,6 +40,7 @@ from core.errors import NotFound
 from core.interface import ConsumeOptions, Delivered, Mailbox
 from core.work import AMPLE
 from tests.kit.engine import NOW, PLAIN
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -51,7 +50,7 @@ LITTLE = 300
 
 def little(broker: InProcessBroker, *channels: int) -> Wire091Peer:
     """A client with a small budget of work in each turn."""
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), work_per_turn_max=LITTLE)
+    settings = make_settings(engine={"work_per_turn": {"peer": LITTLE}})
     return connect(broker, *channels, settings=settings)
 
 

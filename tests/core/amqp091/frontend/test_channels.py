@@ -3,9 +3,7 @@ each."""
 
 import pytest
 
-from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import method_frame
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     AccessRequest,
     AccessRequestOk,
@@ -26,17 +24,14 @@ from core.amqp091.methods import (
     QueuePurge,
     QueuePurgeOk,
 )
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect, published
 
 
 def slow_channel(messages_per_turn: int, **fields: int) -> Wire091Peer:
     """A connection whose channels take on this many publishes in a turn."""
-    settings = Amqp091FrontEndSettings(
-        connection=Amqp091ConnectionSettings(),
-        channel_messages_per_turn=messages_per_turn,
-        **fields,  # type: ignore[arg-type]
-    )
+    settings = make_settings(engine={"stage_messages_per_turn": {"channel": messages_per_turn}}, amqp091={**fields})
     peer = connect(InProcessBroker(), 1, 2, settings=settings)
     peer.broker.queue("q")
     return peer

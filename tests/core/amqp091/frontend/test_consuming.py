@@ -3,10 +3,8 @@ messages."""
 
 import pytest
 
-from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import method_frame
 from core.amqp091.frontend.consuming import beyond
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     BasicAck,
     BasicCancel,
@@ -30,6 +28,7 @@ from core.amqp091.methods import (
 from core.amqp091.properties import BasicProperties
 from core.interface import Delivered
 from core.message import Attributes
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -532,7 +531,7 @@ def test_row_3_16_closing_the_channel_keeps_the_order(peer: Wire091Peer):
 
 
 def test_consumers_of_a_connection_are_bounded():
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), consumers_max=3)
+    settings = make_settings(amqp091={"consumers_max": 3})
     peer = connect(InProcessBroker(), 1, 2, settings=settings)
     peer.declare()
     tags = [peer.consume(channel=channel) for channel in (1, 1, 2)]
@@ -563,7 +562,7 @@ def test_a_client_that_does_not_acknowledge_in_time_loses_its_channel(peer: Wire
 
 
 def test_a_batch_of_large_messages_is_not_more_than_may_wait_for_the_socket():
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), unsent_bytes_max=2**17)
+    settings = make_settings(amqp091={"unsent_bytes_max": 2**17})
     broker = InProcessBroker()
     peer = connect(broker, settings=settings)
     publisher = connect(broker)

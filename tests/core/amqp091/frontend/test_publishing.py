@@ -14,7 +14,6 @@ from core.amqp091.methods import (
     QueueDelete,
 )
 from core.amqp091.properties import BasicProperties
-from core.engine.settings import VirtualHostSettings
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
@@ -371,7 +370,7 @@ def test_a_transient_message_does_not_outlive_what_a_persistent_one_does():
 
 
 def test_large_messages_are_cut_into_frames_on_both_ways():
-    peer = connect(InProcessBroker(engine=VirtualHostSettings()))
+    peer = connect(InProcessBroker())
     peer.declare()
     body = b"0123456789" * 100_000
     peer.publish(1, [body], routing_key="q")

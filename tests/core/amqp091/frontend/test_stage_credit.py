@@ -5,24 +5,23 @@ from collections.abc import Callable
 
 import pytest
 
-from core.amqp091.connection import Amqp091ConnectionSettings
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import BasicQos, BasicQosOk, ConnectionBlocked, QueueDelete
 from core.amqp091.properties import BasicProperties
+from core.config.settings import Settings
 from core.credit_flow.diagnosis import SlowStage, diagnose
-from core.credit_flow.flow import StageCreditSpec
 from tests.kit.cases import case
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.settings import make_settings
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect, published
 
-STOPPED = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=0)
+STOPPED = make_settings(engine={"stage_messages_per_turn": {"channel": 0}})
 BEFORE_A_QUEUE = 400 + 2 * 200
 PERSISTENT = BasicProperties(delivery_mode=2)
 
 
-def with_queues(*names: str, settings: Amqp091FrontEndSettings | None = None) -> Wire091Peer:
+def with_queues(*names: str, settings: Settings | None = None) -> Wire091Peer:
     """A connection with two channels, and these queues."""
     broker = InProcessBroker()
     for name in names:
@@ -82,10 +81,8 @@ def test_before_a_queue_that_takes_nothing_800_are_the_last():
 
 @pytest.mark.parametrize(("initial", "more_after"), [(200, 50), (200, 100), (50, 10)])
 def test_row_0_29_the_numbers_of_older_versions_and_any_others(initial: int, more_after: int):
-    settings = Amqp091FrontEndSettings(
-        connection=Amqp091ConnectionSettings(),
-        channel_messages_per_turn=0,
-        stage_credit=StageCreditSpec(initial, more_after),
+    settings = make_settings(
+        engine={"stage_messages_per_turn": {"channel": 0}}, stage_credit={"initial": initial, "more_after": more_after}
     )
     assert publish_while_read(with_queues("q", settings=settings), "q") == initial
 
@@ -329,7 +326,7 @@ def test_two_targets_the_slowest_blocks():
 
 
 def test_a_slow_channel_serves_its_turn_and_the_others_theirs():
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), channel_messages_per_turn=3)
+    settings = make_settings(engine={"stage_messages_per_turn": {"channel": 3}})
     peer = with_queues("q", settings=settings)
     peer.send_bytes(published(1, numbered(10), routing_key="q") + published(2, numbered(10, 10), routing_key="q"))
     assert peer.broker.ready() == 20
@@ -341,7 +338,7 @@ def test_a_slow_channel_serves_its_turn_and_the_others_theirs():
 
 
 def test_row_0_21_channel_numbers_up_to_65535_each_with_a_stage_of_its_own():
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(channel_max=65_535))
+    settings = make_settings(amqp091={"channel_max": 65_535})
     broker = InProcessBroker()
     broker.queue("q")
     channels = (*range(1, 300), 65_535)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from core.interface import FlowReason
-from tests.kit.stall_scenarios import READERS, STOPPED, Scenario, publish_while_read, slow_queue, with_queue
+from tests.kit.stall_scenarios import READERS, Scenario, publish_while_read, slow_queue, with_queue
 from tests.kit.wire import InProcessBroker
 from tests.kit.wire091 import Wire091Peer
 
@@ -58,7 +58,7 @@ def test_the_culprit_is_the_stage_that_is_slow_now():
     broker = peer.broker
     broker.go_round(1.0)
     for channel in peer.front_end.channels.values():
-        channel._shared.settings = STOPPED
+        channel._shared.messages_per_turn = 0
     broker.recover()
     peer.publish(1, [b"m"] * 1000, routing_key="q")
     broker.go_round(2.0)

@@ -3,10 +3,9 @@ away."""
 
 import pytest
 
-from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.errors import ChannelFault
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.frontend.transaction import DROPPED_AT_ONCE, Transaction
+from core.config.amqp091 import Amqp091Settings
 from tests.kit.engine import NOW
 
 
@@ -18,11 +17,7 @@ def done() -> list[str]:
 
 @pytest.fixture
 def transaction() -> Transaction:
-    transaction = Transaction(
-        Amqp091FrontEndSettings(
-            connection=Amqp091ConnectionSettings(), transaction_bytes_max=100, transaction_acks_max=3
-        )
-    )
+    transaction = Transaction(Amqp091Settings(transaction_bytes_max=100, transaction_acks_max=3))
     transaction.selected = True
     return transaction
 
@@ -75,7 +70,7 @@ def test_a_rollback_goes_some_at_a_time_and_makes_room_at_once(transaction: Tran
 
 
 def test_a_large_transaction_is_dropped_in_steps():
-    transaction = Transaction(Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings()))
+    transaction = Transaction(Amqp091Settings())
     for _ in range(2 * DROPPED_AT_ONCE + 1):
         transaction.hold_publishes(0, print)
     transaction.drop()
@@ -105,7 +100,7 @@ def test_ranges_of_acknowledgements_are_bounded(transaction: Transaction):
 
 
 def test_outside_of_transaction_mode():
-    transaction = Transaction(Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings()))
+    transaction = Transaction(Amqp091Settings())
     for end in (transaction.commit, transaction.rollback):
         with pytest.raises(ChannelFault, match="not transactional"):
             end()

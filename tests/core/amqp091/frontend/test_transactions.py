@@ -2,9 +2,7 @@
 
 import pytest
 
-from core.amqp091.connection import Amqp091ConnectionSettings
 from core.amqp091.framing import method_frame
-from core.amqp091.frontend.settings import Amqp091FrontEndSettings
 from core.amqp091.methods import (
     BasicNack,
     BasicQos,
@@ -26,6 +24,7 @@ from core.amqp091.methods import (
 from core.amqp091.properties import BasicProperties
 from tests.kit.engine import NOW
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.settings import make_settings
 from tests.kit.storage import KeptDefinitions, open_storage, sync, write
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
@@ -171,7 +170,7 @@ def test_confirms_and_transactions_exclude_each_other(peer: Wire091Peer):
 
 
 def test_a_transaction_is_bounded_in_bytes():
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), transaction_bytes_max=10_000)
+    settings = make_settings(amqp091={"transaction_bytes_max": 10_000})
     peer = connect(InProcessBroker(), settings=settings)
     peer.declare()
     peer.call(1, TxSelect(), TxSelectOk)
@@ -184,7 +183,7 @@ def test_a_transaction_is_bounded_in_bytes():
 
 
 def test_a_transaction_is_bounded_in_acknowledgements():
-    settings = Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), transaction_acks_max=3)
+    settings = make_settings(amqp091={"transaction_acks_max": 3})
     peer = connect(InProcessBroker(), settings=settings)
     peer.declare()
     peer.publish(1, numbered(4), routing_key="q")
@@ -206,9 +205,7 @@ def test_closing_the_channel_ends_the_transaction_without_a_commit(peer: Wire091
 
 def test_a_commit_takes_several_turns_and_ends_although_its_connection_is_lost():
     broker = InProcessBroker()
-    peer = connect(
-        broker, 1, settings=Amqp091FrontEndSettings(connection=Amqp091ConnectionSettings(), work_per_turn_max=100)
-    )
+    peer = connect(broker, 1, settings=make_settings(engine={"work_per_turn": {"peer": 100}}))
     peer.declare()
     peer.call(1, TxSelect(), TxSelectOk)
     for number in range(60):

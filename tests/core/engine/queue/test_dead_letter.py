@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.clock import Now
-from core.credit_flow.flow import GENERAL, CreditFlow
+from core.credit_flow.flow import CreditFlow
 from core.engine.broker import Broker
 from core.engine.options.in_force import QueueOptions
 from core.engine.queue.dead_letter import (
@@ -23,6 +23,7 @@ from core.interface import Consumer, DeathReason, Delivered, Disposal, ExchangeT
 from core.message import Attributes, Return
 from tests.kit.dead_letters import PlainConverter, body, deaths
 from tests.kit.engine import NOW, Peer, binding, bodies, entries_for, exchange, later, make_broker, queue
+from tests.kit.settings import GENERAL
 
 REJECTED, EXPIRED = DeathReason.REJECTED, DeathReason.EXPIRED
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from core.clock import Now
-from core.credit_flow.flow import GENERAL, CreditFlow
+from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import Overflow, QueueOptions, QueueType
 from core.engine.queue.consumers import Attachment
@@ -19,6 +19,7 @@ from core.interface import ConsumeOptions, Delivered, Disposal, Mailbox, Outcome
 from core.message import Attributes, Return, Run
 from core.slices import run_at_once
 from tests.kit.engine import NOW, PLAIN, Peer, bodies, confirms, entries_for, make_broker, queue
+from tests.kit.settings import GENERAL
 
 
 def prioritised(levels: int = 9) -> Peer:

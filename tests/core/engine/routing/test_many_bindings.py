@@ -5,9 +5,9 @@ import pytest
 
 from core.amqp091 import methods
 from core.clock import Now
+from core.config.settings import Settings
 from core.engine.broker import REMOVAL_RETRY_S, Broker
 from core.engine.routing.topology import REMOVED_AT_ONCE
-from core.engine.settings import VirtualHostSettings
 from core.errors import NotFound, PreconditionFailed, StillGoing
 from core.interface import ExchangeTarget, Outcome
 from tests.kit.engine import NOW, Peer, binding, bodies, confirms, exchange, make_broker, queue
@@ -75,7 +75,7 @@ class FullDisk(KeptDefinitions):
 
 def test_a_removal_that_the_disk_does_not_take_is_tried_again_later():
     kept = FullDisk()
-    broker = Broker(VirtualHostSettings(), storage=open_storage(MemoryDisk(), kept))
+    broker = Broker(Settings(), storage=open_storage(MemoryDisk(), kept))
     broker.declare_queue(queue("q"), ME)
     bound(broker)
     broker.delete_queue("q", ME)

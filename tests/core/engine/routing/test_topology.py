@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.config.engine import EngineSettings
 from core.engine.routing.topology import RECORD_WORK, Topology
-from core.engine.settings import VirtualHostSettings
 from core.errors import EngineError, LimitReached, NotFound, PreconditionFailed, StillGoing
 from core.store.definitions import Definitions, StoredQueue
 from core.work import Work
 from tests.kit.engine import binding, exchange, queue
+from tests.kit.settings import make_settings
 
 
 class Notebook:
@@ -68,7 +69,7 @@ def notes():
 
 @pytest.fixture
 def topology(notes):
-    return Topology(VirtualHostSettings(), recorder=notes)
+    return Topology(EngineSettings(), recorder=notes)
 
 
 def transient_exchange(name):
@@ -176,7 +177,7 @@ def test_what_cannot_be_recorded_does_not_happen(topology, notes):
 
 
 def test_a_queue_above_the_limit_is_not_recorded(notes):
-    topology = Topology(VirtualHostSettings(queues_max=0), recorder=notes)
+    topology = Topology(make_settings(engine={"queues_max": 0}).engine, recorder=notes)
     with pytest.raises(LimitReached):
         topology.admit_queue(queue("q"), "me")
     assert notes.numbers == 0
@@ -220,14 +221,14 @@ def test_what_is_restored_is_what_was_durable(steps, failing, at_once):
     """The same definitions are restored after any operations, with any part of the removals left over or not
     recorded."""
     notes = Notebook()
-    topology = Topology(VirtualHostSettings(), recorder=notes, removed_at_once=at_once)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
     for number, step in enumerate(steps):
         notes.full = number in failing
         try:
             take(topology, step)
         except EngineError:
             continue
-    restored = Topology(VirtualHostSettings())
+    restored = Topology(EngineSettings())
     restored.restore(notes.definitions())
 
     queues, exchanges, _ = state(topology)
@@ -250,7 +251,7 @@ def test_nothing_is_left_over_for_good(steps, failing, at_once):
     """The result is the same as if each removal had been done at once. The exception are auto-delete exchanges that got
     another binding while the removal of their last ones was left over."""
     notes = Notebook()
-    topology = Topology(VirtualHostSettings(), recorder=notes, removed_at_once=at_once)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
     for number, step in enumerate(steps):
         notes.full = number in failing
         try:
@@ -268,17 +269,17 @@ def test_nothing_is_left_over_for_good(steps, failing, at_once):
 @given(steps=st.lists(STEPS, max_size=20), crash=st.lists(STEPS, max_size=20), at_once=st.integers(1, 4))
 def test_what_was_left_over_at_a_crash_leads_to_nothing_new(steps, crash, at_once):
     notes = Notebook()
-    topology = Topology(VirtualHostSettings(), recorder=notes, removed_at_once=at_once)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
     for step in steps:
         with suppress(EngineError):
             take(topology, step)
-    topology = Topology(VirtualHostSettings(), recorder=notes, removed_at_once=at_once)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=at_once)
     topology.restore(notes.definitions())
     for step in crash:
         with suppress(EngineError):
             take(topology, step)
     before = {repr(made) for made in topology.all_bindings()}
-    topology = Topology(VirtualHostSettings(), recorder=notes)
+    topology = Topology(EngineSettings(), recorder=notes)
     topology.restore(notes.definitions())
     assert {repr(made) for made in topology.all_bindings()} <= before
 
@@ -289,7 +290,7 @@ def test_what_was_left_over_at_a_crash_leads_to_nothing_new(steps, crash, at_onc
 @pytest.fixture
 def halves(notes):
     """A topology that removes two bindings in each step."""
-    topology = Topology(VirtualHostSettings(), recorder=notes, removed_at_once=2)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=2)
     topology.admit_queue(queue("q"), "me")
     topology.admit_queue(queue("other"), "me")
     topology.admit_exchange(exchange("e"))
@@ -334,7 +335,7 @@ def test_an_exchange_of_many_bindings_goes_at_once_and_they_follow(halves, notes
 
 
 def test_an_auto_delete_exchange_goes_with_the_last_of_them(notes):
-    topology = Topology(VirtualHostSettings(), recorder=notes, removed_at_once=2)
+    topology = Topology(EngineSettings(), recorder=notes, removed_at_once=2)
     topology.admit_queue(queue("q"), "me")
     topology.admit_exchange(exchange("e", auto_delete=True))
     for number in range(5):
@@ -360,14 +361,14 @@ def test_while_they_cannot_be_recorded_the_name_is_refused(halves, notes):
 
 def test_a_start_removes_what_a_crash_has_left_over(halves, notes):
     halves.forget_queue("q")
-    restored = Topology(VirtualHostSettings(), recorder=notes)
+    restored = Topology(EngineSettings(), recorder=notes)
     restored.restore(notes.definitions())
     assert notes.bindings == []
 
 
 def test_a_start_on_a_full_disk_removes_it_before_anything_new_is_recorded(halves, notes):
     halves.forget_queue("q")
-    restored = Topology(VirtualHostSettings(), recorder=notes)
+    restored = Topology(EngineSettings(), recorder=notes)
     notes.full = True
     restored.restore(notes.definitions())
     with pytest.raises(PreconditionFailed, match="no space"):
@@ -380,7 +381,7 @@ def test_a_start_on_a_full_disk_removes_it_before_anything_new_is_recorded(halve
 def test_a_restored_definition_can_be_used_and_removed(topology, notes):
     topology.admit_queue(queue("q", x_max_length=3), "me")
     topology.bind(binding("amq.direct", "q", "k"), "me")
-    restored = Topology(VirtualHostSettings(), recorder=notes)
+    restored = Topology(EngineSettings(), recorder=notes)
     restored.restore(notes.definitions())
     assert restored.admit_queue(queue("q", x_max_length=3), "somebody") is False
     assert restored.version > 0
@@ -390,14 +391,14 @@ def test_a_restored_definition_can_be_used_and_removed(topology, notes):
 
 
 def test_a_binding_that_has_lost_an_end_is_left_out():
-    restored = Topology(VirtualHostSettings())
+    restored = Topology(EngineSettings())
     restored.restore(Definitions(bindings=[binding("gone", "q"), binding("amq.direct", "gone")]))
     assert restored.all_bindings() == []
 
 
 def test_the_alternate_exchange_in_force_may_come_from_elsewhere():
     chosen = {"e": "first"}
-    topology = Topology(VirtualHostSettings(), alternate=lambda declaration: chosen.get(declaration.name))
+    topology = Topology(EngineSettings(), alternate=lambda declaration: chosen.get(declaration.name))
     topology.admit_exchange(exchange("e"))
     assert topology.exchanges["e"].alternate == "first"
     version = topology.version
@@ -413,7 +414,7 @@ def test_the_alternate_exchange_in_force_may_come_from_elsewhere():
 
 
 def test_a_queue_that_is_declared_again_has_another_identity(notes):
-    topology = Topology(VirtualHostSettings(), recorder=notes)
+    topology = Topology(EngineSettings(), recorder=notes)
     for name, durable in (("kept", True), ("passing", False)):
         topology.admit_queue(queue(name, durable=durable), owner=None)
         first = topology.queues[name].identity
@@ -424,14 +425,14 @@ def test_a_queue_that_is_declared_again_has_another_identity(notes):
         assert topology.queues[name].identity != first
     dynamic = [topology.admit_dynamic_queue(name, owner=1).identity for name in "ab"]
     assert len({*dynamic, *(definition.identity for definition in topology.queues.values())}) == 4
-    restored = Topology(VirtualHostSettings())
+    restored = Topology(EngineSettings())
     restored.restore(notes.definitions())
     assert restored.queues["kept"].identity == topology.queues["kept"].identity
 
 
 def test_what_is_recorded_costs_the_work_of_a_write(notes):
     work = Work()
-    topology = Topology(VirtualHostSettings(), recorder=notes, work=work)
+    topology = Topology(EngineSettings(), recorder=notes, work=work)
     topology.admit_queue(queue("passing", durable=False), "me")
     topology.admit_exchange(transient_exchange("passing"))
     topology.bind(binding("passing", "passing"), "me")
