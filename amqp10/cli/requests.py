@@ -22,7 +22,7 @@ LONG_MAX = 2**63 - 1
 def carry_out(command: Command, values: Mapping[str, object]) -> None:
     """Make the request and print the answer. Raises CommandError."""
     url, as_json = str(values["url"]), bool(values["json"])
-    sent = dict(_sent(command["parameters"], values))
+    sent = dict(values_sent(command["parameters"], values))
     if "rows" in command:
         rows = with_broker(url, lambda broker: pages(broker, command["rows"]))
         print_rows([_with_sums(command, row) for row in rows], command["columns"], as_json=as_json)
@@ -75,7 +75,7 @@ def _with_sums(command: Command, row: Row) -> Row:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _sent(parameters: Sequence[Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+def values_sent(parameters: Sequence[Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The values for the request, by their names. Raises CommandError for one that cannot be understood."""
     ends = {parameter["joins"]: values[value_name(parameter)] for parameter in parameters if "joins" in parameter}
     for parameter in parameters:

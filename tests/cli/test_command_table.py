@@ -1,17 +1,23 @@
 """The table of commands fits the functions that carry commands out, the table of operations and the constants."""
 
 import inspect
+import shlex
 from importlib import import_module
+from urllib.parse import parse_qsl, unquote
 
 import pytest
 
-from amqp10.cli.commands import function_of
+from amqp10.cli.commands import command_line, function_of
 from amqp10.cli.completion import SHELLS
+from amqp10.cli.remote import ask
+from amqp10.cli.requests import values_sent
 from amqp10.cli.table import commands, value_name
 from core.config.access import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN
 from core.operations.all_operations import OPERATIONS
-from core.operations.operation import DONE, Example, Operation, Parameter, Right
+from core.operations.operation import DONE, Example, Operation, Parameter, Right, read
+from core.operations.table import Table
 from docs import command_table
+from docs.command_table import command_of, words_of
 
 FUNCTIONS = {words: command["run"] for words, command in commands().items() if "run" in command}
 
@@ -71,3 +77,35 @@ def test_a_new_operation_is_a_command_without_an_entry():
     assert command["examples"] == ["headgate queues shake 'all orders' --times-a-day 2 --hard"]
     function = function_of(command)
     assert list(inspect.signature(function).parameters) == ["queue", "times_a_day", "hard", "json", "url"]
+
+
+class Requests:
+    """Stands for the requests of a connection, and notes the last one."""
+
+    def __init__(self) -> None:
+        self.made: tuple[str, str, object] = ("", "", None)
+
+    def request(self, method: str, path: str, body: object = None) -> None:
+        """Note the request."""
+        self.made = (method, path, body)
+
+
+ONE_REQUEST = [operation for operation in OPERATIONS if "request" in commands().get(words_of(operation), {})]
+
+
+@pytest.mark.parametrize("operation", ONE_REQUEST, ids=words_of)
+def test_the_command_of_an_example_requests_the_example(operation: Operation):
+    """The words of the command go through the command line, and its request through the broker's table."""
+    command, words = commands()[words_of(operation)], shlex.split(command_of(operation))[1:]
+    _, bound, _ = command_line(words[0]).parse_args(words, exit_on_error=False, print_error=False)
+    bound.apply_defaults()
+    values = dict(zip(map(value_name, command["parameters"]), bound.arguments.values(), strict=True))
+    asked = Requests()
+    ask(asked, command["request"], **dict(values_sent(command["parameters"], values)))
+    method, path, body = asked.made
+    address, _, query = path.partition("?")
+    call = Table({"/headgate": OPERATIONS}).find(method, [unquote(part) for part in address.split("/")[1:]])
+    given = body.items() if isinstance(body, dict) else parse_qsl(query)
+    read_by_broker = read(operation.parameters, call.path, given, Right.CONFIGURE).values
+    assert call.operation is operation
+    assert dict(operation.example.parameters).items() <= read_by_broker.items()
