@@ -49,7 +49,7 @@ from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.operations.all_operations import OPERATIONS
-from core.operations.table import Table
+from core.operations.table import OperationTable
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
@@ -136,7 +136,7 @@ class LoginAttempt:
 def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
     """The management node of a broker, with every operation of :mod:`core.operations`."""
     control.queue_of_address = named_queue
-    return ManagementNode(broker, control, Table({"/headgate": OPERATIONS}))
+    return ManagementNode(broker, control, OperationTable({"/headgate": OPERATIONS}))
 
 
 def amqp10_factory(

@@ -52,7 +52,7 @@ from core.errors import (
     StillGoing,
 )
 from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, TopologyVerbs
-from core.operations.table import Call, NoSuchMethod, NoSuchPath, Table
+from core.operations.table import Call, NoSuchMethod, NoSuchPath, OperationTable
 from core.slices import Walk
 
 if TYPE_CHECKING:  # front ends must not load the server
@@ -86,7 +86,7 @@ Step = Callable[[], Response | Walk[Response]]
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, topology: TopologyVerbs, control: "BrokerControl", operations: Table) -> None:
+    def __init__(self, topology: TopologyVerbs, control: "BrokerControl", operations: OperationTable) -> None:
         """``operations``: those under ``/headgate``, which ``control`` carries out."""
         self._topology = topology
         self._control = control

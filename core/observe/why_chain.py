@@ -69,7 +69,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class WaitEdge:
     """A place where messages pass, and what may stop them there."""
 
     kind: HopKind
@@ -86,7 +86,7 @@ class Edge:
     """Whether the chain of this subject has it."""
 
 
-Chain = Sequence[Edge]
+Chain = Sequence[WaitEdge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def walk(chain: Chain, look: Look) -> list[Hop]:
     return [_hop(edge, look) for edge in chain if edge.exists(look)]
 
 
-def _hop(edge: Edge, look: Look) -> Hop:
+def _hop(edge: WaitEdge, look: Look) -> Hop:
     cause = next((cause for cause in edge.causes if cause.holds(look)), None)
     says = _said(edge.says if cause is None else cause.says, look)
     hop = Hop(edge.kind, edge.numbers(look), edge.known(look), edge.stands(look), says)

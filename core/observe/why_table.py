@@ -17,7 +17,7 @@ from core.credit_flow.diagnosis import SlowStage
 from core.credit_flow.flow import FlowState
 from core.interface import FlowReason, Snapshot
 from core.observe.advice import HopKind, WaitsFor
-from core.observe.why_chain import Cause, Chain, Edge, Look
+from core.observe.why_chain import Cause, Chain, Look, WaitEdge
 from core.observe.why_rows import count, figures, known, number, text, texts
 
 LANES = {"classic": "classic", "quorum": "quorum", "stream": "streams"}
@@ -106,7 +106,7 @@ def _for_a_sync(look: Look) -> str:
     return f"{count(look.link, 'unsynced')} of its messages wait for a sync of the disk{last}"
 
 
-STORE = Edge(HopKind.QUEUE_STORE,
+STORE = WaitEdge(HopKind.QUEUE_STORE,
     lambda look: figures(look.link, "unsynced") | figures(
         _lane(look), "staged_bytes", "records_not_synced", "sync_wanted", "last_sync_seconds", "failed"),
     lambda look: bool(_lane(look)) or (bool(look.queue) and not look.rows.all("lanes")),
@@ -114,7 +114,7 @@ STORE = Edge(HopKind.QUEUE_STORE,
     [Cause(FlowReason.STORE_SLOW,
         lambda look: count(look.link, "unsynced") and _used_up(look) and look.link.get("withheld") is not True,
         "store", _for_a_sync)])  # fmt: skip
-TARGET = Edge(HopKind.LINK_QUEUE, _target_figures,
+TARGET = WaitEdge(HopKind.LINK_QUEUE, _target_figures,
     lambda look: known(look.link, "link_credit", "unconfirmed", "unconfirmed_limit"),
     lambda look: f"{look.link['unconfirmed']} messages without an outcome" if known(look.link, "unconfirmed") else "",
     [Cause(FlowReason.QUEUE_FULL, _withheld, _where, _full),
@@ -145,13 +145,13 @@ def _consumers(look: Look) -> str:
 
 
 PUBLISHER: Chain = (
-    Edge(HopKind.PUBLISHER_SESSION,
+    WaitEdge(HopKind.PUBLISHER_SESSION,
         lambda look: figures(look.session, "incoming_window", "incoming_window_closed") | _alarm_figures(look),
         lambda look: bool(number(look.session, "incoming_window")),
         lambda look: "" if number(look.session, "incoming_window") != 0 else
             "the client has used up the incoming-window and has not read the flow that opens it again",
         ALARMS),
-    Edge(HopKind.SESSION_LINK,
+    WaitEdge(HopKind.SESSION_LINK,
         lambda look: figures(
             look.link, "link_credit", "max_link_credit", "bound_by_policy", "bound_by_operator", "unconfirmed"),
         lambda look: known(look.link, "link_credit"), _credit_left,
@@ -167,7 +167,7 @@ PUBLISHER: Chain = (
     TARGET,
     replace(TARGET, kind=HopKind.LINK_EXCHANGE, exists=lambda look: text(look.link, "exchange")),
     replace(STORE, exists=lambda look: text(look.link, "queue")),
-    Edge(HopKind.QUEUE_CONSUMER, _consumers_figures, lambda look: bool(look.queue), _consumers,
+    WaitEdge(HopKind.QUEUE_CONSUMER, _consumers_figures, lambda look: bool(look.queue), _consumers,
         [Cause(FlowReason.QUEUE_FULL, lambda look: bool(look.link.get("withheld")) and _used_up(look),
             lambda look: f"queue {look.queue.get('name')}", _consumers)],
         exists=lambda look: text(look.link, "queue")),
@@ -208,13 +208,13 @@ def _stuck(look: Look) -> bool:
     return look.link.get("idle") is False
 
 
-PUBLISHERS = Edge(HopKind.PUBLISHER_QUEUE,
+PUBLISHERS = WaitEdge(HopKind.PUBLISHER_QUEUE,
     lambda look: figures(look.queue, "publishers", "published", "messages_waiting") | (
         {"publishers_waiting": look.publishers_waiting} if look.queue else {}),
     lambda look: bool(look.queue), _publishers)  # fmt: skip
 CONSUMER: Chain = (
     PUBLISHERS,
-    Edge(HopKind.QUEUE_LINK,
+    WaitEdge(HopKind.QUEUE_LINK,
         lambda look: figures(look.link, "link_credit", "queue_grant", "available", "active", "drain", "paused")
             | figures(look.queue, "messages_ready", "messages_unacknowledged", "consumers"),
         lambda look: known(look.link, "link_credit") and _ready(look) is not None, _remark,
@@ -228,14 +228,14 @@ CONSUMER: Chain = (
             lambda look: f"it has {_credit_left(look)}, and none is ready"),
          Cause(FlowReason.LINK_CREDIT, lambda look: _asks_for_none(look) and _ready(look), "client",
             lambda look: f"{_ready(look)} messages are ready, and the client has granted no link credit")]),
-    Edge(HopKind.LINK_SESSION,
+    WaitEdge(HopKind.LINK_SESSION,
         lambda look: figures(look.link, "waiting") | figures(look.session, "remote_incoming_window"),
         lambda look: known(look.session, "remote_incoming_window") and known(look.link, "waiting"),
         causes=[Cause(FlowReason.SESSION_WINDOW,
             lambda look: _stuck(look) and number(look.session, "remote_incoming_window") == 0, "client",
             lambda look: f"{count(look.link, 'waiting') or 'parts of'} deliveries wait, and the client's"
                 " incoming-window is used up")]),
-    Edge(HopKind.SESSION_CONSUMER,
+    WaitEdge(HopKind.SESSION_CONSUMER,
         lambda look: figures(look.link, "waiting") | figures(look.connection, "backlog_bytes", "unsent_bytes"),
         lambda look: known(look.connection, "backlog_bytes"),
         causes=[Cause(FlowReason.SOCKET,
@@ -247,7 +247,7 @@ CONSUMER: Chain = (
 # --- an AMQP 0.9.1 connection ----------------------------------------------------------------------------------------
 
 
-def _stage(number: int, kind: HopKind, slow: SlowStage) -> Edge:
+def _stage(number: int, kind: HopKind, slow: SlowStage) -> WaitEdge:
     """The edge behind the stages of this number, where messages wait if the stage behind it is slow."""
 
     def numbers(look: Look) -> Snapshot:
@@ -259,13 +259,13 @@ def _stage(number: int, kind: HopKind, slow: SlowStage) -> Edge:
         names = ", ".join(look.bottleneck.names[:NAMES_MAX]) if look.bottleneck is not None else ""
         return slow.value if slow is SlowStage.STORE else f"{slow.value} {names}"
 
-    return Edge(kind, numbers, lambda look: all("stage_credit_state" in row for row in look.stages[number]),
+    return WaitEdge(kind, numbers, lambda look: all("stage_credit_state" in row for row in look.stages[number]),
         causes=[Cause(FlowReason.STAGE_CREDIT, lambda look: look.bottleneck and look.bottleneck.stage is slow, culprit,
             lambda look: look.bottleneck.sentence.partition(". Typical")[0] if look.bottleneck else "")])  # fmt: skip
 
 
 READER: Chain = (
-    Edge(HopKind.PUBLISHER_READER,
+    WaitEdge(HopKind.PUBLISHER_READER,
         lambda look: figures(look.connection, "state", "unsent_bytes") | _alarm_figures(look),
         lambda look: "state" in look.connection, causes=ALARMS),
     _stage(0, HopKind.READER_CHANNEL, SlowStage.CHANNEL),
@@ -278,7 +278,7 @@ READER: Chain = (
 QUEUE: Chain = (
     PUBLISHERS,
     STORE,
-    Edge(HopKind.QUEUE_CONSUMER, _consumers_figures, lambda _: True,
+    WaitEdge(HopKind.QUEUE_CONSUMER, _consumers_figures, lambda _: True,
         lambda look: "" if look.lacks is None else look.lacks.value,
         stands=lambda look: look.lacks not in (None, WaitsFor.MESSAGE)),
 )  # fmt: skip

@@ -79,7 +79,7 @@ class Call:
         return Reply(self.spelling.status or answer.status, value)
 
 
-class Table:
+class OperationTable:
     """Operations by method and path."""
 
     def __init__(self, operations: Mapping[str, Iterable[Operation]]) -> None:

@@ -21,7 +21,7 @@ from core.control_plane import BrokerControl
 from core.errors import EngineError
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import Arguments, Operation, Reply, Right, Shape
-from core.operations.table import Call, NoSuchMethod, NoSuchPath, Table
+from core.operations.table import Call, NoSuchMethod, NoSuchPath, OperationTable
 from core.slices import Walk
 
 OPENAPI_PATH = "/api/openapi.json"
@@ -49,7 +49,7 @@ class Api:
             right=Right.MONITOR,
             answer=Shape("map"),
         )
-        self.table = Table({"/api/headgate": operations, "/api": [*own, described]})
+        self.table = OperationTable({"/api/headgate": operations, "/api": [*own, described]})
         self._control = control
         self._body_max = body_max
         self._log = log

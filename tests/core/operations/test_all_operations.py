@@ -15,7 +15,7 @@ from core.config.alarms import AlarmSettings
 from core.interface import Snapshot
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import DONE, Example, Operation, Parameter, Reply, Right
-from core.operations.table import Table
+from core.operations.table import OperationTable
 from core.slices import run_at_once
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import Peer, bodies, make_broker
@@ -85,7 +85,7 @@ def split(operation: Operation, path: str, parameters: Mapping[str, object]) -> 
 def over_amqp(
     facts: Facts, method: str, path: str, free: Mapping[str, object], table: Sequence[Operation] = OPERATIONS
 ) -> Asked:
-    node = ManagementNode(facts.broker, facts.control, Table({"/headgate": table}))
+    node = ManagementNode(facts.broker, facts.control, OperationTable({"/headgate": table}))
     in_body = method in ("PUT", "POST")
     to = f"/headgate{path}" if in_body or not free else f"/headgate{path}?{urlencode(free)}"
     answer = decode_answer(run_at_once(node.respond(encode_request(method, to, dict(free) if in_body else None), "me")))

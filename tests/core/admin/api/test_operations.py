@@ -8,7 +8,7 @@ from core.admin.api.rendering import render
 from core.admin.api.requests import path_segments
 from core.errors import EngineError
 from core.operations.operation import DONE, Operation, Parameter, Right
-from core.operations.table import NoSuchPath, Table
+from core.operations.table import NoSuchPath, OperationTable
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import make_broker
 
@@ -35,7 +35,9 @@ def operation(method: str, path: str) -> Operation:
 
 def found(method: str, path: bytes) -> tuple[str, dict[str, str]]:
     paths = ("/{kind}/{name}", "/{kind}/status", "/things/{name}")
-    table = Table({"/api": [*(operation("GET", path) for path in paths), operation("DELETE", "/{kind}/{name}")]})
+    table = OperationTable(
+        {"/api": [*(operation("GET", path) for path in paths), operation("DELETE", "/{kind}/{name}")]}
+    )
     call = table.find(method, [*path_segments(path)])
     return f"/api{call.spelling.path}", dict(call.path)
 
