@@ -255,7 +255,8 @@ class Server:
         between. With the identity of a link, yield its row only; with that of a connection, session or channel, the
         rows of its connection only."""
         peers = self._connections if identity is None else self._found(identity.partition("/")[0])
-        return (rows for peer in peers for rows in peer.parts(kind, identity))
+        within = identity if identity is not None and "/" in identity else None
+        return (rows for peer in peers for rows in peer.parts(kind, within))
 
     @property
     def connection_identities(self) -> list[str]:
