@@ -9,7 +9,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from amqp10.cli.exits import EPILOGUE
-from amqp10.cli.table import Command, Parameter, commands, value_name
+from amqp10.cli.table import CommandEntry, CommandParameter, commands, value_name
 from core.version import headgate_version
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _app(words: str) -> "App":
     return app
 
 
-def _help(command: Command) -> str:
+def _help(command: CommandEntry) -> str:
     examples = "\n".join(f"    {example}" for example in command.get("examples", ()))
     parts = (command["help"], examples and f"For example:\n\n{examples}", command.get("help_end"))
     return "\n\n".join(part for part in parts if part)
@@ -80,7 +80,7 @@ def _help(command: Command) -> str:
 # --- parameters ------------------------------------------------------------------------------------------------------
 
 
-def function_of(command: Command) -> Callable[..., None]:
+def function_of(command: CommandEntry) -> Callable[..., None]:
     """The function that carries the command out, with a signature from which cyclopts makes its parameters."""
     signature = Signature(list(map(_argument, command["parameters"])))
 
@@ -95,7 +95,7 @@ def function_of(command: Command) -> Callable[..., None]:
     return function
 
 
-def _argument(parameter: Parameter) -> Argument:
+def _argument(parameter: CommandParameter) -> Argument:
     annotation, default = _annotation(parameter), _default(parameter)
     if parameter["name"].startswith("--"):
         return Argument(value_name(parameter), Argument.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -104,7 +104,7 @@ def _argument(parameter: Parameter) -> Argument:
     return Argument(parameter["name"], Argument.POSITIONAL_ONLY, default=default, annotation=annotation)
 
 
-def _default(parameter: Parameter) -> object:
+def _default(parameter: CommandParameter) -> object:
     if "default" in parameter:
         return parameter["default"]
     if parameter.get("kind") == "flag":
@@ -115,7 +115,7 @@ def _default(parameter: Parameter) -> object:
     return Argument.empty if parameter.get("required", not (is_option or parameter.get("optional"))) else None
 
 
-def _annotation(parameter: Parameter) -> object:
+def _annotation(parameter: CommandParameter) -> object:
     """The type of the values, with what cyclopts shows and takes."""
     import cyclopts
 
@@ -142,7 +142,7 @@ def _annotation(parameter: Parameter) -> object:
     return Annotated[value, shown]
 
 
-def _carry_out(command: Command, values: dict[str, object]) -> None:
+def _carry_out(command: CommandEntry, values: dict[str, object]) -> None:
     values |= command.get("given", {})
     if "run" in command:
         module, _, function = command["run"].partition(":")

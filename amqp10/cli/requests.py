@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import Row, print_one, print_rows, tell
 from amqp10.cli.remote import ask_once, pages, path_of, row_of, with_broker
-from amqp10.cli.table import Command, Parameter, value_name
+from amqp10.cli.table import CommandEntry, CommandParameter, value_name
 
 CREATED = 201
 LONG_MAX = 2**63 - 1
 """The largest integer in a request: a long has 64 bits."""
 
 
-def carry_out(command: Command, values: Mapping[str, object]) -> None:
+def carry_out(command: CommandEntry, values: Mapping[str, object]) -> None:
     """Make the request and print the answer. Raises CommandError."""
     url, as_json = str(values["url"]), bool(values["json"])
     sent = dict(values_sent(command["parameters"], values))
@@ -33,7 +33,7 @@ def carry_out(command: Command, values: Mapping[str, object]) -> None:
         _request(command, sent, url, as_json=as_json)
 
 
-def _request(command: Command, sent: Mapping[str, object], url: str, *, as_json: bool) -> None:
+def _request(command: CommandEntry, sent: Mapping[str, object], url: str, *, as_json: bool) -> None:
     answer = ask_once(url, command["request"], **sent)
     row = {} if answer.body is None else row_of(answer)
     if "done" not in command:
@@ -48,7 +48,7 @@ def _request(command: Command, sent: Mapping[str, object], url: str, *, as_json:
         complain(str(fields["warning"]))
 
 
-def _show(command: Command, row: Row, *, as_json: bool) -> None:
+def _show(command: CommandEntry, row: Row, *, as_json: bool) -> None:
     """Print the answer of an operation that shows something: its rows if the command names them, else its fields."""
     items = row.get(command.get("items", ""))
     if isinstance(items, list) and not as_json:
@@ -64,7 +64,7 @@ def _filled(text: str | bool, fields: Mapping[str, object]) -> object:
     return fields[name] if text == f"{{{name}}}" else text.format_map(fields)
 
 
-def _with_sums(command: Command, row: Row) -> Row:
+def _with_sums(command: CommandEntry, row: Row) -> Row:
     sums = {
         name: sum(count for count in map(row.get, fields) if isinstance(count, int))
         for name, fields in command.get("sums", {}).items()
@@ -75,7 +75,7 @@ def _with_sums(command: Command, row: Row) -> Row:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def values_sent(parameters: Sequence[Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+def values_sent(parameters: Sequence[CommandParameter], values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The values for the request, by their names. Raises CommandError for one that cannot be understood."""
     ends = {parameter["joins"]: values[value_name(parameter)] for parameter in parameters if "joins" in parameter}
     for parameter in parameters:

@@ -23,7 +23,7 @@ from typing import TypedDict
 TABLE = Path(__file__).with_name("commands.json")
 
 
-class Parameter(TypedDict, total=False):
+class CommandParameter(TypedDict, total=False):
     """A parameter of a command. A name that begins with ``--`` is that of an option."""
 
     name: str
@@ -55,7 +55,7 @@ class Parameter(TypedDict, total=False):
     """The value is the end of this other value."""
 
 
-class Command(TypedDict, total=False):
+class CommandEntry(TypedDict, total=False):
     """An entry of the table."""
 
     help: str
@@ -64,7 +64,7 @@ class Command(TypedDict, total=False):
     examples: list[str]
     also: str
     """Another name of the command."""
-    parameters: list[Parameter]
+    parameters: list[CommandParameter]
     run: str
     given: dict[str, str | bool]
     rows: str
@@ -89,7 +89,7 @@ class Table(TypedDict):
 
     operations: dict[str, str]
     """The method and the path of each operation, by its name."""
-    commands: dict[str, Command]
+    commands: dict[str, CommandEntry]
     """All commands, by their words."""
 
 
@@ -100,11 +100,11 @@ def table() -> Table:
     return read
 
 
-def commands() -> Mapping[str, Command]:
+def commands() -> Mapping[str, CommandEntry]:
     """All commands, by their words."""
     return table()["commands"]
 
 
-def value_name(parameter: Parameter) -> str:
+def value_name(parameter: CommandParameter) -> str:
     """The name of a parameter's value for functions and requests."""
     return parameter.get("value", parameter["name"].removeprefix("--").replace("-", "_"))
