@@ -15,7 +15,7 @@ from amqp10.cli.table import commands, value_name
 from core.config.access import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import DONE, Example, Operation, Parameter, Right, read
-from core.operations.table import Table
+from core.operations.table import OperationTable
 from docs import command_table
 from docs.command_table import command_of, words_of
 
@@ -104,7 +104,7 @@ def test_the_command_of_an_example_requests_the_example(operation: Operation):
     ask(asked, command["request"], **dict(values_sent(command["parameters"], values)))
     method, path, body = asked.made
     address, _, query = path.partition("?")
-    call = Table({"/headgate": OPERATIONS}).find(method, [unquote(part) for part in address.split("/")[1:]])
+    call = OperationTable({"/headgate": OPERATIONS}).find(method, [unquote(part) for part in address.split("/")[1:]])
     given = body.items() if isinstance(body, dict) else parse_qsl(query)
     read_by_broker = read(operation.parameters, call.path, given, Right.CONFIGURE).values
     assert call.operation is operation
