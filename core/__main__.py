@@ -57,7 +57,6 @@ class Amqp091Alone:
                 settings=settings,
                 work=broker.work,
                 engine=broker,
-                topology=broker,
                 converter=self.converter,
                 access=access,
                 stalls=stalls,

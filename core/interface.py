@@ -285,11 +285,73 @@ Action = (
 )
 
 
+# --- declarations --------------------------------------------------------------------------------------------------
+
+
+class ExchangeType(Enum):
+    """The built-in routing rules."""
+
+    DIRECT = "direct"
+    FANOUT = "fanout"
+    TOPIC = "topic"
+    HEADERS = "headers"
+    LOCAL_RANDOM = "x-local-random"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDeclaration:
+    """The definition of a queue; two declarations are equivalent when they are equal."""
+
+    name: str
+    durable: bool = True
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Mapping[str, object]
+    """By key, plain values (ints, strings, bools, lists, maps)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeDeclaration:
+    """The definition of an exchange."""
+
+    name: str
+    type: ExchangeType = ExchangeType.DIRECT
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """An edge from an exchange to a queue or to another exchange."""
+
+    source: str
+    destination: str
+    destination_is_queue: bool
+    binding_key: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueInfo:
+    """A queue's definition and its counts (messages, not bytes)."""
+
+    declaration: QueueDeclaration
+    type: str
+    ready: int
+    unacknowledged: int
+    consumers: int
+    identity: str
+    """32 hexadecimal digits, new at every declaration: they tell a queue from an earlier one of the same name."""
+
+
 # --- the engine ----------------------------------------------------------------------------------------------------
 
 
 class Engine(Protocol):
-    """The verbs. None of them awaits; each raises only :class:`core.errors.EngineError`, where it says so."""
+    """The verbs of one virtual host: messages, and what is declared. None of them awaits; each raises only
+    :class:`core.errors.EngineError`, where it says so."""
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""
@@ -356,67 +418,7 @@ class Engine(Protocol):
     def deadline(self) -> float:
         """The monotonic time at which the engine needs a turn although no verb was called; infinity for never."""
 
-
-class ExchangeType(Enum):
-    """The built-in routing rules."""
-
-    DIRECT = "direct"
-    FANOUT = "fanout"
-    TOPIC = "topic"
-    HEADERS = "headers"
-    LOCAL_RANDOM = "x-local-random"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDeclaration:
-    """The definition of a queue; two declarations are equivalent when they are equal."""
-
-    name: str
-    durable: bool = True
-    exclusive: bool = False
-    auto_delete: bool = False
-    arguments: Mapping[str, object]
-    """By key, plain values (ints, strings, bools, lists, maps)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeDeclaration:
-    """The definition of an exchange."""
-
-    name: str
-    type: ExchangeType = ExchangeType.DIRECT
-    durable: bool = True
-    auto_delete: bool = False
-    internal: bool = False
-    arguments: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """An edge from an exchange to a queue or to another exchange."""
-
-    source: str
-    destination: str
-    destination_is_queue: bool
-    binding_key: str
-    arguments: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueInfo:
-    """A queue's definition and its counts (messages, not bytes)."""
-
-    declaration: QueueDeclaration
-    type: str
-    ready: int
-    unacknowledged: int
-    consumers: int
-    identity: str
-    """32 hexadecimal digits, new at every declaration: they tell a queue from an earlier one of the same name."""
-
-
-class TopologyVerbs(Protocol):
-    """The control plane of one virtual host. Raises EngineError kinds as each method says."""
+    # --- queues, exchanges and bindings
 
     def declare_queue(
         self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False

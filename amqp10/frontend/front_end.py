@@ -66,7 +66,6 @@ from core.interface import (
     PublisherClosed,
     StreamOptions,
     TakenBack,
-    TopologyVerbs,
 )
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import SLICE, Stalls
@@ -91,7 +90,6 @@ class Amqp10FrontEnd:
         mailbox: Mailbox,
         connection: Connection,
         engine: Engine,
-        topology: TopologyVerbs,
         converter: Converter,
         management: ManagementNode,
         stalls: Stalls,
@@ -115,14 +113,13 @@ class Amqp10FrontEnd:
         self._until = 0
         """This turn is over when the work counter reaches this value."""
         self._engine = engine
-        self._topology = topology
         self._converter = converter
         self._management = ManagementRequests(management, info.identity, self.settings, self._work)
         self._stalls = stalls
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
-        self._dynamic = termini.DynamicNodes(connection, topology, owner=info.identity, unique=unique)
+        self._dynamic = termini.DynamicNodes(connection, engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
@@ -276,7 +273,7 @@ class Amqp10FrontEnd:
             some = [user for user in consumers[start : start + SLICE] if user in self._consumers]
             for user in some:
                 backlog = self.connection.backlog_bytes
-                reason = user.waits_for_client(backlog_bytes=backlog, ready=self._topology.ready_messages)
+                reason = user.waits_for_client(backlog_bytes=backlog, ready=self._engine.ready_messages)
                 self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
             yield len(some)
 
@@ -435,7 +432,7 @@ class Amqp10FrontEnd:
                 batch=self.settings.max_queue_credit,
                 traffic=self.traffic,
             )
-            queue = self._topology.queue_info(queue_name, self.info.identity)
+            queue = self._engine.queue_info(queue_name, self.info.identity)
             is_stream = queue.type == "stream"
             termini.check_distribution_mode(source, copies=is_stream)
             if is_stream:

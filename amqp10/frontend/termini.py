@@ -20,8 +20,8 @@ from amqp10.targets import parse_target
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong
+from core.interface import Engine
 from core.interface import Target as EngineTarget
-from core.interface import TopologyVerbs
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
 """The outcomes that a consumer may use [3.4]."""
@@ -177,12 +177,10 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
 class DynamicNodes:
     """The queues behind the dynamic nodes of one connection: each lives as long as the link that asked for it."""
 
-    def __init__(
-        self, connection: Connection, topology: TopologyVerbs, *, owner: object, unique: Callable[[], str]
-    ) -> None:
+    def __init__(self, connection: Connection, engine: Engine, *, owner: object, unique: Callable[[], str]) -> None:
         """``unique`` returns the part of a name that no peer can guess."""
         self._connection = connection
-        self._topology = topology
+        self._engine = engine
         self._owner = owner
         self._unique = unique
         self._names: dict[SenderLink | ReceiverLink, str] = {}
@@ -192,7 +190,7 @@ class DynamicNodes:
         remote = self._connection.remote
         container_id = remote.container_id if remote is not None else ""
         name = dynamic_name(container_id, link_name, self._unique(), address=address)
-        self._topology.declare_dynamic_queue(name, self._owner)
+        self._engine.declare_dynamic_queue(name, self._owner)
         self._names[link] = name
         return name
 
@@ -200,7 +198,7 @@ class DynamicNodes:
         """Delete the queue of a link that is over, if it had one."""
         name = self._names.pop(link, None)
         if name is not None:
-            self._topology.delete_queue(name, self._owner)
+            self._engine.delete_queue(name, self._owner)
 
 
 def effective_source(source: Source, queue_name: str, stream: StreamFilters | None = None) -> Source:

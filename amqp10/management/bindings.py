@@ -24,7 +24,7 @@ from amqp10.management.message import BodyFields, RequestRefusal, Response, enco
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.percent import percent_encode
 from core.errors import NotFound
-from core.interface import Binding, TopologyVerbs
+from core.interface import Binding, Engine
 from core.slices import Walk
 
 LISTED_MAX = 10_000
@@ -42,7 +42,7 @@ _SEGMENT = re.compile(
 )
 
 
-def bind(topology: TopologyVerbs, body: object, owner: object) -> Response:
+def bind(engine: Engine, body: object, owner: object) -> Response:
     """Make a binding. Raises RequestRefusal, Locked, Forbidden, Invalid, LimitReached."""
     fields = BodyFields(body, what="binding", names=_FIELDS)
     if ("destination_queue" in fields) == ("destination_exchange" in fields):
@@ -56,14 +56,14 @@ def bind(topology: TopologyVerbs, body: object, owner: object) -> Response:
         arguments=fields.arguments(),
     )
     try:
-        topology.bind(binding, owner)
+        engine.bind(binding, owner)
     except NotFound as error:
         # A 404 would say that the collection of bindings is missing; here the source or the destination is missing.
         raise RequestRefusal(400, str(error)) from None
     return Response(204)
 
 
-def listed(topology: TopologyVerbs, pairs: Sequence[tuple[str, str]]) -> Walk[Response]:
+def listed(engine: Engine, pairs: Sequence[tuple[str, str]]) -> Walk[Response]:
     """The bindings between two nodes. Raises RequestRefusal."""
     query = dict(pairs)
     if len(query) < len(pairs) or "src" not in query or ("dstq" in query) == ("dste" in query):
@@ -71,7 +71,7 @@ def listed(topology: TopologyVerbs, pairs: Sequence[tuple[str, str]]) -> Walk[Re
     to_queue = "dstq" in query
     key = query.get("key")
     shown: list[object] = []
-    for binding in topology.bindings(query["src"], query["dstq" if to_queue else "dste"], to_queue):
+    for binding in engine.bindings(query["src"], query["dstq" if to_queue else "dste"], to_queue):
         if binding is not None and key in (None, binding.binding_key):
             shown.append(_show(binding))
             if len(shown) > LISTED_MAX:
@@ -80,7 +80,7 @@ def listed(topology: TopologyVerbs, pairs: Sequence[tuple[str, str]]) -> Walk[Re
     return Response(200, shown)
 
 
-def unbind(topology: TopologyVerbs, segment: str, owner: object) -> Walk[Response]:
+def unbind(engine: Engine, segment: str, owner: object) -> Walk[Response]:
     """Remove the binding at a location. Raises RequestRefusal, Locked, Forbidden."""
     match = _SEGMENT.fullmatch(segment)
     if match is None:
@@ -90,9 +90,9 @@ def unbind(topology: TopologyVerbs, segment: str, owner: object) -> Walk[Respons
         )
     source, destination = segment_text(match["source"]), segment_text(match["destination"])
     key = segment_text(match["key"])
-    for binding in topology.bindings(source, destination, match["kind"] == "q"):
+    for binding in engine.bindings(source, destination, match["kind"] == "q"):
         if binding is not None and binding.binding_key == key and arguments_hash(binding.arguments) == match["hash"]:
-            topology.unbind(binding, owner)
+            engine.unbind(binding, owner)
             break
         yield
     return Response(204)

@@ -51,7 +51,7 @@ from core.errors import (
     ResourceDeleted,
     StillGoing,
 )
-from core.interface import ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo, TopologyVerbs
+from core.interface import Engine, ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo
 from core.operations.table import Call, NoSuchMethod, NoSuchPath, OperationTable
 from core.slices import Walk
 
@@ -86,9 +86,9 @@ Step = Callable[[], Response | Walk[Response]]
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, topology: TopologyVerbs, control: "BrokerControl", operations: OperationTable) -> None:
+    def __init__(self, engine: Engine, control: "BrokerControl", operations: OperationTable) -> None:
         """``operations``: those under ``/headgate``, which ``control`` carries out."""
-        self._topology = topology
+        self._engine = engine
         self._control = control
         self._operations = operations
 
@@ -153,37 +153,37 @@ class ManagementNode:
         self, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
     ) -> Mapping[str, Step]:
         """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
-        topology = self._topology
+        engine = self._engine
         match segments:
             case ["queues", segment]:
                 queue = segment_text(segment)
                 return {
-                    "PUT": lambda: _declare_queue(topology, queue, body, owner),
-                    "GET": lambda: Response(200, _show_queue(topology.queue_info(queue, owner))),
-                    "DELETE": lambda: _message_count(topology.delete_queue(queue, owner)),
+                    "PUT": lambda: _declare_queue(engine, queue, body, owner),
+                    "GET": lambda: Response(200, _show_queue(engine.queue_info(queue, owner))),
+                    "DELETE": lambda: _message_count(engine.delete_queue(queue, owner)),
                 }
             case ["queues", segment, "messages"]:
                 queue = segment_text(segment)
-                return {"DELETE": lambda: _purge_queue(topology, queue, owner)}
+                return {"DELETE": lambda: _purge_queue(engine, queue, owner)}
             case ["exchanges", segment]:
                 exchange = segment_text(segment)
                 return {
-                    "PUT": lambda: _declare_exchange(topology, exchange, body),
-                    "DELETE": lambda: _delete_exchange(topology, exchange),
+                    "PUT": lambda: _declare_exchange(engine, exchange, body),
+                    "DELETE": lambda: _delete_exchange(engine, exchange),
                 }
             case ["bindings"]:
                 return {
-                    "POST": lambda: bind(topology, body, owner),
-                    "GET": lambda: listed(topology, query),
+                    "POST": lambda: bind(engine, body, owner),
+                    "GET": lambda: listed(engine, query),
                 }
             case ["bindings", segment]:
-                return {"DELETE": lambda: unbind(topology, segment, owner)}
+                return {"DELETE": lambda: unbind(engine, segment, owner)}
             case ["auth", "tokens"]:
                 return {"PUT": lambda: _renew_token(body)}
         return {}
 
 
-def _declare_queue(topology: TopologyVerbs, name: str, body: object, owner: object) -> Walk[Response]:
+def _declare_queue(engine: Engine, name: str, body: object, owner: object) -> Walk[Response]:
     fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
     declaration = QueueDeclaration(
         name=name,
@@ -193,9 +193,9 @@ def _declare_queue(topology: TopologyVerbs, name: str, body: object, owner: obje
         arguments=fields.arguments(),
     )
     try:
-        info, made = yield from once_gone(lambda: topology.declare_queue(declaration, owner))
+        info, made = yield from once_gone(lambda: engine.declare_queue(declaration, owner))
     except Inequivalent as error:
-        if topology.queue_info(name, owner).declaration.exclusive != declaration.exclusive:
+        if engine.queue_info(name, owner).declaration.exclusive != declaration.exclusive:
             # Clients of RabbitMQ expect the status of a lock here, as for another connection's exclusive queue.
             raise RequestRefusal(STATUSES[Locked], str(error)) from None
         raise
@@ -220,15 +220,15 @@ def _show_queue(info: QueueInfo) -> dict[str, object]:
     }
 
 
-def _purge_queue(topology: TopologyVerbs, name: str, owner: object) -> Walk[Response]:
-    return _message_count((yield from topology.purge_queue(name, owner)))
+def _purge_queue(engine: Engine, name: str, owner: object) -> Walk[Response]:
+    return _message_count((yield from engine.purge_queue(name, owner)))
 
 
 def _message_count(count: int) -> Response:
     return Response(200, {"message_count": ULong(count)})
 
 
-def _declare_exchange(topology: TopologyVerbs, name: str, body: object) -> Walk[Response]:
+def _declare_exchange(engine: Engine, name: str, body: object) -> Walk[Response]:
     fields = BodyFields(body, what="exchange", names=_EXCHANGE_FIELDS)
     kind = fields.text("type", default=ExchangeType.DIRECT.value)
     try:
@@ -244,12 +244,12 @@ def _declare_exchange(topology: TopologyVerbs, name: str, body: object) -> Walk[
         internal=fields.boolean("internal", default=False),
         arguments=fields.arguments(),
     )
-    yield from once_gone(lambda: topology.declare_exchange(declaration))
+    yield from once_gone(lambda: engine.declare_exchange(declaration))
     return Response(204)
 
 
-def _delete_exchange(topology: TopologyVerbs, name: str) -> Response:
-    topology.delete_exchange(name)
+def _delete_exchange(engine: Engine, name: str) -> Response:
+    engine.delete_exchange(name)
     return Response(204)
 
 

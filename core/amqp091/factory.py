@@ -18,7 +18,7 @@ from core.amqp091.table import FieldTable
 from core.config import Settings
 from core.config.amqp091 import Amqp091Settings
 from core.counters.traffic import Traffic
-from core.interface import Converter, Engine, Mailbox, TopologyVerbs
+from core.interface import Converter, Engine, Mailbox
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.server.drain import DRAINED
@@ -51,7 +51,6 @@ def amqp091_factory(
     *,
     settings: Settings,
     engine: Engine,
-    topology: TopologyVerbs,
     converter: Converter,
     access: Access,
     stalls: Stalls,
@@ -85,7 +84,6 @@ def amqp091_factory(
                 refusal_delay_s=refusal_delay_s,
             ),
             engine=engine,
-            topology=topology,
             converter=converter,
             stalls=stalls,
             settings=settings,

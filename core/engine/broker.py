@@ -80,7 +80,7 @@ OPERATOR = object()
 
 
 class Broker:
-    """``Engine``, ``Topology`` and ``Observable`` of the interface, for one virtual host."""
+    """``Engine`` and ``Observable`` of the interface, for one virtual host."""
 
     def __init__(
         self,
@@ -292,7 +292,7 @@ class Broker:
     def declare_queue(
         self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
     ) -> tuple[QueueInfo, bool]:
-        """See :class:`core.interface.TopologyVerbs`, also for the methods below."""
+        """See :class:`core.interface.Engine`, also for the methods below."""
         if self._storage is None:
             check_memory_can_keep(declaration)
         self.work.spent += VERB_WORK

@@ -252,7 +252,6 @@ class WirePeer:
                 ),
             ),
             engine=broker.engine,
-            topology=broker.engine,
             converter=broker.converter,
             management=broker.node,
             stalls=broker.stalls,

@@ -86,7 +86,6 @@ class Wire091Peer:
             mailbox=Mailbox(self.touch),
             connection=Amqp091Connection(settings.amqp091, mechanisms),
             engine=broker.engine,
-            topology=broker.engine,
             converter=broker.converter,
             stalls=broker.stalls,
             settings=settings,

@@ -39,6 +39,7 @@ NAMED_MAX = 5
 
 ALLOWED: Mapping[str, str] = {
     "Disk": "tests hand in a disk in memory and one that fails",
+    "Engine": "tests hand in one that only takes turns; the engine knows no front end, and front ends no more of it",
     "LinkChannel": "tests hand in a session in memory; a session and its links would import each other",
     "OutputChannel": "tests hand in a session in memory; a session and its output would import each other",
     "Pages": "tests hand in a backing that pages; a queue asks its backing whether it pages",

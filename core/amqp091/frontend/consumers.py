@@ -75,7 +75,7 @@ class ConsumerMethods:
         queue = self._definitions.named(method.queue)
         if queue == DIRECT_REPLY_TO:
             queue = self._reply_queue(method)
-        kind = shared.topology.queue_info(queue, shared.owner).type
+        kind = shared.engine.queue_info(queue, shared.owner).type
         _check_arguments(method.arguments, queue, kind)
         stream = self._stream_options(method, now) if kind == "stream" else StreamOptions()
         options = ConsumeOptions(
@@ -97,7 +97,7 @@ class ConsumerMethods:
         if self._consuming.channel in shared.reply_queues:
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, "reply consumer already set")
         name = reply_queue_name(shared.unique())
-        shared.topology.declare_dynamic_queue(name, shared.owner)
+        shared.engine.declare_dynamic_queue(name, shared.owner)
         shared.reply_queues[self._consuming.channel] = name
         return name
 
@@ -112,7 +112,7 @@ class ConsumerMethods:
     def _get(self, method: methods.BasicGet) -> None:
         """Begin basic.get. It is answered when the engine has replied."""
         queue = self._definitions.named(method.queue)
-        if self._shared.topology.queue_info(queue, self._shared.owner).type == "stream":
+        if self._shared.engine.queue_info(queue, self._shared.owner).type == "stream":
             raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.get from a stream; use basic.consume")
         self._consuming.get(queue, no_ack=method.no_ack)
 

@@ -56,7 +56,7 @@ class DefinitionMethods:
         if method.passive:
             if not method.exchange:
                 raise Forbidden("the default exchange cannot be declared, not even to ask for it")
-            self._shared.topology.exchange_info(method.exchange)
+            self._shared.engine.exchange_info(method.exchange)
             return methods.ExchangeDeclareOk()
         try:
             kind = ExchangeType(method.type)
@@ -64,7 +64,7 @@ class DefinitionMethods:
             known = ", ".join(kind.value for kind in ExchangeType)
             text = f"unknown exchange type {quote(method.type)}; there are {known}"
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, text) from None
-        self._shared.topology.declare_exchange(
+        self._shared.engine.declare_exchange(
             ExchangeDeclaration(
                 name=method.exchange,
                 type=kind,
@@ -77,25 +77,25 @@ class DefinitionMethods:
         return methods.ExchangeDeclareOk()
 
     def _delete_exchange(self, method: methods.ExchangeDelete) -> Method:
-        topology = self._shared.topology
-        if method.if_unused and topology.exchange_in_use(method.exchange):
+        engine = self._shared.engine
+        if method.if_unused and engine.exchange_in_use(method.exchange):
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"exchange {quote(method.exchange)} in use")
-        topology.delete_exchange(method.exchange)
+        engine.delete_exchange(method.exchange)
         return methods.ExchangeDeleteOk()
 
     def _bind_exchange(self, method: methods.ExchangeBind) -> Method:
-        self._shared.topology.bind(_edge(method), self._shared.owner)
+        self._shared.engine.bind(_edge(method), self._shared.owner)
         return methods.ExchangeBindOk()
 
     def _unbind_exchange(self, method: methods.ExchangeUnbind) -> Method:
-        self._shared.topology.unbind(_edge(method), self._shared.owner)
+        self._shared.engine.unbind(_edge(method), self._shared.owner)
         return methods.ExchangeUnbindOk()
 
     # --- queues ----------------------------------------------------------------------------------------------------
 
     def _declare_queue(self, method: methods.QueueDeclare) -> Method:
         shared = self._shared
-        topology = shared.topology
+        engine = shared.engine
         if method.passive:
             return self._look_up(self.named(method.queue))
         if method.queue == DIRECT_REPLY_TO:
@@ -113,9 +113,9 @@ class DefinitionMethods:
             arguments=_plain(method.arguments),
         )
         try:
-            info, _ = topology.declare_queue(declaration, shared.owner, named_by_broker=not method.queue)
+            info, _ = engine.declare_queue(declaration, shared.owner, named_by_broker=not method.queue)
         except Inequivalent as error:
-            if topology.queue_info(name, shared.owner).declaration.exclusive is method.exclusive:
+            if engine.queue_info(name, shared.owner).declaration.exclusive is method.exclusive:
                 raise
             raise Locked(str(error)) from error  # in 0.9.1 every client sees exclusive as a lock
         self.last_declared = name
@@ -126,7 +126,7 @@ class DefinitionMethods:
         if name == DIRECT_REPLY_TO:
             return methods.QueueDeclareOk(queue=name)
         try:
-            info = self._shared.topology.queue_info(name, self._shared.owner)
+            info = self._shared.engine.queue_info(name, self._shared.owner)
         except Locked:
             if not is_reply_queue(name):
                 raise
@@ -137,11 +137,11 @@ class DefinitionMethods:
         return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
 
     def _bind_queue(self, method: methods.QueueBind) -> Method:
-        self._shared.topology.bind(self._binding(method), self._shared.owner)
+        self._shared.engine.bind(self._binding(method), self._shared.owner)
         return methods.QueueBindOk()
 
     def _unbind_queue(self, method: methods.QueueUnbind) -> Method:
-        self._shared.topology.unbind(self._binding(method), self._shared.owner)
+        self._shared.engine.unbind(self._binding(method), self._shared.owner)
         return methods.QueueUnbindOk()
 
     def _binding(self, method: methods.QueueBind | methods.QueueUnbind) -> Binding:
@@ -160,7 +160,7 @@ class DefinitionMethods:
         """Raises StillGoing until everything is purged; the method is tried again in the next turn."""
         queue = self.named(method.queue)
         if self._purge is None:
-            self._purge = self._shared.topology.purge_queue(queue, self._shared.owner)
+            self._purge = self._shared.engine.purge_queue(queue, self._shared.owner)
         try:
             next(self._purge)
         except StopIteration as end:
@@ -169,17 +169,17 @@ class DefinitionMethods:
         raise StillGoing(f"the purge of queue {quote(queue)} takes more than a turn")
 
     def _delete_queue(self, method: methods.QueueDelete) -> Method:
-        topology, owner = self._shared.topology, self._shared.owner
+        engine, owner = self._shared.engine, self._shared.owner
         name = self.named(method.queue)
         try:
-            info = topology.queue_info(name, owner)
+            info = engine.queue_info(name, owner)
         except NotFound:
             return methods.QueueDeleteOk(message_count=0)
         if method.if_unused and info.consumers:
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"queue {quote(name)} in use: {info.consumers} consumers")
         if method.if_empty and info.ready:
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"queue {quote(name)} not empty: {info.ready} messages")
-        return methods.QueueDeleteOk(message_count=topology.delete_queue(name, owner))
+        return methods.QueueDeleteOk(message_count=engine.delete_queue(name, owner))
 
     _ANSWERS: ClassVar[Mapping[type[Method], Callable[..., Method]]] = {
         methods.ExchangeDeclare: _declare_exchange,

@@ -55,7 +55,6 @@ from core.interface import (
     Mailbox,
     Snapshot,
     TakenBack,
-    TopologyVerbs,
 )
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
@@ -100,7 +99,6 @@ class Amqp091FrontEnd:
         mailbox: Mailbox,
         connection: Amqp091Connection,
         engine: Engine,
-        topology: TopologyVerbs,
         converter: Converter,
         stalls: Stalls,
         settings: Settings,
@@ -136,7 +134,6 @@ class Amqp091FrontEnd:
             identity=info.identity,
             owner=info.identity,
             engine=engine,
-            topology=topology,
             converter=converter,
             mailbox=mailbox,
             connection=connection,

@@ -399,7 +399,7 @@ class Publishing:
         """Hold a run back for the commit, at whose time it will be published."""
         if isinstance(target, ExchangeTarget):
             try:
-                self._shared.topology.exchange_info(target.exchange)
+                self._shared.engine.exchange_info(target.exchange)
             except EngineError as error:
                 raise channel_fault(error) from error
         step = partial(self._publish, publishes, target, options)

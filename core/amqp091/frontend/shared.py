@@ -8,7 +8,7 @@ from core.config.settings import Settings
 from core.counters.traffic import Traffic
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.flow_facts import FlowLink
-from core.interface import Converter, Engine, Mailbox, TopologyVerbs
+from core.interface import Converter, Engine, Mailbox
 from core.observe.flow_events.accounts import LinkAccount
 from core.observe.flow_events.recorder import ConnectionEvents
 from core.work import Work
@@ -23,7 +23,6 @@ class Shared:
     owner: object
     """The owner of the connection's exclusive queues."""
     engine: Engine
-    topology: TopologyVerbs
     converter: Converter
     mailbox: Mailbox
     connection: Amqp091Connection

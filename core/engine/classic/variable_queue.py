@@ -497,6 +497,14 @@ class VariableQueue:
 
     # --- the end
 
+    def discard(self, batch: Batch, reason: str) -> None:
+        """See :class:`core.engine.ready.backing.Backing`. A classic queue keeps no record of it: after a start such
+        messages are ready again."""
+
+    def discards(self) -> tuple[()]:
+        """See :class:`core.engine.ready.backing.Backing`."""
+        return ()
+
     def purge(self, let_go: LetGo) -> int:
         """See :class:`core.engine.ready.backing.Backing`. What was handed out stays: it is before ``_head``."""
         dropped = self.depth

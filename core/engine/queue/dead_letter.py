@@ -7,8 +7,8 @@ death in its list of deaths. The queue keeps its copy until the target queues ha
 - at-most-once: the copy is dropped whatever the answer is. A message without a route, or rejected by its target, is
   lost, and counted;
 - at-least-once: a message that was not accepted is kept and tried again later; few messages are under way at a time.
-  Messages pushed out by the length limit are not kept, because then the limit would have no effect. A backing that
-  implements ``KeepsDiscards`` records the kept messages on disk, so that they survive a restart.
+  Messages pushed out by the length limit are not kept, because then the limit would have no effect. The backing
+  of a quorum queue records on disk which messages are kept so; after a restart of the others they are ready again.
 
 A dead letter keeps the annotations that consumers have added, and counts as redelivered.
 

@@ -128,14 +128,12 @@ class Endings:
         if not self._letters.post(batch, reason, self.options):
             self.settle((batch,))
         elif batch.level != NOWHERE and keeps(self.options, reason):
-            discards = self._sub_queue_of(batch).discards
-            if discards is not None:
-                discards.discard(batch, reason.value)
+            self._sub_queue_of(batch).backing.discard(batch, reason.value)
 
     def go_on_dead_lettering(self) -> None:
         """After a start: dead-letter again the messages whose dead-lettering was recorded and not confirmed."""
         for sub_queue in self._sub_queues:
-            for batch, reason in [] if sub_queue.discards is None else sub_queue.discards.discards():
+            for batch, reason in sub_queue.backing.discards():
                 batch.level = sub_queue.level
                 if not self._letters.post(batch, DeathReason(reason), self.options):
                     self.settle((batch,))

@@ -78,6 +78,14 @@ class Backing(Protocol):
     def restore(self, batch: Batch) -> None:
         """Read the entries of a paged batch back into it."""
 
+    def discard(self, batch: Batch, reason: str) -> None:
+        """Record that messages that were fetched are being dead-lettered, if the backing keeps that on disk. The caller
+        settles them later, like any others."""
+
+    def discards(self) -> Iterable[tuple[Batch, str]]:
+        """Hand out, after a start, the paged-out messages whose dead-lettering was recorded and that are not
+        settled, with the reasons."""
+
     def purge(self, let_go: LetGo) -> int:
         """Drop all messages; returns how many. See ``write_now``."""
 
@@ -112,19 +120,6 @@ class Pages(Protocol):
 
     def conclude(self, next_sequence: int) -> None:
         """The broker shuts down cleanly: write what the next start needs."""
-
-
-@runtime_checkable
-class KeepsDiscards(Protocol):
-    """The further methods of a backing that records on disk which messages are being dead-lettered."""
-
-    def discard(self, batch: Batch, reason: str) -> None:
-        """Record that messages that were fetched are being dead-lettered. The caller settles them later, like any
-        others."""
-
-    def discards(self) -> Iterable[tuple[Batch, str]]:
-        """Hand out, after a start, the paged-out messages whose dead-lettering was recorded and that are not
-        settled."""
 
 
 @dataclass(eq=False, slots=True)
@@ -206,6 +201,12 @@ class MemoryBacking:
 
     def restore(self, batch: Batch) -> None:
         raise AssertionError("nothing is paged out of a memory backing")
+
+    def discard(self, batch: Batch, reason: str) -> None:
+        pass
+
+    def discards(self) -> tuple[()]:
+        return ()
 
     def purge(self, let_go: LetGo) -> int:
         dropped = self.depth

@@ -9,7 +9,7 @@ messages that consumers hold are settled.
 
 from collections.abc import Iterable
 
-from core.engine.ready.backing import Backing, KeepsDiscards, Pages
+from core.engine.ready.backing import Backing, Pages
 from core.engine.ready.batch import Batch
 from core.engine.ready.returned import ReturnedMessages
 
@@ -21,7 +21,7 @@ class SubQueue:
     """A backing and the returned messages in front of it. Callers may read both parts, but take messages through the
     sub-queue only."""
 
-    __slots__ = ("backing", "discards", "level", "pages", "returned")
+    __slots__ = ("backing", "level", "pages", "returned")
 
     def __init__(self, level: int, backing: Backing) -> None:
         self.level = level
@@ -29,8 +29,6 @@ class SubQueue:
         self.returned = ReturnedMessages()
         self.pages = backing if isinstance(backing, Pages) else None
         """The backing, if it can page out; else None."""
-        self.discards = backing if isinstance(backing, KeepsDiscards) else None
-        """The backing, if it records which messages are being dead-lettered; else None."""
 
     @property
     def ready(self) -> int:

@@ -6,30 +6,15 @@ timer. Sums are exact: every event is in one record, and in no other.
 """
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from core.clock import Now
 from core.flow_facts import FlowLink, LinkFlowState, Settled, StageCreditState
-from core.observe.flow_events.schema import TEXT_MAX, EventKind, Value
+from core.observe.flow_events.schema import TEXT_MAX, EventKind, FlowEventRecord, Value
 
 SERIAL_MASK = 0xFFFF_FFFF
 """A delivery-count is a serial number of 32 bits and wraps [2.6.7]."""
-
-
-class AccountOwner(Protocol):
-    """The recorder of one connection, to which its accounts give their records."""
-
-    def now(self) -> Now:
-        """Return the time."""
-
-    def record(self, kind: EventKind, at: float, **fields: Value) -> None:
-        """Record a fact about this connection; ``at`` is wall-clock time, in seconds."""
-
-    def opened(self, account: "Account") -> None:
-        """Note that an account is open: it makes a record once its interval is over."""
-
-    def settled(self, account: "Account") -> None:
-        """Note that an account has made its record."""
 
 
 class Account(Protocol):
@@ -41,6 +26,63 @@ class Account(Protocol):
 
     def tell(self) -> None:
         """Make the record now, also before the interval is over."""
+
+
+class OpenAccounts:
+    """The open accounts of one connection, the first due first, because all intervals are the same. Accounts give their
+    records to it."""
+
+    __slots__ = ("_accounts", "_busy", "_put", "connection", "now")
+
+    def __init__(
+        self,
+        connection: str,
+        *,
+        clock: Callable[[], Now],
+        put: Callable[[FlowEventRecord], None],
+        busy: "dict[OpenAccounts, None]",
+    ) -> None:
+        """``put`` takes the records. ``busy`` has those of all connections that have an open account; this object adds
+        and removes itself."""
+        self.connection = connection
+        self.now = clock
+        self._put = put
+        self._busy = busy
+        self._accounts: dict[Account, None] = {}
+
+    def record(self, kind: EventKind, at: float, **fields: Value) -> None:
+        """Record a fact about the connection; ``at`` is wall-clock time, in seconds."""
+        self._put(FlowEventRecord(kind, at, {"connection": self.connection, **fields}))
+
+    def opened(self, account: Account) -> None:
+        """Note that an account is open: it makes a record once its interval is over."""
+        self._accounts[account] = None
+        self._busy[self] = None
+
+    def settled(self, account: Account) -> None:
+        """Note that an account has made its record."""
+        self._accounts.pop(account, None)
+        if not self._accounts:
+            self._busy.pop(self, None)
+
+    @property
+    def next_due(self) -> float:
+        """The monotonic time at which the next account is due; infinity if none is open."""
+        first = next(iter(self._accounts), None)
+        return inf if first is None else first.due
+
+    def tell_due(self) -> None:
+        """Make the records of all accounts that are due."""
+        now = self.now().monotonic
+        for account in list(self._accounts):
+            if account.due > now:
+                break
+            account.tell()
+
+    def tell_all(self) -> None:
+        """Make the records of all accounts now."""
+        for account in list(self._accounts):
+            account.tell()
 
 
 class LinkAccount:
@@ -71,7 +113,7 @@ class LinkAccount:
         link: FlowLink,
         state: Callable[[], LinkFlowState] | None,
         *,
-        owner: AccountOwner,
+        owner: OpenAccounts,
         interval_s: float,
         forget: Callable[["LinkAccount"], None],
     ) -> None:
@@ -160,7 +202,7 @@ class StageAccount:
     __slots__ = ("_began", "_interval_s", "_kind", "_name", "_open", "_owner", "_state", "_told", "due")
 
     def __init__(
-        self, kind: str, name: str, state: Callable[[], StageCreditState], *, owner: AccountOwner, interval_s: float
+        self, kind: str, name: str, state: Callable[[], StageCreditState], *, owner: OpenAccounts, interval_s: float
     ) -> None:
         self.due = 0.0
         self._kind = kind
@@ -207,7 +249,7 @@ class WindowAccount:
 
     __slots__ = ("_began", "_owner", "_session", "_side", "_told", "due")
 
-    def __init__(self, session: str, side: str, *, owner: AccountOwner, interval_s: float) -> None:
+    def __init__(self, session: str, side: str, *, owner: OpenAccounts, interval_s: float) -> None:
         now = owner.now()
         self.due = now.monotonic + interval_s
         self._session = session

@@ -11,12 +11,11 @@ Bounds: the rings; an account for each link, each closed window, and each stage 
 """
 
 from collections.abc import Callable, Iterator
-from math import inf
 
 from core.clock import Now
 from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, StageCreditState
 from core.interface import StallSubject
-from core.observe.flow_events.accounts import Account, LinkAccount, StageAccount, WindowAccount
+from core.observe.flow_events.accounts import LinkAccount, OpenAccounts, StageAccount, WindowAccount
 from core.observe.flow_events.feed import Feed
 from core.observe.flow_events.ring import RecordRing
 from core.observe.flow_events.schema import TEXT_MAX, EventKind, FlowEventRecord, Value
@@ -45,8 +44,8 @@ class FlowEvents:
         self.interval_s = interval_s
         self.feed_records_max = feed_records_max
         self.ring = ring
-        self.busy: dict[ConnectionEvents, None] = {}
-        """Connections with an open account."""
+        self.busy: dict[OpenAccounts, None] = {}
+        """The accounts of each connection that has an open one."""
         self._connections: dict[str, ConnectionEvents] = {}
         self._stalls: dict[str, dict[StallSubject, Stall]] = {}
         """The current stalls that listeners were told of, by connection."""
@@ -102,8 +101,8 @@ class FlowEvents:
 
     def tell_due(self) -> Iterator[None]:
         """Make the records of all due accounts; yields where other tasks may run."""
-        for number, events in enumerate(list(self.busy), start=1):
-            events.tell_due()
+        for number, accounts in enumerate(list(self.busy), start=1):
+            accounts.tell_due()
             if number % SLICE == 0:
                 yield
 
@@ -119,7 +118,6 @@ class FlowEvents:
 
     def forget(self, events: "ConnectionEvents") -> None:
         """Forget a connection that is not recorded any more."""
-        self.busy.pop(events, None)
         if self._connections.get(events.identity) is events:
             del self._connections[events.identity]
 
@@ -133,11 +131,10 @@ class ConnectionEvents:
         self._events = events
         self._who = who
         self._feed: Feed | None = None
-        self._open: dict[Account, None] = {}
-        """Open accounts, the first due first: all intervals are the same."""
         self._links: dict[tuple[str, str], LinkAccount] = {}
         """By identity and direction: a 0.9.1 channel has two."""
         self._windows: dict[tuple[str, str], WindowAccount] = {}
+        self._accounts = OpenAccounts(who.identity, clock=events.clock, put=self._put, busy=events.busy)
         self._opened_at = events.clock().wall
         self._put(self._opening())
 
@@ -145,19 +142,20 @@ class ConnectionEvents:
 
     def link_attached(self, link: FlowLink, state: Callable[[], LinkFlowState] | None) -> LinkAccount:
         """Note a new link. One without ``state`` has no link credit (0.9.1)."""
-        account = LinkAccount(link, state, owner=self, interval_s=self._events.interval_s, forget=self._link_detached)
+        interval_s, forget = self._events.interval_s, self._link_detached
+        account = LinkAccount(link, state, owner=self._accounts, interval_s=interval_s, forget=forget)
         self._links[link.identity, link.direction] = account
         self._put(self._attaching(account))
         return account
 
     def stage(self, kind: str, name: str, state: Callable[[], StageCreditState]) -> StageAccount:
         """Note a stage that this connection's messages pass: a "reader", "channel" or "queue"."""
-        return StageAccount(kind, name, state, owner=self, interval_s=self._events.interval_s)
+        return StageAccount(kind, name, state, owner=self._accounts, interval_s=self._events.interval_s)
 
     def window_closed(self, session: str, side: str) -> None:
         """Note that an incoming-window is used up or closed: that of the "broker" or of the "client"."""
         if (session, side) not in self._windows:
-            window = WindowAccount(session, side, owner=self, interval_s=self._events.interval_s)
+            window = WindowAccount(session, side, owner=self._accounts, interval_s=self._events.interval_s)
             self._windows[session, side] = window
 
     def window_opened(self, session: str, side: str) -> None:
@@ -184,8 +182,8 @@ class ConnectionEvents:
             interval_s=events.interval_s,
             clock=events.clock,
             notify=notify,
-            next_due=self._next_due,
-            tell_due=self.tell_due,
+            next_due=lambda: self._accounts.next_due,
+            tell_due=self._accounts.tell_due,
             closed=self._unfollowed,
         )
         self._feed.put(self._opening())
@@ -199,34 +197,11 @@ class ConnectionEvents:
     def closed(self) -> None:
         """Note that the connection has closed, or that its events are not wanted any more. No method is called after
         this."""
-        for account in list(self._open):
-            account.tell()
-        self.record(EventKind.CONNECTION_CLOSED, self.now().wall)
+        self._accounts.tell_all()
+        self._accounts.record(EventKind.CONNECTION_CLOSED, self.now().wall)
         self._feed = None
         self._events.forget(self)
-
-    # --- for accounts ----------------------------------------------------------------------------------------------
-
-    def record(self, kind: EventKind, at: float, **fields: Value) -> None:
-        """See :class:`core.observe.flow_events.accounts.AccountOwner`, also for the methods below."""
-        self._put(FlowEventRecord(kind, at, {"connection": self.identity, **fields}))
-
-    def opened(self, account: Account) -> None:
-        self._open[account] = None
-        self._events.busy[self] = None
-
-    def settled(self, account: Account) -> None:
-        self._open.pop(account, None)
-        if not self._open:
-            self._events.busy.pop(self, None)
-
-    def tell_due(self) -> None:
-        """Make the records of this connection's due accounts."""
-        now = self.now().monotonic
-        for account in list(self._open):
-            if account.due > now:
-                break
-            account.tell()
+        del self._accounts  # breaks the reference cycle with them
 
     # --- for the ledger of stalls ------------------------------------------------------------------------------------
 
@@ -250,17 +225,14 @@ class ConnectionEvents:
         if self._feed is not None:
             self._feed.put(record)
 
-    def _next_due(self) -> float:
-        first = next(iter(self._open), None)
-        return inf if first is None else first.due
-
     def _unfollowed(self) -> None:
         self._feed = None
 
     def _link_detached(self, account: LinkAccount) -> None:
         link = account.link
         if self._links.pop((link.identity, link.direction), None) is not None:
-            self.record(EventKind.LINK_DETACHED, self.now().wall, link=link.identity, direction=link.direction)
+            now = self.now().wall
+            self._accounts.record(EventKind.LINK_DETACHED, now, link=link.identity, direction=link.direction)
 
     def _records(self, who: StallSubject) -> bool:
         return who.identity == self.identity or (who.identity, who.direction) in self._links

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.amqp091.content import entry_of
-from core.amqp091.deliver_run import encode_each, encode_run
+from core.amqp091.deliver_run import PACKED_MIN, encode_each, encode_run
 from core.amqp091.errors import Amqp091EncodeError
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.methods import BasicDeliver
@@ -75,6 +75,18 @@ def test_messages_with_names_of_their_own_have_the_same_bytes_as_one_by_one(tag,
     ]
     theirs, its_entries = [name for name, _ in some], [entry for _, entry in some]
     assert encode_each(1, "ctag", tag, redelivered, theirs, its_entries, FRAME_MAX) == b"".join(expected)
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 12, b"x" * payload_max, b"x" * (payload_max + 1)])
+@pytest.mark.parametrize("other", [None, 0, PACKED_MIN - 1])
+@pytest.mark.parametrize("count", [PACKED_MIN - 1, PACKED_MIN, 3 * PACKED_MIN])
+def test_many_like_messages_and_one_that_differs_have_the_same_bytes_as_one_by_one(body, other, count):
+    some = [entry_of(PROPERTIES[1], body)] * count
+    for properties, its_body in ((PROPERTIES[2], body), (PROPERTIES[1], body + b"y"), (PROPERTIES[1], b"")):
+        if other is not None and other < count:
+            some[other] = entry_of(properties, its_body)
+        arguments = 65535, "ctag", 2**32 - 10, True, "e", "q", some, FRAME_MAX
+        assert encode_run(*arguments) == one_by_one(*arguments)
 
 
 def test_headers_of_one_length_that_differ_are_not_mixed_up():
