@@ -45,8 +45,10 @@ class Bystander091:
 class Arena091:
     """A broker with a bystander, and a queue with messages to attack."""
 
-    def __init__(self, **settings: int) -> None:
-        self.settings = make_settings(amqp091=settings)
+    def __init__(self, *, channel_messages_per_turn: int | None = None, **settings: int) -> None:
+        """``settings`` are keys of ``[amqp091]``."""
+        stages = {} if channel_messages_per_turn is None else {"channel": channel_messages_per_turn}
+        self.settings = make_settings(amqp091=settings, engine={"stage_messages_per_turn": stages})
         self.broker = InProcessBroker()
         self.broker.queue("q")
         self.broker.fill(numbered(VICTIMS))
