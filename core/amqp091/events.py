@@ -72,6 +72,15 @@ class PublishesReceived:
     count: int
     """Messages of all runs."""
 
+    def beyond(self, place: int) -> "PublishesReceived":
+        """Return the runs from this place on."""
+        runs = self.runs[place:]
+        return PublishesReceived(self.channel, runs, sum([len(run.entries) for run in runs]))
+
+    def followed_by(self, later: "PublishesReceived") -> "PublishesReceived":
+        """Return the runs of both, in this order."""
+        return PublishesReceived(self.channel, self.runs + later.runs, self.count + later.count)
+
     def split(self, count: int) -> "PublishesReceived":
         """Keep the first ``count`` messages, fewer than there are, and return the others."""
         rest = PublishesReceived(self.channel, [], self.count - count)

@@ -137,6 +137,7 @@ class Broker:
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
+        self.knows_route = self._router.knows
         self._snapshots = Snapshots(
             queues=self._queues,
             topology=self._topology,
@@ -392,8 +393,7 @@ class Broker:
     # --- what is shown, and what an operator does -----------------------------------------------------------
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Queues, consumers, publishers, exchanges, bindings, policies, stages, lanes, alarms, engine, totals; [] for
-        other kinds."""
+        """The rows of a kind, or the one with this identity; [] for kinds that the engine does not have."""
         return self._snapshots.take(kind, identity)
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:

@@ -38,9 +38,8 @@ LOOKS_AT_QUEUES = (methods.QueueDeclare, methods.QueuePurge, methods.QueueDelete
 queues' next turn."""
 
 
-METHOD_WORK, PUBLISHES_WORK = 20, 20
-"""Cost of a method or of a run of publishes that waited, in units of :mod:`core.work`; each publish adds half a
-unit."""
+METHOD_WORK = 20
+"""Cost of a method that waited, in units of :mod:`core.work`."""
 DUE_WORK = 80
 """The cost of a settlement or publish of a committed transaction, in these units. To settle one of 100,000 deliveries
 moves the lists of all behind it."""
@@ -180,22 +179,24 @@ class Channel:
             self._stage.append(work)
 
     def _take_publishes(self, work: PublishesReceived, now: Now, *, in_front: bool = False) -> bool:
-        """Publish as many messages as the budget allows; the rest waits. Returns True when none wait."""
-        count = work.count
-        rest = None
-        if count > self._budget:
-            taken = self._budget
-            rest = work.split(taken) if taken else work
-            self._put(rest, in_front=in_front)
-            if not taken:
+        """Publish as many messages as the budget and the turn of the connection allow; the rest waits. Returns True
+        when none wait."""
+        waiting = None
+        if work.count > self._budget:
+            if not self._budget:
+                self._put(work, in_front=in_front)
                 return False
-            count = taken
-        self._budget -= count
-        self._shared.work.spent += PUBLISHES_WORK * len(work.runs) + count // 2
+            waiting = work.split(self._budget)
+        count = work.count
         self._queues_behind = True
-        self.stage_credit.ack(self._shared.reader, count)
-        self.publishing.received(work, now)
-        return rest is None
+        rest = self.publishing.received(work, now)
+        if rest is not None:
+            count -= rest.count
+            waiting = rest if waiting is None else rest.followed_by(waiting)
+        self._budget -= count
+        if waiting is not None:
+            self._put(waiting, in_front=in_front)
+        return waiting is None
 
     # --- methods -----------------------------------------------------------------------------------------------
 

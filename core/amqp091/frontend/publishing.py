@@ -110,6 +110,8 @@ class Answered:
             self.below = beyond + 1
 
 
+PUBLISHES_WORK = 20
+"""Cost of a run of publishes, in units of :mod:`core.work`; each publish adds half a unit."""
 PROPERTIES_WORK, PROPERTY_BYTES_A_UNIT = 20, 16
 """Cost of checking properties that are new to the channel, in units of :mod:`core.work`."""
 
@@ -186,14 +188,22 @@ class Publishing:
 
     # --- publishing --------------------------------------------------------------------------------------------
 
-    def received(self, event: PublishesReceived, now: Now) -> None:
-        """Publish runs. Raises ChannelFault; then the runs before the fault are published, and the others are not.
+    def received(self, event: PublishesReceived, now: Now) -> PublishesReceived | None:
+        """Publish runs, as far as the turn of the connection reaches; return the rest, None without one. Raises
+        ChannelFault; then the runs before the fault are published, and the others are not.
 
-        Runs that differ in their routing keys only go to the engine together.
+        Runs that differ in their routing keys only go to the engine together, if it knows their routes: to find a route
+        may take long, and the turn may be over then.
         """
-        transactional = self._transaction.selected
+        shared, transactional = self._shared, self._transaction.selected
+        engine, work = shared.engine, shared.work
         keyed: _Keyed | None = None
-        for run in event.runs:
+        for place, run in enumerate(event.runs):
+            if place and shared.turn_over:
+                if keyed is not None:
+                    self._publish_keyed(keyed, now)
+                return event.beyond(place)
+            work.spent += PUBLISHES_WORK + len(run.entries) // 2
             options = self._options.get(run.properties)
             if options is None:
                 if keyed is not None:
@@ -202,7 +212,8 @@ class Publishing:
                 options = self._examine(run)
             if options.properties is not None:
                 run.entries = [entry_of(options.properties, body_of(entry)) for entry in run.entries]
-            if run.exchange and not (options.routing_keys or run.mandatory or transactional):
+            together = run.exchange and not (options.routing_keys or run.mandatory or transactional)
+            if together and engine.knows_route(run.exchange, run.routing_key):
                 if keyed is None or keyed.exchange != run.exchange or keyed.attributes != options.attributes:
                     if keyed is not None:
                         self._publish_keyed(keyed, now)
@@ -217,17 +228,20 @@ class Publishing:
                 target = ExchangeTarget(run.exchange, run.routing_key)
             else:
                 target = QueueTarget(run.routing_key)
+            self._stage_credit.ack(shared.reader, len(run.entries))
             if transactional:
                 self._hold(run, target, options, now)
             else:
                 self._publish(run, target, options, now)
         if keyed is not None:
             self._publish_keyed(keyed, now)
+        return None
 
     def _publish_keyed(self, keyed: _Keyed, now: Now) -> None:
         publisher = self._publisher or self._begin()
         run = Run(self._published, keyed.entries, keyed.attributes)
         count = len(keyed.entries)
+        self._stage_credit.ack(self._shared.reader, count)
         try:
             if keyed.routing_keys.count(keyed.routing_keys[0]) == count:
                 target = ExchangeTarget(keyed.exchange, keyed.routing_keys[0])

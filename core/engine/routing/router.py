@@ -49,6 +49,10 @@ class Router:
         """How many results are cached."""
         return len(self._kept)
 
+    def knows(self, exchange: str, key: str) -> bool:
+        """Return whether the result for this routing key is cached."""
+        return self._kept_version == self._topology.version and (exchange, (key,)) in self._kept
+
     def route(self, exchange: str, keys: tuple[str, ...], run: Run) -> Sequence[tuple[Run, Queues]]:
         """Return the run, cut into parts if needed, each with its route and the queues to which it is routed."""
         known = self._known(exchange, keys, run.entries[0], run.attributes.origin)
