@@ -52,7 +52,7 @@ from core.amqp091.methods import (
 from core.amqp091.negotiation import Negotiation, NegotiationStage
 from core.amqp091.output import Output
 from core.amqp091.properties import BasicProperties, decode_properties
-from core.amqp091.publish_run import PublishRunParser
+from core.amqp091.publish_run import RUNS_MAX, PublishRunParser
 from core.amqp091.table import FieldTable
 from core.config.amqp091 import Amqp091Settings
 
@@ -117,6 +117,8 @@ class Amqp091Connection:
             output=self.output,
             events=self._events,
         )
+        self.runs_max = RUNS_MAX
+        """The most runs of publishes in one event. The owner sets it to what it has time for."""
         self._publish_runs: PublishRunParser | None = None
         """None before limits are agreed and a publish has arrived."""
         self._input_left = False
@@ -400,7 +402,7 @@ class Amqp091Connection:
                 body_max=self.settings.max_message_size,
                 decode=_decoded,
             )
-        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max)
+        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max, self.runs_max)
         if not runs:
             return False
         self._buffer.position = end

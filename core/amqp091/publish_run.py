@@ -35,6 +35,8 @@ from core.amqp091.properties import BasicProperties
 RUNS_MAX = 64
 """The most runs that one call takes: at 20 µs for a run of one message until it is in its queue, little more than a
 millisecond passes before other connections can get their turn."""
+PROPERTY_BYTES_MAX = 4096
+"""Once so many bytes of property lists have been read, a call ends: to decode a long table takes milliseconds."""
 _SHAPES_MAX = 64
 """Shapes that a connection remembers, and property lists whose decoded form it remembers."""
 _SHAPE_BYTES_MAX = 2048
@@ -133,19 +135,28 @@ class PublishRunParser:
         """Those of the message that was parsed field by field last. When the next one has the same, a shape is learned;
         where no two messages in succession are alike, a shape would never be used."""
 
-    def parse(self, data: bytes, position: int, stop: int, publishes_max: int) -> tuple[list[PublishRun], int]:
+    def parse(
+        self, data: bytes, position: int, stop: int, publishes_max: int, runs_max: int = RUNS_MAX
+    ) -> tuple[list[PublishRun], int]:
         """Return the runs that begin at ``position``, on one channel, and the position behind them.
 
-        They are at most ``publishes_max`` messages in at most :data:`RUNS_MAX` runs. There are none where the first
-        message is incomplete or not understood. Received data ends at ``stop``.
+        They are at most ``publishes_max`` messages in at most ``runs_max`` runs, fewer if their property lists are
+        long. There are none where the first message is incomplete or not understood. Received data ends at ``stop``.
         """
         runs: list[PublishRun] = []
         channel = data[position + 1 : position + 3]
-        while publishes_max > 0 and len(runs) < RUNS_MAX and data[position + 1 : position + 3] == channel:
+        bytes_left = PROPERTY_BYTES_MAX
+        while (
+            publishes_max > 0
+            and bytes_left > 0
+            and len(runs) < runs_max
+            and data[position + 1 : position + 3] == channel
+        ):
             run, end = self._take(data, position, stop, publishes_max)
             if run is None:
                 break
             publishes_max -= len(run.entries)
+            bytes_left -= len(run.properties)
             position = end
             if runs and run.like(runs[-1]):
                 runs[-1].entries += run.entries

@@ -490,7 +490,7 @@ class Broker:
         self.work.spent += 2 * len(queues)
         for queue in queues:
             queue.inbox.put(submission, len(run.entries))
-            self._pump.touch(queue)
+        self._pump.touch_all(queues)
 
     def _route_inside(self, exchange: str, keys: tuple[str, ...], run: Run) -> Iterable[tuple[Run, Queues]]:
         """Route for couriers: an exchange that does not exist routes to no queue."""

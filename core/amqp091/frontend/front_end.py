@@ -33,10 +33,11 @@ from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
-from core.amqp091.frontend.publishing import Publishing
+from core.amqp091.frontend.publishing import PUBLISHES_WORK, Publishing
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
+from core.amqp091.publish_run import RUNS_MAX
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -311,6 +312,7 @@ class Amqp091FrontEnd:
         shared = self._shared
         left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
+            self.connection.runs_max = min(RUNS_MAX, 1 + (shared.work_until - shared.work.spent) // PUBLISHES_WORK)
             event = self.connection.next_event(self._room, now.monotonic)
             if event is None:
                 break

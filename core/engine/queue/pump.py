@@ -27,6 +27,9 @@ QUEUE_WORK, RUN_WORK = 8, 10
 """The cost of serving a touched queue even if no message moves, and of each run that it takes on, in units of
 :mod:`core.work`. Each message that it takes on costs 1 more."""
 
+MANY_QUEUES = 64
+"""Messages that go to more queues than these let the queues of other messages go first: to serve 64 takes 1 ms."""
+
 
 class PositionWaiter(Protocol):
     """Something that waits until a lane has reached a position."""
@@ -39,7 +42,7 @@ class QueueTurns:
     """The touched queues, in the order in which they were touched, and the deadlines of queues."""
 
     __slots__ = (
-        "_confirms", "_due", "_due_at", "_late", "_numbers", "_touched", "_waits", "_work",
+        "_behind", "_confirms", "_due", "_due_at", "_late", "_numbers", "_touched", "_waits", "_work",
         "_work_per_turn", "expired", "remains",
     )  # fmt: skip
 
@@ -57,6 +60,8 @@ class QueueTurns:
         self._work = work or Work()
         self._work_per_turn = work_per_turn
         self._touched: OrderedDict[AnyQueue, None] = OrderedDict()
+        self._behind: OrderedDict[AnyQueue, None] = OrderedDict()
+        """Touched queues that were touched together with very many others, the first one first."""
         self._late = False
         """Whether some touched queues were left over from the last turn."""
         self._due: list[tuple[float, int, AnyQueue]] = []
@@ -73,9 +78,21 @@ class QueueTurns:
         """Give this queue a turn: messages may be able to move."""
         self._touched[queue] = None
 
+    def touch_all(self, queues: Sequence[AnyQueue]) -> None:
+        """Give these queues a turn. If they are very many, it may come later, so that the queues of other clients need
+        not wait for all of them."""
+        if len(queues) <= MANY_QUEUES:
+            for queue in queues:
+                self._touched[queue] = None
+            return
+        for queue in queues:
+            if queue not in self._touched:
+                self._behind[queue] = None
+
     def forget(self, queue: AnyQueue) -> None:
         """Forget a deleted queue."""
         self._touched.pop(queue, None)
+        self._behind.pop(queue, None)
         self._due_at.pop(queue, None)
 
     @property
@@ -105,27 +122,33 @@ class QueueTurns:
                 queue_to_move = waiting.reached(self._confirms)
                 if queue_to_move is not None:
                     self.touch(queue_to_move)
-        if self._touched:
+        if self._touched or self._behind:
             touched, self._touched = self._touched, OrderedDict()
             self._serve(touched, now)
         if self.remains.left:
             self._work.spent += self.remains.free_some()
         self._confirms.end_turn()
-        return bool(self._touched or self.remains.left)
+        return bool(self._touched or self._behind or self.remains.left)
 
     def _serve(self, touched: OrderedDict[AnyQueue, None], now: Now) -> None:
         """Serve queues until the turn's work limit is reached; the others stay touched.
 
         While some queues are left over, the turn alternates between the most recently and the least recently touched
         queue. So a client with one queue does not wait for the thousands of queues of another client, and those make
-        progress too.
+        progress too. It alternates with the queues behind for the same reason.
         """
-        work = self._work
+        work, behind = self._work, self._behind
         until = work.spent + self._work_per_turn
-        newest = False
-        while touched and work.spent < until:
-            queue, _ = touched.popitem(last=newest)
-            newest = self._late and not newest
+        newest = from_behind = False
+        while (touched or behind) and work.spent < until:
+            if behind and (from_behind or not touched):
+                queue, _ = behind.popitem(last=False)
+                from_behind = False
+            else:
+                queue, _ = touched.popitem(last=newest)
+                newest = self._late and not newest
+                from_behind = True
+                behind.pop(queue, None)
             inbox = queue.inbox
             spent = QUEUE_WORK + inbox.waiting + RUN_WORK * inbox.runs
             if queue.admit(self._confirms, now):

@@ -13,7 +13,7 @@ from core.amqp091.errors import Amqp091ConnectionFault
 from core.amqp091.framing import FrameType, encode_frame, method_frame, read_frame
 from core.amqp091.methods import BasicAck, BasicPublish
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
-from core.amqp091.publish_run import RUNS_MAX, PublishRun, PublishRunParser
+from core.amqp091.publish_run import PROPERTY_BYTES_MAX, RUNS_MAX, PublishRun, PublishRunParser
 
 FRAME_MAX = 4096
 BODY_MAX = 1000
@@ -180,6 +180,15 @@ def test_unlike_messages_are_taken_together_in_their_order_up_to_a_number_of_run
     assert [run.routing_key for run in taken.runs] == [f"k{i % 7}" for i in range(RUNS_MAX)]
     assert taken.end == len(b"".join(messages[:RUNS_MAX]))
     assert len(parse(data, 10).entries) == 10
+
+
+def test_runs_are_no_more_than_asked_for_and_end_behind_a_long_property_list():
+    data = b"".join(publish(b"x", routing_key=f"k{i}") for i in range(5))
+    assert [len(parser().parse(data, 0, len(data), PUBLISHES_MAX, runs_max)[0]) for runs_max in (1, 3, 9)] == [1, 3, 5]
+    long = encode_properties(BasicProperties(headers={"h": "x" * PROPERTY_BYTES_MAX}))
+    first = publish(b"x", properties=long)
+    _, end = parser(frame_max=2 * PROPERTY_BYTES_MAX).parse(first + data, 0, len(first + data), PUBLISHES_MAX)
+    assert end == len(first)
 
 
 def test_messages_with_and_without_a_body_are_one_run():

@@ -2,8 +2,10 @@
 
 import pytest
 
-from core.interface import Confirmed, Delivered
-from tests.kit.engine import NOW, Peer, bodies, make_broker
+from core.engine.queue.pump import MANY_QUEUES
+from core.interface import Confirmed, Delivered, ExchangeTarget, Outcome
+from tests.kit.engine import NOW, Peer, binding, bodies, confirms, make_broker
+from tests.kit.settings import make_settings
 
 
 def test_a_turn_without_work():
@@ -39,6 +41,26 @@ def test_a_queue_with_work_left_comes_behind_the_others():
         peer.publish("idle", bodies(1))
         served += [action.consumer for action in peer.turn() if isinstance(action, Delivered)]
     assert served == [busy, idle, busy, idle]
+
+
+def test_a_queue_does_not_wait_for_the_many_queues_of_other_messages():
+    """Each turn serves a few queues. Messages to very many queues come before and after the one message."""
+    many = [f"q{number}" for number in range(3 * MANY_QUEUES)]
+    broker = make_broker(*many, "mine", settings=make_settings(engine={"work_per_turn": {"queues": 100}}))
+    for name in many:
+        broker.bind(binding("amq.fanout", name), "x")
+    while broker.turn(NOW):
+        pass
+    others, peer = Peer(broker, "others"), Peer(broker)
+    others.publish(ExchangeTarget("amq.fanout", ""), bodies(1))
+    peer.publish("mine", bodies(1))
+    others.publish(ExchangeTarget("amq.fanout", ""), bodies(1))
+    assert confirms(peer.turn()) == [(0, 0, Outcome.ACCEPTED)]
+    turns = 1
+    while broker.turn(NOW):
+        turns += 1
+    assert turns > 10, "most queues were left over"
+    assert confirms(others.mailbox.take()) == [(0, 1, Outcome.ACCEPTED)]
 
 
 def test_a_deleted_queue_has_no_turn():
