@@ -312,7 +312,8 @@ class Amqp091FrontEnd:
         shared = self._shared
         left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
-            self.connection.runs_max = min(RUNS_MAX, 1 + (shared.work_until - shared.work.spent) // PUBLISHES_WORK)
+            work_left = shared.work_until - shared.work.spent
+            self.connection.runs_max = min(RUNS_MAX, max(1, work_left // PUBLISHES_WORK))
             event = self.connection.next_event(self._room, now.monotonic)
             if event is None:
                 break
