@@ -103,8 +103,9 @@ class Broker:
         self._queues: dict[str, AnyQueue] = {}
         self._confirms = Confirms()
         lanes = None if storage is None else Lanes(storage.store)
-        waits = [] if lanes is None else lanes.all
-        self._pump = QueueTurns(self._confirms, waits, work=self.work, work_per_turn=engine.work_per_turn.queues)
+        self._pump = QueueTurns(
+            self._confirms, lanes.all if lanes else (), work=self.work, work_per_turn=engine.work_per_turn.queues
+        )
         self._residency = Residency(settings.alarms.paging_ratio)
         self._sampled_at = -inf
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
@@ -123,12 +124,9 @@ class Broker:
         self._storage = storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
+        alternate = self.policies.alternate_exchange
         self._topology = Topology(
-            engine,
-            recorder=recorder,
-            alternate=self.policies.alternate_exchange,
-            new_identity=new_identity,
-            work=self.work,
+            engine, recorder=recorder, alternate=alternate, new_identity=new_identity, work=self.work
         )
         self._staged = StagedQueues(self._topology, recorder, self.work, broker=self)
         self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
@@ -149,9 +147,9 @@ class Broker:
             lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
             now=lambda: self._now.monotonic,
         )
-        self.declared, self.queue_figures = self._snapshots.declared, self._snapshots.queue_figures
-        self.snapshot, self.rows = self._snapshots.take, self._snapshots.rows
-        self.idle_consumers = self._snapshots.idle_consumers
+        rows = self._snapshots
+        self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
+        self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
         self._next_consumer = 0
         if storage is not None:
             self._restore(storage.found)
