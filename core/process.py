@@ -417,11 +417,12 @@ async def _open_admin(
     from core.admin.start import open_admin_server
     from core.observe.metrics import BrokerMetrics, LinkMetrics
     from core.observe.scrape import MetricSources
+    from core.server.changed_links import connection_links
 
     sources = MetricSources(
         broker=broker,
         server=server,
-        connections=server.connections,
+        links=connection_links(server),
         traffic=traffic,
         lanes=data.lanes,
         lag=sampler,

@@ -150,6 +150,7 @@ class Broker:
         rows = self._snapshots
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
         self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
+        self.queue_sums = self._pump.sums
         self._next_consumer = 0
         if storage is not None:
             self._restore(storage.found)
@@ -237,6 +238,7 @@ class Broker:
         consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
         self._next_consumer += 1
         self._queues[queue].attach(consumer)
+        self._pump.sums.changed[self._queues[queue]] = None
         return consumer
 
     def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
@@ -265,6 +267,7 @@ class Broker:
         if consumer.gone:
             return
         queue = self._queues[consumer.queue_name]
+        self._pump.sums.changed[queue] = None
         if queue.settle(consumer, first, last, disposal):
             self._pump.touch(queue)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from core.alarms.registry import AlarmRegistry
 from core.credit_flow.flow import CreditFlow
@@ -95,10 +96,10 @@ class Snapshots:
     def _is_there(self, queue: AnyQueue) -> bool:
         return self.queues.get(queue.name) is queue
 
-    def queue_figures(self) -> Iterator[Snapshot]:
-        """The figures of each queue that change often and are cheap to read. Iterates over a copy, because queues may
-        be declared or deleted meanwhile."""
-        for queue in list(self.queues.values()):
+    def queue_figures(self, most: int | None = None) -> Iterator[Snapshot]:
+        """The figures of each queue that change often and are cheap to read; of the first ``most`` queues only, if that
+        is given. Iterates over a copy, because queues may be declared or deleted meanwhile."""
+        for queue in list(islice(self.queues.values(), most)):
             counters, ready, now = queue.counters, queue.ready, self.now()
             yield {
                 "name": queue.name,

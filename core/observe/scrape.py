@@ -13,7 +13,6 @@ A row without a number where one is expected counts as 0. This module must not k
 prometheus-client.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,21 +20,17 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from core.counters.traffic import Traffic
+from core.engine.queue.sums import QUEUE_FIGURES
 from core.interface import Observable, Snapshot
 from core.observe.buckets import LINK_CREDIT
+from core.observe.link_sums import BALANCE, DIRECTIONS, SLICE_ROWS, ConnectionLinks
 from core.observe.stalls import OTHER, Stalls
 from core.slices import Walk
 from core.store.lane import Lane
 from core.waiting.blocked_time import BlockedTime
 
-SLICE_ROWS = 100
-"""Rows taken in between two pauses: up to 1 ms, most of it for making the rows."""
 VIRTUAL_HOST = "/"
 """The only virtual host."""
-DIRECTIONS = ("in", "out")
-QUEUE_FIGURES = ("messages_ready", "messages_unacknowledged", "consumers", "published", "delivered", "accepted")
-BALANCE = ("granted", "consumed", "drained", "withdrawn", "unbalanced")
-"""The balance of link credit: granted, what it was used for, and how many links have a sum that does not match."""
 REFUSALS = (
     ("being drained", "drain"),
     ("descriptors", "fds"),
@@ -65,11 +60,28 @@ Value = float | Distribution
 Series = Iterable[tuple[Labels, Value]]
 
 
+class SummedQueues(Protocol):
+    """The part of :class:`core.engine.queue.sums.QueueSums` that the metrics read."""
+
+    def __len__(self) -> int:
+        """How many queues are in the sums."""
+
+    def refresh(self) -> Iterator[None]:
+        """Bring the sums up to date."""
+
+    def sums(self) -> Mapping[str, int]:
+        """The sums by :data:`core.engine.queue.sums.QUEUE_FIGURES`."""
+
+
 class WatchedBroker(Observable, Protocol):
     """The part of :class:`core.engine.broker.Broker` that the metrics read. Tests hand in rows of their own."""
 
-    def queue_figures(self) -> Iterator[Snapshot]:
-        """See :meth:`core.engine.broker.Broker.queue_figures`."""
+    @property
+    def queue_sums(self) -> SummedQueues:
+        """See :attr:`core.engine.broker.Broker.queue_sums`."""
+
+    def queue_figures(self, most: int | None = None) -> Iterator[Snapshot]:
+        """See :meth:`core.engine.snapshots.Snapshots.queue_figures`."""
 
 
 class Samples(Protocol):
@@ -94,8 +106,7 @@ class MetricSources:
 
     broker: WatchedBroker
     server: Observable
-    connections: Callable[[str], Iterator[Sequence[Snapshot]]]
-    """Yields the rows of a kind ("link_figures"), connection by connection."""
+    links: ConnectionLinks
     traffic: Mapping[str, Traffic]
     """The counts of each protocol, by the names in RabbitMQ's labels: ``amqp10``, ``amqp091``."""
     lanes: Sequence[Lane]
@@ -136,7 +147,7 @@ class Scrape:
         """By name; queues beyond the limit, if there are any, under ``_other``."""
         self.links = {direction: Counter[str]() for direction in DIRECTIONS}
         """The sums of the figures of links, and ``count``."""
-        self._link_credit = {direction: [0] * (len(LINK_CREDIT) + 1) for direction in DIRECTIONS}
+        self._link_credit: dict[str, list[int]] = {}
         self._unconfirmed = Counter[str]()
         self._oldest: dict[str, dict[str, float]] = {direction: {} for direction in DIRECTIONS}
         for traffic in sources.traffic.values():
@@ -146,56 +157,39 @@ class Scrape:
     # --- the walk ----------------------------------------------------------------------------------------------------
 
     def walk(self) -> Walk[None]:
-        """Take in all rows."""
-        queues = self.sources.broker.queue_figures()
-        while rows := list(islice(queues, SLICE_ROWS)):
-            self._take_queues(rows)
+        """Take in all figures."""
+        yield from self.sources.broker.queue_sums.refresh()
+        yield from self._take_queues()
+        yield from self.sources.links.refresh()
+        self._take_links()
+
+    def _take_queues(self) -> Walk[None]:
+        """Take in the queues with names of their own, and the others as what is left of the sums over all."""
+        figures = self.sources.broker.queue_figures(self.sources.addresses_max)
+        while rows := list(islice(figures, SLICE_ROWS)):
+            for row in rows:
+                self._queues[str(row["name"])] = Counter({figure: _int(row, figure) for figure in QUEUE_FIGURES})
             yield
-        links: list[Snapshot] = []
-        looked_at = 0
-        for part in self.sources.connections("link_figures"):
-            links += part
-            looked_at += max(1, len(part))
-            if looked_at >= SLICE_ROWS:
-                self._take_links(links)
-                links, looked_at = [], 0
-                yield
-        self._take_links(links)
+        yield from self.sources.broker.queue_sums.refresh()
+        if len(self.sources.broker.queue_sums) > len(self._queues):
+            sums = self.sources.broker.queue_sums.sums()
+            named = {figure: sum(queue[figure] for queue in self._queues.values()) for figure in QUEUE_FIGURES}
+            self._queues[OTHER] = Counter({figure: max(0, sums[figure] - named[figure]) for figure in QUEUE_FIGURES})
 
-    def _take_queues(self, rows: Sequence[Snapshot]) -> None:
-        by_name: dict[str, list[Snapshot]] = {}
-        for row in rows:
-            name = self._name(str(row["name"]), self._queues)
-            if name not in self._queues:
-                self._queues[name] = Counter()
-            by_name.setdefault(name, []).append(row)
-        for name, of_name in by_name.items():
-            for figure in QUEUE_FIGURES:
-                self._queues[name][figure] += sum(_ints(of_name, figure))
-
-    def _take_links(self, rows: Sequence[Snapshot]) -> None:
+    def _take_links(self) -> None:
+        links = self.sources.links
         for direction, sums in self.links.items():
-            links = [row for row in rows if row["direction"] == direction]
-            sums["count"] += len(links)
-            for figure in ("link_credit", *BALANCE):
-                sums[figure] += sum(_ints(links, figure))
-            for credit in _ints(links, "link_credit"):
-                self._link_credit[direction][bisect_left(LINK_CREDIT, credit)] += 1
-            self._take_unsettled(direction, [row for row in links if "address" in row])
-
-    def _take_unsettled(self, direction: str, links: Sequence[Snapshot]) -> None:
-        oldest = self._oldest[direction]
-        for row, unconfirmed in zip(links, _ints(links, "unconfirmed"), strict=True):
-            name = self._name(str(row["address"] or ""), oldest)
-            oldest[name] = max(_float(row, "oldest_unsettled_seconds"), oldest.get(name, 0.0))
-            if direction == "in":
-                self._unconfirmed[name] += unconfirmed
-
-    def _name(self, name: str, known: Mapping[str, object]) -> str:
-        """The name under which an address is counted."""
-        if name in known:
-            return name
-        return name if len(known) - (OTHER in known) < self.sources.addresses_max else OTHER
+            sums.update(links.sums.figures[direction])
+            self._link_credit[direction] = list(links.sums.credits[direction])
+            oldest, named = links.oldest(direction), self._oldest[direction]
+            for address in islice(links.sums.addresses[direction], self.sources.addresses_max):
+                named[address] = oldest.get(address, 0.0)
+            if len(links.sums.addresses[direction]) > len(named):
+                named[OTHER] = max((age for address, age in oldest.items() if address not in named), default=0.0)
+        unconfirmed = links.sums.unconfirmed
+        self._unconfirmed.update({name: unconfirmed[name] for name in self._oldest["in"] if name != OTHER})
+        if OTHER in self._oldest["in"]:
+            self._unconfirmed[OTHER] = links.sums.all_unconfirmed - self._unconfirmed.total()
 
     # --- what the table reads ----------------------------------------------------------------------------------------
 
@@ -317,10 +311,6 @@ def _number(row: Snapshot, key: str) -> float:
     return value
 
 
-def _ints(rows: Iterable[Snapshot], key: str) -> list[int]:
-    return [value if isinstance(value := row.get(key), int) else 0 for row in rows]
-
-
-def _float(row: Snapshot, key: str) -> float:
+def _int(row: Snapshot, key: str) -> int:
     value = row.get(key)
-    return float(value) if isinstance(value, int | float) else 0.0
+    return value if isinstance(value, int) else 0

@@ -45,13 +45,18 @@ PeerT = TypeVar("PeerT")
 
 
 class Changes:
-    """The connections that have changed since one reader looked at them: they have read or written, or have gone."""
+    """The connections that have changed since one reader looked at them: they have read or written.
+
+    ``gone`` is called with each connection that goes. A reader that does not set it, finds these among the others, and
+    must look at least each second, since they are kept until then.
+    """
 
     def __init__(self, changed: dict[str, None], readers: "list[Changes]") -> None:
         """``changed`` is what no reader has seen, and ``readers`` are all readers."""
         self._changed = changed
         self._readers = readers
         self._unseen: dict[str, None] = {}
+        self.gone: Callable[[str], None] | None = None
         readers.append(self)
 
     def take(self) -> Sequence[str]:
@@ -61,6 +66,14 @@ class Changes:
         self._changed.clear()
         taken, self._unseen = list(self._unseen), {}
         return taken
+
+    def connection_gone(self, identity: str) -> None:
+        """A connection has gone."""
+        if self.gone is None:
+            self._unseen[identity] = None
+        else:
+            self._unseen.pop(identity, None)
+            self.gone(identity)
 
 
 class Connections(Generic[PeerT]):
@@ -90,8 +103,7 @@ class Connections(Generic[PeerT]):
         self._readers: list[Changes] = []
 
     def changes(self) -> Changes:
-        """Return a new reader of changes, which must take them at least each second, since it keeps also connections
-        that have gone."""
+        """Return a new reader of changes."""
         return Changes(self.changed, self._readers)
 
     def __len__(self) -> int:
@@ -156,10 +168,9 @@ class Connections(Generic[PeerT]):
     def gone(self, info: PeerInfo, *, established: bool) -> None:
         """Remove a connection whose socket is closed."""
         del self._peers[info.identity]
-        if self._readers:
-            self.changed[info.identity] = None
-        else:
-            self.changed.pop(info.identity, None)
+        self.changed.pop(info.identity, None)
+        for reader in self._readers:
+            reader.connection_gone(info.identity)
         self._changed(len(self._peers))
         if not established:
             self.no_longer_pending(info)

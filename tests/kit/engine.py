@@ -1,10 +1,12 @@
 """A broker with queues, and a connection to it as a front end has one: for tests of the engine."""
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from core.clock import Now
 from core.config.settings import Settings
 from core.engine.broker import Broker
+from core.engine.queue.sums import QUEUE_FIGURES
 from core.interface import (
     Action,
     Binding,
@@ -180,3 +182,11 @@ def replies(actions: Iterable[Action], consumer: Consumer) -> list[tuple[int, in
 
 def _dashed(arguments: dict[str, object]) -> dict[str, object]:
     return {name.replace("_", "-"): value for name, value in arguments.items()}
+
+
+def assert_sums_are_right(broker: Broker) -> None:
+    """Compare the sums over all queues that are kept with a walk over them."""
+    sums, rows = broker.queue_sums, list(broker.queue_figures())
+    for _ in sums.refresh():
+        pass
+    assert sums.sums() == {figure: sum(cast("int", row[figure]) for row in rows) for figure in QUEUE_FIGURES}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
+from core.observe.link_sums import ConnectionLinks
 from core.observe.metrics import BrokerMetrics
 from core.observe.scrape import MetricSources
 from core.waiting.blocked_time import BlockedTime
@@ -27,7 +28,7 @@ class Scraped:
         sources = MetricSources(
             broker=self.broker.engine,
             server=self,
-            connections=self.connections,
+            links=ConnectionLinks(changed=self.changed, rows=self.links_of),
             traffic=self.broker.traffic,
             lanes=(),
             lag=self,
@@ -50,11 +51,15 @@ class Scraped:
                 found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
         return found
 
-    def connections(self, kind: str) -> Iterator[list[Snapshot]]:
-        """The rows of each connection."""
-        for peer in self.broker.peers:
-            if not getattr(peer, "lost", False):
-                yield peer.front_end.snapshot(kind, self.broker.now)
+    def changed(self) -> list[str]:
+        """All connections, those that have gone included."""
+        return [str(number) for number in range(len(self.broker.peers))]
+
+    def links_of(self, connection: str) -> Iterator[list[Snapshot]]:
+        """The rows of the links of a connection."""
+        peer = self.broker.peers[int(connection)]
+        if not getattr(peer, "lost", False):
+            yield peer.front_end.snapshot("link_figures", self.broker.now)
 
     def alarm_seconds(self) -> dict[str, float]:
         """None, because there is no sampler."""

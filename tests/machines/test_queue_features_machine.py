@@ -17,7 +17,7 @@ from core.interface import Confirmed, Consumer, Delivered, Disposal, Outcome, Qu
 from core.message import Attributes, Return
 from core.slices import run_at_once
 from tests.kit.dead_letters import PlainConverter, body
-from tests.kit.engine import NOW, Peer, bodies, later, make_broker, queue
+from tests.kit.engine import NOW, Peer, assert_sums_are_right, bodies, later, make_broker, queue
 
 ARGUMENTS = st.fixed_dictionaries(
     {},
@@ -167,6 +167,7 @@ class FeaturesMachine(RuleBasedStateMachine):
         assert here + gone + under_way == self.published - (0 if copies else refused)
         assert len(self.confirmed) == self.published - shown["messages_waiting"]
         self.check_limits(shown)
+        assert_sums_are_right(self.broker)
 
     def check_limits(self, shown: dict) -> None:
         if self.arguments.get("x_overflow", "drop-head") == "drop-head" and "x_max_length" in self.arguments:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from core.interface import Consumer, Delivered, Disposal, GrantReply
 from core.message import Attributes, Return
 from core.slices import run_at_once
-from tests.kit.engine import NOW, Peer, bodies, make_broker
+from tests.kit.engine import NOW, Peer, assert_sums_are_right, bodies, make_broker
 
 RETURNS = st.builds(
     Return,
@@ -157,6 +157,7 @@ class QueueMachine(RuleBasedStateMachine):
         held = sum(len(attachment.held) for attachment in self.attachments)
         assert (info.ready, info.unacknowledged) == (len(self.ready), held)
         assert len(self.waiting) + len(self.ready) + held + len(self.gone) == len(self.messages)
+        assert_sums_are_right(self.broker)
 
     def _attachment(self, consumer: Consumer) -> ModelAttachment:
         return next(attachment for attachment in self.attachments if attachment.consumer is consumer)

@@ -19,6 +19,7 @@ from typing import Protocol
 from core.clock import Now
 from core.engine.confirms import Confirms
 from core.engine.queue.kinds import AnyQueue
+from core.engine.queue.sums import QueueSums
 from core.engine.ready.remains import Remains
 from core.engine.ready.waits import Waits
 from core.work import Work
@@ -43,7 +44,7 @@ class QueueTurns:
 
     __slots__ = (
         "_behind", "_confirms", "_due", "_due_at", "_late", "_numbers", "_touched", "_waits", "_work",
-        "_work_per_turn", "expired", "remains",
+        "_work_per_turn", "expired", "remains", "sums",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +72,8 @@ class QueueTurns:
         """Breaks ties in the heap."""
         self.expired: list[AnyQueue] = []
         """The queues that were found to be expired since :meth:`take_expired`."""
+        self.sums = QueueSums()
+        """The figures of all queues added up."""
         self.remains = Remains()
         """What is left in memory of messages that went all at once."""
 
@@ -94,6 +97,7 @@ class QueueTurns:
         self._touched.pop(queue, None)
         self._behind.pop(queue, None)
         self._due_at.pop(queue, None)
+        self.sums.forget(queue)
 
     @property
     def deadline(self) -> float:
@@ -137,7 +141,7 @@ class QueueTurns:
         queue. So a client with one queue does not wait for the thousands of queues of another client, and those make
         progress too. It alternates with the queues behind for the same reason.
         """
-        work, behind = self._work, self._behind
+        work, behind, changed = self._work, self._behind, self.sums.changed
         until = work.spent + self._work_per_turn
         newest = from_behind = False
         while (touched or behind) and work.spent < until:
@@ -149,6 +153,7 @@ class QueueTurns:
                 newest = self._late and not newest
                 from_behind = True
                 behind.pop(queue, None)
+            changed[queue] = None
             inbox = queue.inbox
             spent = QUEUE_WORK + inbox.waiting + RUN_WORK * inbox.runs
             if queue.admit(self._confirms, now):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
+from typing import cast
 
 import pytest
 from prometheus_client import Metric
@@ -14,11 +15,13 @@ from prometheus_client.registry import Collector
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
 from core.counters.traffic import Traffic
+from core.engine.queue.sums import QUEUE_FIGURES
 from core.interface import FlowReason, Snapshot, StallSubject
 from core.observe.buckets import LAG_SECONDS
+from core.observe.link_sums import SLICE_ROWS, ConnectionLinks
 from core.observe.metric_families import FAMILIES, MetricType
 from core.observe.metrics import BrokerMetrics
-from core.observe.scrape import SLICE_ROWS, MetricSources
+from core.observe.scrape import MetricSources
 from core.observe.stalls import OTHER, Stalls
 from core.server.connections import Connections
 from core.server.drain import DRAINED
@@ -72,10 +75,23 @@ class Broker:
     alarms: AlarmRegistry = field(default_factory=AlarmRegistry)
     rows_taken: int = 0
 
-    def queue_figures(self) -> Iterator[Snapshot]:
-        for row in self.queues:
+    def queue_figures(self, most: int | None = None) -> Iterator[Snapshot]:
+        for row in self.queues[:most]:
             self.rows_taken += 1
             yield row
+
+    @property
+    def queue_sums(self) -> "Broker":
+        return self
+
+    def __len__(self) -> int:
+        return len(self.queues)
+
+    def refresh(self) -> Iterator[None]:
+        return iter(())
+
+    def sums(self) -> dict[str, int]:
+        return {figure: sum(cast("int", row[figure]) for row in self.queues) for figure in QUEUE_FIGURES}
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         return self.alarms.snapshot() if kind == "alarms" else [self.totals]
@@ -100,16 +116,28 @@ class Server:
         }
     )
     rows_taken: int = 0
+    most: int = 0
+    """The most connections that there were."""
+    named: list[str] | None = None
+    """The connections that have changed at the next scrape; None for all."""
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         if kind == "descriptors":
             return [{"total_limit": 1024, "total_used": 30, "sockets_limit": 960, "sockets_used": 5}]
         return [self.totals]
 
-    def connections(self, kind: str) -> Iterator[Sequence[Snapshot]]:
-        for rows in self.links:
-            self.rows_taken += max(1, len(rows))
-            yield rows
+    def changed(self) -> list[str]:
+        """All connections, those that have gone included; or those that a test has named."""
+        if self.named is not None:
+            named, self.named = self.named, None
+            return named
+        self.most = max(self.most, len(self.links))
+        return [str(number) for number in range(self.most)]
+
+    def links_of(self, connection: str) -> Iterator[Sequence[Snapshot]]:
+        rows = self.links[int(connection)] if int(connection) < len(self.links) else []
+        self.rows_taken += max(1, len(rows))
+        yield rows
 
 
 @dataclass
@@ -140,7 +168,7 @@ class Scraped:
         sources = MetricSources(
             broker=self.broker,
             server=self.server,
-            connections=self.server.connections,
+            links=ConnectionLinks(changed=self.server.changed, rows=self.server.links_of),
             traffic=self.traffic,
             lanes=self.lanes,
             lag=self.lag,
@@ -368,8 +396,26 @@ def test_a_scrape_of_ten_thousand_links_takes_small_steps(scraped: Scraped, link
     scraped.server.links = [rows[at : at + links_each] for at in range(0, len(rows), links_each)]
     scraped.broker.queues = [queue(f"q{n}") for n in range(1_000)]
     taken = list(steps(scraped))
-    assert sum(taken) == 11_000
+    assert sum(taken) == 10_000 + 200, "all links, and the queues that are named"
     assert max(taken) <= STEP_ROWS_MAX
+
+
+def test_a_scrape_reads_the_links_of_changed_connections_only_and_shows_the_same(scraped: Scraped):
+    scraped.server.links = [[link(address=f"/queues/{n % 7}", unconfirmed=n)] for n in range(50)]
+    scraped.server.links.append([link() | {"oldest_unsettled_seconds": 2.5}])
+    metrics = scraped.metrics(addresses_max=3)
+    before = values(metrics)
+    scraped.server.named = []
+    scraped.server.rows_taken = 0
+    assert values(metrics) == before
+    assert scraped.server.rows_taken == 1, "ages grow without any change"
+    scraped.server.links[3] = [link("out", credit=7, address="q")]
+    scraped.server.links[5] = []
+    scraped.server.named = ["3", "5"]
+    after = values(metrics)
+    assert scraped.server.rows_taken == 4
+    assert after == values(scraped.metrics(addresses_max=3))
+    assert after != before
 
 
 def block_links(scraped: Scraped, number: int) -> list[StallSubject]:
