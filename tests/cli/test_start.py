@@ -4,6 +4,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from math import inf
+from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -105,6 +107,26 @@ ENGINE = ("core.interface", "core.message", "core.store", "core.engine")
 CLIENT = ("amqp10.client", "amqp10.blocking", "amqp10.cli.remote")
 
 
+SERVE = "['serve', '--listen', '127.0.0.1:0', '--admin', 'off', '--data', sys.argv[1]]"
+NOT_WHILE_IDLE: Mapping[str, str] = {
+    "core.admin": "there is no admin server",
+    "core.definitions_file": "for definitions that are exported or imported",
+    "core.observe.timelines": "recorded for an admin server",
+    "core.observe.why": "for the operation why",
+    "core.operations.all_operations": "imported for the first request for an operation",
+    "difflib": "for a configuration with a mistake",
+    "http": "for the admin server",
+    "hypercorn": "for the admin server",
+    "prometheus_client": "for the admin server",
+    "pygments": "imported by rich",
+    "re2": "for the first pattern of a policy or a list",
+    "rich": "imported by structlog for coloured tracebacks, which the log does not have",
+    "starlette": "for the admin server",
+    "unittest": "for tests",
+}
+"""Modules that an idle broker without an admin server need not keep in memory, and what they are for."""
+
+
 def loaded_after(loads: str) -> set[str]:
     """The modules that a process has imported after running these statements."""
     script = f"import sys; {loads}; print(*sys.modules, file=sys.stderr)"
@@ -140,6 +162,21 @@ def test_the_overview_loads_no_command():
     assert "amqp10.cli.main" in loaded
     modules = {f"amqp10.cli.{entry['run'].partition(':')[0]}" for entry in commands().values() if "run" in entry}
     assert sorted((modules | {"trio"}) & loaded) == []
+
+
+@pytest.mark.slow
+def test_an_idle_broker_has_loaded_nothing_that_only_requests_need(tmp_path: Path):
+    script = f"import sys; from amqp10.cli.main import run; run({SERVE}); print(*sys.modules, file=sys.stderr)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, stdout=PIPE, stderr=PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
+        assert "is ready at" in broker.stdout.readline()
+        broker.terminate()
+        _, errors = broker.communicate()
+    loaded = set(errors.splitlines()[-1].split())
+    assert "core.process" in loaded
+    assert {module: why for module, why in NOT_WHILE_IDLE.items() if module in loaded} == {}
 
 
 @pytest.mark.slow
