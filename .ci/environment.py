@@ -5,9 +5,10 @@ python-qpid-proton has to be built; where that is not possible, this says what i
 are skipped (tests/conftest.py counts them). The pipeline's extra, of which Spark is half a gigabyte, is added where
 there is Java for Spark; elsewhere this says so, and the tests of the pipeline are skipped.
 
-With ``fastest``, a new .venv gets the fastest Python that the PATH has, and this says which. Four fifths of the broker's CPU time are
-the interpreter's, and interpreters differ by a third: by their version, and by whether they were built with profile-guided
-optimisation, which their own description often does not tell. So each one is measured. An .venv that is there keeps its Python.
+With ``fastest``, a new .venv gets the fastest Python that the PATH has, and this says which. Four fifths of the
+broker's CPU time are the interpreter's, and interpreters differ by a third: by their version, and by whether they were
+built with profile-guided optimisation, which their own description often does not tell. So each one is
+measured. An .venv that is there keeps its Python.
 
 What is installed already is not looked at again until pyproject.toml or constraints.txt changes.
 """
@@ -41,8 +42,8 @@ def work():
     return time.perf_counter() - start
 print(min(work() for _ in range(9)))
 """
-"""Calls of methods, attributes, dictionaries and slices, as a broker makes them: the least of nine times, about 3 ms each. A
-Python that cannot make an environment fails at the imports."""
+"""Calls of methods, attributes, dictionaries and slices, as a broker makes them: the least of nine times, about 3 ms
+each. A Python that cannot make an environment fails at the imports."""
 BUILT_GROUP = "interop"
 EXTRA = "pipeline"
 
@@ -86,11 +87,9 @@ def fastest_python() -> str:
     seconds = {}
     for path in paths.values():
         done = subprocess.run([path, "-I", "-c", MEASURE], capture_output=True, text=True)
-        if (
-            done.returncode == 0
-        ):  # the shims of version managers are on the PATH for versions that are switched off, too
+        if done.returncode == 0:  # a version manager's shims are there for versions that are switched off, too
             seconds[path] = float(done.stdout)
-    if sys.version_info < (3, 11) and len(seconds) > 1:  # noqa: UP036 - too old to be chosen
+    if sys.version_info < (3, 11) and len(seconds) > 1:
         del seconds[sys.executable]
     best = min(seconds, key=lambda path: seconds[path])
     if len(seconds) > 1:
