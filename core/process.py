@@ -413,9 +413,7 @@ async def _open_admin(
 ) -> "AdminServer":
     """Open the admin server; it listens when this returns. Its code is loaded here, so that a broker without one saves
     that."""
-    from core.admin.health import Health
     from core.admin.start import open_admin_server
-    from core.observe.metrics import BrokerMetrics, LinkMetrics
     from core.observe.scrape import MetricSources
 
     sources = MetricSources(
@@ -434,16 +432,4 @@ async def _open_admin(
         node=control.node,
         limits=control.limits,
     )
-    return await open_admin_server(
-        settings.admin,
-        health=Health(
-            observable=broker,
-            started=lambda: bool(server.listening_on),
-            draining=lambda: server.leaving,
-        ),
-        collect=BrokerMetrics(sources).collect,
-        collect_links=LinkMetrics(server.connections).collect,
-        control=control,
-        traffic=traffic,
-        log=log,
-    )
+    return await open_admin_server(settings.admin, sources=sources, control=control, traffic=traffic, log=log)

@@ -86,8 +86,11 @@ Step = Callable[[], Response | Walk[Response]]
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, engine: Engine, control: "BrokerControl", operations: OperationTable) -> None:
-        """``operations``: those under ``/headgate``, which ``control`` carries out."""
+    def __init__(
+        self, engine: Engine, control: "BrokerControl", operations: Callable[[], Walk[OperationTable]]
+    ) -> None:
+        """``operations`` returns those under ``/headgate``, which ``control`` carries out. Only requests to one of them
+        call it."""
         self._engine = engine
         self._control = control
         self._operations = operations
@@ -116,7 +119,7 @@ class ManagementNode:
         body = request.body()
         to = quote(request.properties.to)
         try:
-            step = self._step(method, segments, query, body, owner)
+            step = yield from self._step(method, segments, query, body, owner)
         except NoSuchPath:
             raise RequestRefusal(404, f"there is no resource {to}") from None
         except NoSuchMethod as there_are:
@@ -129,10 +132,11 @@ class ManagementNode:
 
     def _step(
         self, method: str, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
-    ) -> Step:
+    ) -> Walk[Step]:
         """What answers this request. Raises NoSuchPath, NoSuchMethod, RequestRefusal."""
         if segments[0] == "headgate":
-            call = self._operations.find(method, [segment_text(segment) for segment in segments])
+            operations = yield from self._operations()
+            call = operations.find(method, [segment_text(segment) for segment in segments])
             return lambda: self._operate(call, query, body)
         steps = self._steps(segments, query, body, owner)
         if not steps:

@@ -21,6 +21,7 @@ from core.admin.api.live import LiveFeed
 from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
 from core.admin.health import Health
+from core.admin.service import AdminService
 from core.admin.serving import AdminServer
 from core.clock import Now
 from core.config.admin import AdminSettings
@@ -287,12 +288,10 @@ async def until_closed(stream: trio.SocketStream) -> bytes:
 async def listening(facts: Facts, *, token: bytes | None = None, **settings: object) -> AsyncIterator[Listening]:
     """Run an admin server until the block ends."""
     api, live = facts.api(**settings)
-    server = AdminServer(
-        facts.application(token=token, api=api, **settings),
-        settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
-        log=facts.logger(),
-        background=[live.run],
-    )
+    own = AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings)
+    app = facts.application(token=token, api=api, **settings)
+    service = AdminService(app, settings=own, background=[live.run])
+    server = AdminServer(lambda: service, settings=own, log=facts.logger())
     await server.open()
     try:
         async with trio.open_nursery() as nursery:
