@@ -36,7 +36,7 @@ class Snapshots:
     now: Callable[[], float]
     """Monotonic seconds."""
 
-    def take(self, kind: str, identity: str | None) -> list[Snapshot]:
+    def take(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Return all rows of a kind, or only those with this name; [] for an unknown kind."""
         return [one for one in self.rows(kind, identity) if identity is None or one["name"] == identity]
 

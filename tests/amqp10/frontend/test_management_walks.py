@@ -7,6 +7,7 @@ import pytest
 
 from amqp10.frontend.management_links import REQUEST_WORK, STEP_WORK
 from amqp10.management.message import Response, decode_request, encode_response
+from amqp10.management.node import Serving
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
@@ -32,7 +33,12 @@ class SlowNode:
         """The message-id of the request of each step."""
         self.ended: list[object] = []
 
-    def respond(self, request: bytes, owner: object) -> Walk[bytes]:
+    def serve(self, request: bytes, owner: object) -> Serving:
+        serving = Serving()
+        serving.walk = self._walk(request)
+        return serving
+
+    def _walk(self, request: bytes) -> Walk[bytes]:
         properties = decode_request(request).properties
         try:
             for _ in range(STEPS if properties.to == PATH else 1):
