@@ -155,7 +155,7 @@ def amqp10_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
-        mechanisms = offered(access, LoginPeer(info.remote_host, info.loopback, notify))
+        mechanisms = offered(access, LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name))
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
             bare_allowed=access.anonymous,

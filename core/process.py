@@ -36,6 +36,7 @@ from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
+from core.server.certificates import Certificates
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
@@ -86,9 +87,9 @@ def node_name() -> str:
     return f"headgate@{socket.gethostname()}"
 
 
-Ready = Callable[[Sequence[tuple[str, int]], str], None]
-"""Called with the addresses once connections are accepted, and with the console's address or why there is none (empty
-when no console is wanted)."""
+Ready = Callable[[Sequence[tuple[str, int]], str, Sequence[tuple[str, int]]], None]
+"""Called with the addresses once connections are accepted; with the console's address or why there is none (empty when
+no console is wanted); and with those of the addresses that need TLS."""
 
 
 class Protocols(Protocol):
@@ -191,6 +192,8 @@ async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
+    certificates = Certificates(settings.tls, wall=time.time, log=log)
+    certificates.warn()
     broker = _broker(settings, protocols, data, log)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log = StallLog(log, settings.log, clock)
@@ -215,10 +218,11 @@ async def _serve(
         factories=protocols.front_ends(settings, broker, access, stalls, flow),
         log=log,
         clock=clock,
-        background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, *tasks],
+        background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, certificates.run, *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,
+        certificates=certificates,
     )
     reload = _reload(settings, surface, access.users, server, sampler)
     control = protocols.control
@@ -242,7 +246,7 @@ async def _serve(
         _settle_memory(give_back)
         await run_server(
             server,
-            lambda addresses: surface.ready(addresses, said),
+            lambda addresses: surface.ready(addresses, said, server.tls_listening_on),
             signals=surface.signals,
             reload=reload,
             before_stop=_last_work(reload, control),

@@ -4,15 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from core.config.address import is_loopback, parse_address
 from core.config.section import Section
-from core.config.units import Bytes, Connections, Seconds, Unit
-
-
-def _parse_path(value: object) -> object:
-    return Path(value) if isinstance(value, str) else value
+from core.config.units import Bytes, Connections, FilePath, Seconds, Unit
 
 
 class AdminSettings(Section):
@@ -23,11 +19,11 @@ class AdminSettings(Section):
     9 MiB. When nothing is set in this table and its address is taken, the broker starts without it and says so; once
     anything is set, that is an error."""
 
-    token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
+    token_file: FilePath | None = None
     """A file with the token, of 16 characters or more, that requests must carry: Authorization: Bearer TOKEN. Health
     checks need none. When not set, no request needs a token."""
 
-    read_token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
+    read_token_file: FilePath | None = None
     """A file with a second token, which allows to read everything and change nothing. Only beside a token_file."""
 
     listen: tuple[str, ...] = Field(default=("127.0.0.1:15692",), min_length=1, strict=False)

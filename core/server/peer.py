@@ -17,9 +17,11 @@ An exception out of the front end is a bug of ours. It is logged with its stack 
 when it is raised while another peer's turn flushes this one.
 """
 
+import errno
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from math import inf
@@ -33,6 +35,9 @@ from core.server.context import ServerContext
 from core.server.frame_tap import FrameTap, Traceable
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose, hint
 from core.server.orders import Order
+from core.server.proxy_header import ProxyHeaderWrong
+from core.server.tls import TlsFailed
+from core.server.wrapping import Wrapping
 
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
@@ -81,6 +86,7 @@ class Peer:
         "_touched",
         "_unsent",
         "_watched",
+        "_wrapping",
         "_writing",
         "accepted_at",
         "bytes_in",
@@ -91,8 +97,11 @@ class Peer:
         "timer_at",
     )
 
-    def __init__(self, accepted: socket.socket, info: PeerInfo, shared: ServerContext) -> None:
-        """``accepted`` is non-blocking and belongs to the peer from now on."""
+    def __init__(
+        self, accepted: socket.socket, info: PeerInfo, shared: ServerContext, *, proxied: bool = False
+    ) -> None:
+        """``accepted`` is non-blocking and belongs to the peer from now on. A ``proxied`` connection begins with a
+        header of the PROXY protocol."""
         now = shared.clock()
         self.info = info
         self.protocol: str | None = None
@@ -105,6 +114,9 @@ class Peer:
         self._socket = accepted
         self._tap: FrameTap | None = None
         self._shared = shared
+        self._wrapping: Wrapping | None = None
+        if info.encrypted or proxied:
+            self._wrapping = Wrapping(shared.certificates.new_tunnel if info.encrypted else None, proxied=proxied)
         self._front_end: FrontEnd | None = None
         self._leaving: FrontEnd | None = None
         """The front end of a connection that is over, until it has given everything back to the engine."""
@@ -184,9 +196,12 @@ class Peer:
         self.bytes_in += len(data)
         self._shared.counters.bytes_in += len(data)
         try:
-            if self._tap is not None:
-                self._tapped(self._tap, data, outgoing=False, now=now)
-            self._receive(data, now)
+            if self._wrapping is not None:
+                self._receive_wrapped(self._wrapping, data, now)
+            else:
+                if self._tap is not None:
+                    self._tapped(self._tap, data, outgoing=False, now=now)
+                self._receive(data, now)
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
         self.touch()
@@ -206,6 +221,77 @@ class Peer:
         elif not self._front_end.finished:
             self._front_end.receive_data(data, now)
             self._paused = not self._front_end.reading  # in case that there is another read before the flush
+
+    # --- the header of a proxy, and TLS ----------------------------------------------------------------
+
+    def _receive_wrapped(self, wrapping: Wrapping, data: bytes, now: Now) -> None:
+        """Take bytes of the socket that are not simply those of the protocol."""
+        try:
+            plaintext = wrapping.receive(data)
+        except (ProxyHeaderWrong, TlsFailed) as failure:
+            self._fail(wrapping, failure, now)
+            return
+        if wrapping.source is not None:
+            self._be_from(*wrapping.source, now)
+            wrapping.source = None
+        if wrapping.over:
+            self._wrapping = None
+        if wrapping.handshake_has_bytes and not wrapping.in_line:
+            wrapping.in_line = True
+            self._shared.handshakes.enter(self)
+        if self._end_of_input and not wrapping.complete:
+            self._close(now, reason="closed during the TLS handshake")
+        elif self._phase is Phase.SERVING:
+            self._take_plaintext(wrapping, plaintext, now)
+
+    def _be_from(self, host: str, port: int, now: Now) -> None:
+        """Count from now on as a connection from this address. The limits of that address apply."""
+        before, self.info = self.info, replace(self.info, remote_host=host, remote_port=port)
+        reason = self._shared.connections.moved(before, self.info)
+        if reason is not None:
+            self._shared.counters.refused[reason] += 1
+            self._shared.log.warning("connection-refused", reason=reason, peer=host, at_most_every=1.0)
+            self._close(now, reason=reason)
+
+    def shake(self, now: Now) -> None:
+        """Do a step of the TLS handshake, as a :class:`core.server.handshakes.Shaking`."""
+        wrapping = self._wrapping
+        if wrapping is None or self._phase is not Phase.SERVING:
+            return
+        wrapping.in_line = False
+        tunnel = wrapping.tunnel
+        try:
+            complete = tunnel.shake()
+            output = tunnel.take_output()
+            if output:
+                self._send(output if self._unsent is None else bytes(self._unsent) + output, now)
+            if complete and self._phase is Phase.SERVING:
+                self._shared.counters.handshakes += 1
+                found = self._shared.certificates.client_certificate(tunnel)
+                self.info = replace(self.info, tls=tunnel.facts, client_certificate=found)
+                self._take_plaintext(wrapping, tunnel.receive(b""), now)
+        except TlsFailed as failure:
+            self._fail(wrapping, failure, now)
+        except Exception as error:  # a bug of ours: see the module's docstring
+            self._fault(error, now)
+        self.touch()
+
+    def _take_plaintext(self, wrapping: Wrapping, plaintext: bytes, now: Now) -> None:
+        """Take what the peer has sent in whole records. Its close in TLS, and that of its socket, end the input."""
+        if plaintext:
+            if self._tap is not None:
+                self._tapped(self._tap, plaintext, outgoing=False, now=now)
+            self._receive(plaintext, now)
+        self._end_of_input |= wrapping.closed
+        if self._end_of_input and self._phase is Phase.SERVING:
+            self._receive(b"", now)
+
+    def _fail(self, wrapping: Wrapping, failure: ProxyHeaderWrong | TlsFailed, now: Now) -> None:
+        """End a connection whose header or TLS is wrong: log why, and send the alert if there is one."""
+        self._shared.counters.wrapping_failures += 1
+        event = "connection-not-encrypted" if wrapping.complete else "handshake-failed"
+        self._shared.log.warning(event, reason=str(failure), **self._names())
+        self._linger(now)
 
     def _start_front_end(self, preface: bytes) -> FrontEnd:
         shared = self._shared
@@ -246,7 +332,7 @@ class Peer:
                 if output:
                     if self._tap is not None:
                         self._tapped(self._tap, output, outgoing=True, now=now)
-                    self._send(output, now)
+                    self._send(output if self._wrapping is None else self._wrapping.send(output), now)
                 if len(output) >= ASK_AGAIN_BYTES:
                     self.touch()
             if self._phase is Phase.SERVING:
@@ -388,20 +474,26 @@ class Peer:
         self._shared.log.error("front-end-failed", exc_info=error, protocol=self.protocol, **self._names())
         if self._front_end is not None and self._unsent is None and self._phase is Phase.SERVING:
             with suppress(Exception):  # a second fault of a peer that is closed anyway adds nothing
-                self._socket.send(self._front_end.last_words())
+                words = self._front_end.last_words()
+                self._socket.send(words if self._wrapping is None else self._wrapping.send(words))
         self._close(now, reason="internal error")
 
     def _linger(self, now: Now) -> None:
         """Shut our side after the last byte, and let the peer read."""
         self._lose(now, Phase.LINGERING)
         self._handshake_until = inf
+        if self._wrapping is not None and self._unsent is None:
+            with suppress(OSError):  # the peer has gone
+                self._socket.send(self._wrapping.close())
         if self._end_of_input:
             self._close(now, reason="the peer has closed")
             return
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
-            self._close(now, reason=f"shutting down failed: {error.strerror}")
+            closed = error.errno == errno.ENOTCONN  # the peer has closed, and reset the connection at our last bytes
+            reason = "both sides have closed" if closed else f"shutting down failed: {error.strerror}"
+            self._close(now, reason=reason)
             return
         self._paused = False
         self._watch()
@@ -490,13 +582,8 @@ class Peer:
                 self._fault(error, self._shared.clock())
         if kind != "connections":
             return rows
-        own: Snapshot = {
-            "identity": self.info.identity,
+        own: Snapshot = self.info.shown() | {
             "protocol": self.protocol,
-            "remote_host": self.info.remote_host,
-            "remote_port": self.info.remote_port,
-            "local_host": self.info.local_host,
-            "local_port": self.info.local_port,
             "phase": self._phase.value,
             "established": self.established,
             "accepted_at": self.accepted_at,
