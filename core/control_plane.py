@@ -63,7 +63,12 @@ class BrokerControl:
         """See :class:`core.row_walks.RowSource`."""
         if kind in SERVER_KINDS:
             return (row for rows in self.connections(kind, identity) for row in rows)
-        return self.stalls.rows() if kind == "stalls" else self.broker.rows(kind, identity)
+        if kind == "stalls":
+            return self.stalls.rows() if identity is None else iter(self.stalls.snapshot(identity))
+        if kind == "waiting_publishers":
+            address = identity or ""
+            return iter([{"address": address, "count": self.stalls.waiting_publishers(address)}])
+        return self.broker.rows(kind, identity)
 
     def connections(self, kind: str, identity: str | None = None) -> Iterator[Sequence[Snapshot]]:
         """The rows of one of :data:`core.rows.SERVER_KINDS`, connection by connection."""

@@ -51,6 +51,9 @@ class Snapshots:
                 return map(_lane, self.lanes)
             case "consumers":
                 return map(_consumer, [consumer for queue in self.queues.values() for consumer in queue.consumers])
+            case "consumers_with_grant":
+                found = self._queues(identity)
+                return ({"name": queue.name, "count": _with_grant(queue)} for queue in found)
             case "publishers":
                 return map(_publisher, list(self.confirms.publishers))
             case "exchanges":
@@ -189,6 +192,13 @@ def _oldest(queue: AnyQueue, now: float) -> float | None:
     ago."""
     age = queue.oldest_ready_seconds(now) if isinstance(queue, Queue) else None
     return None if age is None else round(age, 1)
+
+
+def _with_grant(queue: AnyQueue) -> int:
+    """How many consumers have a queue grant."""
+    if isinstance(queue, Queue):
+        return queue.consumers.with_grant
+    return sum(consumer.grant > 0 for consumer in queue.consumers)
 
 
 def _lane(lane: Lane) -> Snapshot:
