@@ -43,7 +43,7 @@ from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.listener import CannotListen
-from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
+from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
 from core.server.run import TAKEN, Server, finish_work, read_clocks
@@ -153,6 +153,7 @@ async def serve(
     for settings that cannot be used, CannotListen.
     """
     descriptors = raise_limit()
+    keep_freed_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
     level = LogLevel(settings.log.level)
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:

@@ -152,6 +152,7 @@ class Server:
             factories=self._factories,
             clock=self._clock,
             pump=self._pump,
+            work=self._work,
             reader=reader,
             timers=self._timers,
             certificates=self.certificates,

@@ -591,7 +591,7 @@ def test_encoded_runs_say_what_they_were_made_of(
     channel, handle, first_delivery_id, first_number, entries, header, settled
 ):
     last_number = first_number + len(entries) - 1
-    encoded = encode_run(
+    pieces = encode_run(
         channel=channel,
         handle=handle,
         first_delivery_id=first_delivery_id,
@@ -600,6 +600,8 @@ def test_encoded_runs_say_what_they_were_made_of(
         header=header,
         settled=settled,
     )
+    assert all(piece is entry for piece, entry in zip(pieces[1::2], entries, strict=True)), "an entry was copied"
+    encoded = b"".join(pieces)
     overhead = frame_overhead(handle=handle, last_number=last_number, header=header, settled=settled)
     position = 0
     for index, entry in enumerate(entries):
@@ -624,7 +626,7 @@ def test_encoded_runs_say_what_they_were_made_of(
 @pytest.mark.parametrize("settled", [False, True])
 def test_what_we_encode_is_one_run_for_a_peer_like_us(settled):
     bodies = [kit.data_section(bytes([i % 256]) * 12) for i in range(300)]
-    encoded = encode_run(
+    pieces = encode_run(
         channel=1,
         handle=2,
         first_delivery_id=0,
@@ -633,6 +635,7 @@ def test_what_we_encode_is_one_run_for_a_peer_like_us(settled):
         header=DURABLE,
         settled=settled,
     )
+    encoded = b"".join(pieces)
     run = parse(encoded)
     assert run is not None
     assert (run.entries, run.header, run.checked) == (bodies, DURABLE, True)
