@@ -16,9 +16,11 @@ from structlog.typing import FilteringBoundLogger
 
 from core.admin.answers import problem
 from core.admin.connection import AdminConnection
+from core.admin.encrypted import EncryptedStream
 from core.config.admin import AdminSettings
 from core.server.descriptors import too_few_left
 from core.server.listener import CannotListen, open_listeners
+from core.server.tls import TlsFailed
 
 REMEDY = "give it another address with admin.listen or --admin HOST:PORT, or turn it off with --admin off"
 
@@ -48,8 +50,11 @@ class AdminServer:
         settings: AdminSettings,
         log: FilteringBoundLogger,
         background: Sequence[Callable[[], Awaitable[None]]] = (),
+        encrypt: Callable[[trio.SocketStream], EncryptedStream] | None = None,
     ) -> None:
-        """``background``: tasks that run while the server serves. A task that fails is started again."""
+        """``background``: tasks that run while the server serves. A task that fails is started again. ``encrypt``
+        returns the TLS of a connection; None: there is none."""
+        self._encrypt = encrypt
         self._app = app
         self._background = background
         self._busy = problem(
@@ -71,6 +76,11 @@ class AdminServer:
     def places(self) -> Sequence[str]:
         """Return HOST:PORT of every listening socket, as in a URL."""
         return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.listening_on]
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """Return the URL of every listening socket."""
+        return [f"{'http' if self._encrypt is None else 'https'}://{place}/" for place in self.places]
 
     async def open(self) -> None:
         """Begin to listen. Raises CannotListen."""
@@ -125,9 +135,14 @@ class AdminServer:
         app, seconds_max = (self._app, self._settings.request_time_out) if has_place else (self._busy, BUSY_S)
         self._serving += has_place
         try:
-            connection = AdminConnection(stream, app=app, config=self._config, seconds_max=seconds_max)
+            connection = AdminConnection(
+                stream, app=app, config=self._config, seconds_max=seconds_max, encrypt=self._encrypt
+            )
             await connection.run()
-        except Exception as error:
+        except* TlsFailed as failures:
+            for failure in failures.exceptions:
+                self._log.warning("admin-handshake-failed", reason=str(failure), at_most_every=1.0)
+        except* Exception as error:
             self._log.error("admin-connection-failed", exc_info=error)
         finally:
             self._serving -= has_place

@@ -4,13 +4,15 @@ Importing this module loads prometheus-client, starlette and hypercorn, which ta
 only if the broker is to have an admin server.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
 from core.admin.api.opening import live_feed, make_api, record
 from core.admin.application import LinkCollector, admin_application
+from core.admin.encrypted import EncryptedStream
 from core.admin.exposition import Collector
 from core.admin.health import Health
 from core.admin.sampling import Sampling
@@ -33,6 +35,7 @@ async def open_admin_server(
     collect_links: LinkCollector,
     control: BrokerControl,
     traffic: Mapping[str, Traffic],
+    encrypt: Callable[[trio.SocketStream], EncryptedStream] | None = None,
     log: FilteringBoundLogger,
 ) -> AdminServer:
     """Return a server that listens; its ``run`` serves.
@@ -54,7 +57,7 @@ async def open_admin_server(
         log=log,
     )
     sampling = Sampling(overview=overview, timelines=timelines)
-    server = AdminServer(app, settings=settings, log=log, background=[sampling.run, live.run])
+    server = AdminServer(app, settings=settings, log=log, background=[sampling.run, live.run], encrypt=encrypt)
     await server.open()
     return server
 
