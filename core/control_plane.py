@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # only a broker with an admin server records them, or has the
     from core.observe.timelines import Timelines
     from core.store.lane import Lane
 
-ABOUT_SERVER = frozenset({"listeners", "descriptors", "server"})
+ABOUT_SERVER = frozenset({"listeners", "certificates", "descriptors", "server"})
 """Kinds of rows about the server itself, of which there are a few rows at most."""
 
 

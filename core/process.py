@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
@@ -225,6 +226,7 @@ async def _serve(
         work=broker.work,
         certificates=certificates,
     )
+    certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
     reload = _reload(settings, surface, access.users, server, sampler)
     control = protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
@@ -301,7 +303,7 @@ async def console(
             raise
         log.warning("admin-not-listening", reason=error.strerror)
         return f"no console: {error.strerror}", None
-    return f"console at {' and '.join(f'http://{place}/' for place in admin.places)}", admin
+    return f"console at {' and '.join(admin.urls)}", admin
 
 
 def _sampler(
@@ -365,6 +367,10 @@ def _access(
 
 def _reload(settings: Settings, surface: _Surface, users: Users, server: Server, sampler: Sampler) -> Reload:
     """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
+
+    def take_certificates(new: Settings) -> None:
+        server.certificates.reload(new.tls)
+
     return Reload(
         settings,
         read=surface.read,
@@ -372,10 +378,12 @@ def _reload(settings: Settings, surface: _Surface, users: Users, server: Server,
             lambda new: users.replace(new.users): ("users",),
             lambda new: surface.level.set(new.log.level): ("log.level",),
             lambda new: server.take(new.server): TAKEN,
+            take_certificates: [f"tls.{key}" for key in type(settings.tls).model_fields],
             lambda new: sampler.set_memory_watermark(new.alarms.memory_watermark): ("alarms.memory_watermark",),
             lambda new: sampler.set_disk_free_limit(new.alarms.disk_free_limit): ("alarms.disk_free_limit",),
         },
         log=surface.log,
+        each_time=(take_certificates,),
     )
 
 
@@ -418,6 +426,7 @@ async def _open_admin(
 ) -> "AdminServer":
     """Open the admin server; it listens when this returns. Its code is loaded here, so that a broker without one saves
     that."""
+    from core.admin.encrypted import EncryptedStream
     from core.admin.start import open_admin_server
     from core.observe.scrape import MetricSources
 
@@ -437,4 +446,15 @@ async def _open_admin(
         node=control.node,
         limits=control.limits,
     )
-    return await open_admin_server(settings.admin, sources=sources, control=control, traffic=traffic, log=log)
+
+    def encrypt(transport: trio.SocketStream) -> EncryptedStream:
+        return EncryptedStream(transport, server.certificates.new_tunnel(), server.handshakes)
+
+    return await open_admin_server(
+        settings.admin,
+        sources=sources,
+        control=control,
+        traffic=traffic,
+        encrypt=encrypt if settings.admin.tls else None,
+        log=log,
+    )

@@ -15,6 +15,7 @@ from core.admin.answers import problem
 from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
 from core.admin.connection import AdminConnection
+from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
 from core.clock import Now
 from core.config.admin import AdminSettings
@@ -22,6 +23,9 @@ from core.control_plane import BrokerControl
 from core.observe.metrics import BrokerMetrics, LinkMetrics
 from core.observe.overview import Overview
 from core.observe.scrape import MetricSources
+
+Encrypt = Callable[[trio.SocketStream], EncryptedStream]
+"""Returns the TLS of a connection that was accepted."""
 
 BUSY_S = 1.0
 """Seconds that a client which is told that all connections are taken has to read the answer."""
@@ -31,8 +35,14 @@ class AdminService:
     """Serves connections that were accepted."""
 
     def __init__(
-        self, app: ASGIApp, *, settings: AdminSettings, background: Sequence[Callable[[], Awaitable[None]]] = ()
+        self,
+        app: ASGIApp,
+        *,
+        settings: AdminSettings,
+        background: Sequence[Callable[[], Awaitable[None]]] = (),
+        encrypt: Encrypt | None = None,
     ) -> None:
+        """``encrypt`` returns the TLS of a connection; None: there is none."""
         self.background = background
         """Tasks that run from now on while the server serves."""
         self._app = app
@@ -41,9 +51,10 @@ class AdminService:
             503, "too-many-connections", f"all {settings.connections_max} connections are taken; try later"
         )
         self._config = _hypercorn_config(settings)
+        self._encrypt = encrypt
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """Answer the request of a connection, and close it."""
+        """Answer the request of a connection, and close it. Raises TlsFailed."""
         await self._answer(stream, self._app, self._seconds_max)
 
     async def refuse(self, stream: trio.SocketStream) -> None:
@@ -51,7 +62,10 @@ class AdminService:
         await self._answer(stream, self._busy, BUSY_S)
 
     async def _answer(self, stream: trio.SocketStream, app: ASGIApp, seconds_max: float) -> None:
-        await AdminConnection(stream, app=app, config=self._config, seconds_max=seconds_max).run()
+        connection = AdminConnection(
+            stream, app=app, config=self._config, seconds_max=seconds_max, encrypt=self._encrypt
+        )
+        await connection.run()
 
 
 def _hypercorn_config(settings: AdminSettings) -> Config:
@@ -73,6 +87,7 @@ def make_service(
     sources: MetricSources,
     started: float,
     clock: Callable[[], Now],
+    encrypt: Encrypt | None,
     log: FilteringBoundLogger,
 ) -> AdminService:
     """Return the service of a broker. ``started`` is when the broker was started, in monotonic seconds."""
@@ -91,4 +106,4 @@ def make_service(
         collect_links=LinkMetrics(sources.connections).collect,
         log=log,
     )
-    return AdminService(app, settings=settings, background=[live.run])
+    return AdminService(app, settings=settings, background=[live.run], encrypt=encrypt)

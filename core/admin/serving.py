@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from core.config.admin import AdminSettings
 from core.server.descriptors import too_few_left
 from core.server.listener import CannotListen, open_listeners
+from core.server.tls import TlsFailed
 
 if TYPE_CHECKING:
     from core.admin.service import AdminService
@@ -71,6 +72,11 @@ class AdminServer:
     def places(self) -> Sequence[str]:
         """Return HOST:PORT of every listening socket, as in a URL."""
         return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.listening_on]
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """Return the URL of every listening socket."""
+        return [f"{'http' if self._encrypt is None else 'https'}://{place}/" for place in self.places]
 
     async def open(self) -> None:
         """Begin to listen. Raises CannotListen."""
@@ -126,7 +132,10 @@ class AdminServer:
         try:
             service = await self._loaded(nursery)
             await (service.serve if has_place else service.refuse)(stream)
-        except Exception as error:
+        except* TlsFailed as failures:
+            for failure in failures.exceptions:
+                self._log.warning("admin-handshake-failed", reason=str(failure), at_most_every=1.0)
+        except* Exception as error:
             self._log.error("admin-connection-failed", exc_info=error)
         finally:
             await trio.aclose_forcefully(stream)  # a connection closes it too, and there is none when loading fails

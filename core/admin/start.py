@@ -3,12 +3,14 @@
 What answers requests is loaded when the first client connects; see :mod:`core.admin.serving`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
+from core.admin.encrypted import EncryptedStream
 from core.admin.sampling import Sampling, record
 from core.admin.serving import AdminServer
 from core.config.admin import AdminSettings
@@ -31,6 +33,7 @@ async def open_admin_server(
     sources: MetricSources,
     control: BrokerControl,
     traffic: Mapping[str, Traffic],
+    encrypt: Callable[[trio.SocketStream], EncryptedStream] | None = None,
     log: FilteringBoundLogger,
 ) -> AdminServer:
     """Return a server that listens; its ``run`` serves.
@@ -55,6 +58,7 @@ async def open_admin_server(
             sources=sources,
             started=started,
             clock=read_clocks,
+            encrypt=encrypt,
             log=log,
         )
 

@@ -29,6 +29,9 @@ class AdminSettings(Section):
     listen: tuple[str, ...] = Field(default=("127.0.0.1:15692",), min_length=1, strict=False)
     """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs a token_file."""
 
+    tls: bool = False
+    """Whether all of these addresses use TLS, with the certificates of [tls]."""
+
     hosts: tuple[str, ...] = Field(default=(), strict=False)
     """Further names that a request's Host field may have, without a port. The hosts of listen, the address of the
     connection and the loopback names need not be listed."""

@@ -20,9 +20,7 @@ _EXPOSED = (
     "add [[users]] (keys: headgate hash-password) or listen on 127.0.0.1"
 )
 
-_NO_CERTIFICATE = (
-    "server.tls_listen needs tls.certificate and tls.key; for a trial make them with: headgate tls init FOLDER"
-)
+_NO_CERTIFICATE = " needs tls.certificate and tls.key; for a trial make them with: headgate tls init FOLDER"
 
 
 def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
@@ -46,8 +44,9 @@ def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = 
         raise ConfigError(_problems(error, table, places, default=str(path))) from None
     for key in ("listen", "tls_listen"):
         _check_exposure(settings, key, _place(places, ("server", key), default=str(path)))
-    if settings.server.tls_listen and settings.tls.certificate is None:
-        raise ConfigError([f"{_place(places, ('server', 'tls_listen'), default=str(path))}: {_NO_CERTIFICATE}"])
+    for keys, wanted in (("server", "tls_listen"), settings.server.tls_listen), (("admin", "tls"), settings.admin.tls):
+        if wanted and settings.tls.certificate is None:
+            raise ConfigError([f"{_place(places, keys, default=str(path))}: {'.'.join(keys)}{_NO_CERTIFICATE}"])
     return settings
 
 

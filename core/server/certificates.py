@@ -77,6 +77,8 @@ class Certificates:
 
     def __init__(self, settings: TlsSettings, *, wall: Callable[[], float], log: FilteringBoundLogger) -> None:
         """Read the files. Raises Invalid. ``wall`` returns the wall-clock time in seconds since 1970."""
+        self.tell: Callable[[Sequence[str]], None] = _nothing
+        """Called at each look with everything that an operator should mend."""
         self._settings = settings
         self._wall = wall
         self._log = log
@@ -125,7 +127,7 @@ class Certificates:
         wanted = settings or self._settings
         if wanted.certificate is None:
             if self._loaded is not None:
-                raise Invalid("tls.certificate cannot be removed while the broker runs")
+                raise Invalid("tls.certificate cannot be removed while the broker runs; it stays in use")
             self._settings = wanted
             return
         try:
@@ -158,8 +160,9 @@ class Certificates:
     async def run(self, turn: Callable[[], None]) -> None:
         """Look for changed files, until cancelled."""
         while True:
-            await trio.sleep(self._settings.check_interval)
             self.look()
+            self.tell(self.problems)
+            await trio.sleep(self._settings.check_interval)
 
     def _take(self, settings: TlsSettings, loaded: _Loaded) -> None:
         self._settings, self._loaded = settings, loaded
@@ -201,6 +204,10 @@ class Certificates:
     def _in_use(self) -> str:
         return ", ".join(f"{one.path} ({one.subject})" for one in self.facts)
 
+    def status(self) -> Snapshot:
+        """The certificates, and everything that an operator should mend."""
+        return {"certificates": self.rows(), "problems": list(self.problems)}
+
     def rows(self) -> list[Snapshot]:
         """The certificates in use, for operators."""
         wall = self._wall()
@@ -219,6 +226,10 @@ class Certificates:
             }
             for one in self.facts
         ]
+
+
+def _nothing(problems: Sequence[str]) -> None:
+    pass
 
 
 # --- contexts ------------------------------------------------------------------------------------------------------

@@ -99,6 +99,7 @@ class Server:
             store=store,
             work=self._work,
         )
+        self.handshakes = Handshakes(clock=clock, turn=self._pump.turn)
         self._timers = Timers(clock, after=self._pump.turn)
         self._connections: Connections[Peer] = Connections(
             connections_max=sockets_limit(settings.connections_max),
@@ -156,7 +157,7 @@ class Server:
             reader=reader,
             timers=self._timers,
             certificates=self.certificates,
-            handshakes=Handshakes(clock=self._clock, turn=self._pump.turn),
+            handshakes=self.handshakes,
             proxies=[ip_network(network) for network in self._settings.proxy_from],
             connections=self._connections,
             counters=self.counters,
@@ -240,8 +241,8 @@ class Server:
         return [(listener.host, listener.port) for listener in self._listeners if listener.encrypted]
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Rows of the kinds "listeners", "descriptors", "server" and "connections"; for any other kind, the front ends'
-        rows."""
+        """Rows of the kinds "listeners", "certificates", "descriptors", "server" and "connections"; for any other kind,
+        the front ends' rows."""
         if kind == "listeners":
             rows: list[Snapshot] = [
                 {
@@ -252,6 +253,8 @@ class Server:
                 }
                 for listener in self._listeners
             ]
+        elif kind == "certificates":
+            rows = self.certificates.rows()
         elif kind == "descriptors":
             rows = [self._descriptors()]
         elif kind == "server":

@@ -1,8 +1,11 @@
 """Clients over TLS, with verification of the broker's certificate: messages both ways, and logins by certificate."""
 
 import importlib
+import os
+import signal
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,8 @@ import trio
 from amqp10 import client
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.requests import BlockingManagement
+from amqp10.cli.exits import Exit
+from amqp10.cli.main import run
 from amqp10.client import Message, NotEncrypted, NotLetIn, Url
 from core.access.passwords import hash_password
 from tests.kit.broker_process import BrokerAddress, broker_process
@@ -176,3 +181,34 @@ def test_a_ticket_saves_the_certificates_of_the_next_handshake(trial: Trial, tls
         with context.wrap_socket(plain, server_hostname="localhost", session=session) as encrypted:
             assert encrypted.session_reused is expected
             session = encrypted.session
+
+
+def test_new_files_are_used_after_a_command_and_after_a_signal(
+    trial: Trial, tls_broker: BrokerAddress, url: str, capsys: pytest.CaptureFixture[str]
+):
+    for reload in (
+        lambda: run(["tls", "reload", "--url", url]),
+        lambda: os.kill(tls_broker.pid, signal.SIGHUP),
+    ):
+        new = trial.write_server().certificate.serial_number
+        assert reload() in (0, None)
+        until = time.monotonic() + 20
+        while served(trial, tls_broker) != new:
+            assert time.monotonic() < until
+    Path(trial.path("server.key")).write_text("no key")
+    assert run(["tls", "reload", "--url", url]) == Exit.REFUSED
+    assert "are no PEM files of a certificate and its key" in capsys.readouterr().err
+    assert served(trial, tls_broker) == new
+    assert run(["tls", "status", "--url", url]) == 0
+    assert "CN=localhost" in capsys.readouterr().out
+    trial.write_server()
+    assert run(["tls", "reload", "--url", url]) == 0
+
+
+def served(trial: Trial, tls_broker: BrokerAddress) -> int:
+    """The serial number of the certificate that a new connection gets."""
+    plain = socket.create_connection(("127.0.0.1", tls_broker.tls_port))
+    with trial.context().wrap_socket(plain, server_hostname="localhost") as encrypted:
+        found = encrypted.getpeercert()
+        assert found is not None
+        return int(str(found["serialNumber"]), 16)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import structlog
+import trio
+import trio.testing
 from structlog.testing import LogCapture
 
 from amqp10.cli.trial_certificates import new_client
@@ -211,3 +213,17 @@ def test_other_settings_are_taken_with_a_reload(trial: Trial, opened: Opened):
         served(certificates, old)
     with pytest.raises(Invalid, match="cannot be removed"):
         certificates.reload(TlsSettings())
+
+
+async def test_what_an_operator_should_mend_is_told_at_each_look(
+    trial: Trial, opened: Opened, autojump_clock: trio.testing.MockClock
+):
+    told: list[list[str]] = []
+    certificates = opened(trial.settings())
+    certificates.tell = lambda problems: told.append(list(problems))
+    certificates.reload(trial.settings())
+    (trial.folder / "server.key").rename(trial.folder / "moved.key")
+    with trio.move_on_after(25):
+        await certificates.run(lambda: None)
+    assert [len(problems) for problems in told] == [0, 1, 1]
+    assert "not reloaded: cannot read tls.key" in told[1][0]

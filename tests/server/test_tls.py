@@ -14,7 +14,10 @@ from core.server.certificates import Certificates
 from core.server.tls import PLAIN_ANSWER, TlsFailed, Tunnel
 from tests.kit.certificates import Trial
 from tests.kit.echo import HEADER
-from tests.kit.serving import Serving, serving, settled
+from tests.kit.serving import Client, Serving, serving, settled
+
+LIVE = 100
+"""Connections under which a certificate is changed."""
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +239,31 @@ def test_more_than_the_allowed_bytes_end_a_handshake(trial: Trial):
     tunnel.receive_handshake(b"\x16" + bytes(99))
     with pytest.raises(TlsFailed, match="handshake_bytes_max"):
         tunnel.receive_handshake(b"\0")
+
+
+@pytest.mark.slow
+async def test_a_certificate_changes_under_live_connections_and_none_is_lost(tmp_path: Path):
+    trial = Trial.make(tmp_path)
+    context = trial.context()
+    async with serving(tls=trial.settings(check_interval=3600)) as s:
+        clients = [await s.connect_tls(context) for _ in range(LIVE)]
+        for client in clients:
+            await client.send(HEADER + b"before\n")
+        before = serial(clients[0])
+        new = trial.write_server()
+        s.server.certificates.look()
+        for client in clients:
+            await client.expect(HEADER + b"before\n")
+            await client.send(b"after\n")
+        for client in clients:
+            await client.expect(b"after\n")
+        assert {serial(client) for client in clients} == {before}
+        assert serial(await s.connect_tls(context)) == new.certificate.serial_number != before
+        assert len(s.server.snapshot("connections")) == LIVE + 1
+        assert s.server.counters.wrapping_failures == 0
+
+
+def serial(client: Client) -> int:
+    """The serial number of the certificate that the client was shown."""
+    assert isinstance(client.stream, trio.SSLStream)
+    return int(client.stream.getpeercert()["serialNumber"], 16)

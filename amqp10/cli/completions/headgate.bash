@@ -12,7 +12,7 @@ _headgate() {
   local options_with_values='--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
-  local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top trace undrain watch why'
+  local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top trace undrain watch why'
 
   # Detect command path by collecting valid command words only
   local -a cmd_path=()
@@ -705,7 +705,7 @@ _headgate() {
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
           else
-            local -a _c=("init")
+            local -a _c=("init" "status" "reload")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2729,6 +2729,52 @@ _headgate() {
                 ;;
               *)
                 COMPREPLY=( $(compgen -f -- "${cur}") )
+                ;;
+            esac
+          fi
+          ;;
+        "tls reload")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "tls status")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
                 ;;
             esac
           fi

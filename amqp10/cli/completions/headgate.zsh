@@ -1109,6 +1109,8 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'init:Make an authority, and certificates of a server and of clients that it signs, f…'
+                'status:Show the certificates in use, and until when they are valid.'
+                'reload:Read the files of the certificates again, and use them for new connections; a f…'
               )
               _describe -t commands 'command' commands
               ;;
@@ -1120,6 +1122,24 @@ _cyclopts_headgate() {
                     '*--host[A host name or IP address of the server. Can be given several times.]:host' \
                     '*--client[The name of a user who gets a certificate. Can be given several times. Default\:…]:client' \
                     '*--days[How long the certificates are valid.]:days' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                status)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                reload)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
                     '-h[Display this message and exit.]' \
                     '--version[Display application version.]'

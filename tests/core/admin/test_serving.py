@@ -3,10 +3,12 @@ protocol."""
 
 import json
 import threading
+import time
 from contextlib import suppress
 
 import httpx
 import pytest
+import structlog
 import trio
 import trio.testing
 from prometheus_client.core import GaugeMetricFamily
@@ -14,7 +16,9 @@ from prometheus_client.core import GaugeMetricFamily
 from core.admin.service import AdminService
 from core.admin.serving import BUSY_MAX, AdminServer
 from core.config.admin import AdminSettings
+from core.server.certificates import Certificates
 from tests.kit.admin import TOKEN, Facts, Listening, listening, until_closed
+from tests.kit.certificates import Trial
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -271,3 +275,24 @@ async def test_a_task_that_fails_is_logged_and_begun_anew(autojump_clock):
         await server.run()
     assert [when - begun[0] for when in begun] == [0.0, 2.0, 4.0]
     assert len(facts.logged("admin-task-failed")) == 2
+
+
+async def test_over_tls_and_beside_clients_that_do_not_speak_it(tmp_path):
+    trial = Trial.make(tmp_path)
+    certificates = Certificates(trial.settings(), wall=time.time, log=structlog.get_logger())
+    async with listening(Facts(), token=TOKEN, certificates=certificates) as admin:
+        port = admin.server.listening_on[0][1]
+        assert admin.server.urls == [f"https://127.0.0.1:{port}/"]
+        for renewed in (False, True):
+            if renewed:
+                trial.write_server()
+                certificates.look()
+            async with httpx.AsyncClient(base_url=f"https://127.0.0.1:{port}", verify=trial.context()) as client:
+                assert (await client.get("/livez")).json() == {"status": "ok"}
+                response = await client.get("/metrics", headers={"authorization": f"Bearer {TOKEN.decode()}"})
+                assert "headgate_connections 3.0\n" in response.text
+        assert await admin.raw(REQUEST) == b""
+        assert "no TLS" in str(admin.facts.logged("admin-handshake-failed")[0]["reason"])
+        async with await admin.connect() as silent:
+            await silent.send_all(b"\x16\x03\x01")
+        assert not admin.facts.logged("admin-connection-failed")
