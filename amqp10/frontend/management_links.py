@@ -179,7 +179,8 @@ class ManagementRequests:
                 continue
             link = pair.asked[0].link
             try:
-                work.spent += pair.answer_some(self._node, self._owner)
+                step = pair.answer_some(self._node, self._owner)  # it may add to the work itself
+                work.spent += step
             except LinkFault as fault:
                 pair.forget_requests()
                 fail(link, fault)
