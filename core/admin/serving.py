@@ -76,7 +76,7 @@ class AdminServer:
     @property
     def urls(self) -> Sequence[str]:
         """Return the URL of every listening socket."""
-        return [f"{'http' if self._encrypt is None else 'https'}://{place}/" for place in self.places]
+        return [f"{'https' if self._settings.tls else 'http'}://{place}/" for place in self.places]
 
     async def open(self) -> None:
         """Begin to listen. Raises CannotListen."""
