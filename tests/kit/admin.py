@@ -304,7 +304,7 @@ async def listening(
         return EncryptedStream(transport, certificates.new_tunnel(), handshakes)
 
     api, live = facts.api(**settings)
-    own = AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings)
+    own = AdminSettings.model_validate({"listen": ["127.0.0.1:0"], "tls": certificates is not None} | settings)
     service = AdminService(
         facts.application(token=token, api=api, **settings),
         settings=own,
