@@ -587,30 +587,3 @@ def test_the_last_active_consumer_leaves_and_a_new_one_is_active():
     second = peer.consume("q", 1)
     assert second.active
     assert entries_for(peer.turn(), second) == numbers(0)
-
-
-# --- how many have a grant ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("single", [False, True])
-def test_consumers_with_a_grant_are_counted_as_grants_come_and_go(single: bool):
-    peer = stocked(0, x_single_active_consumer=single)
-    broker = peer.broker
-    consumers = [peer.consume("q"), peer.consume("q", 2), peer.consume("q", 3)]
-
-    def counted() -> object:
-        (row,) = broker.rows("consumers_with_grant", "q")
-        assert row["count"] == sum(one["grant"] > 0 for one in broker.rows("consumers"))
-        return row["count"]
-
-    assert counted() == 2
-    broker.grant(consumers[0], 1, False)
-    broker.grant(consumers[2], 0, False)
-    peer.turn()
-    assert counted() == 2
-    peer.publish("q", bodies(1))
-    peer.turn()
-    assert counted() == 1
-    broker.cancel(consumers[0])
-    broker.cancel(consumers[1])
-    assert counted() == 0
