@@ -324,7 +324,7 @@ class Amqp091Connection:
                 return self._take_header(now)
             if self.awaiting_answer:
                 return self._go_on(now)
-            if self._buffer.position == len(self._buffer.data):
+            if self._buffer.position == len(self._buffer.data) and not self._buffer.go_on():
                 return False
             if self._state is _State.OPEN and self._take_run(publishes_max):
                 return True
