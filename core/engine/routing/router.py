@@ -49,9 +49,15 @@ class Router:
         """How many results are cached."""
         return len(self._kept)
 
-    def knows(self, exchange: str, key: str) -> bool:
-        """Return whether the result for this routing key is cached."""
-        return self._kept_version == self._topology.version and (exchange, (key,)) in self._kept
+    def known_keys(self, exchange: str, keys: Sequence[str]) -> int:
+        """Return for how many of these routing keys, from the first one on, the result is cached."""
+        if self._kept_version != self._topology.version:
+            return 0
+        kept = self._kept
+        for place, key in enumerate(keys):
+            if (exchange, (key,)) not in kept:
+                return place
+        return len(keys)
 
     def route(self, exchange: str, keys: tuple[str, ...], run: Run) -> Sequence[tuple[Run, Queues]]:
         """Return the run, cut into parts if needed, each with its route and the queues to which it is routed."""
