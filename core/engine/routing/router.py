@@ -74,10 +74,11 @@ class Router:
         """Return the same for a run whose messages have a routing key each."""
         self._work.spent += len(run.entries)
         origin = run.origin
+        kept = self._kept if self._kept_version == self._topology.version else {}
         answers: list[Queues] = []
         routes: list[Route | None] = []
         for key, entry in zip(keys, run.entries, strict=True):
-            known = self._known(exchange, (key,), entry, origin)
+            known = kept.get((exchange, (key,))) or self._known(exchange, (key,), entry, origin)
             if known is None:
                 known = self._ask(exchange, (key,), entry, origin)[0], Route(exchange, (key,))
             answers.append(known[0])
