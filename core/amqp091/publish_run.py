@@ -26,8 +26,9 @@ Invariants:
 This module must not know channels' states, nor what a property means.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from struct import Struct, iter_unpack
 from typing import NamedTuple
 
@@ -51,6 +52,8 @@ COLUMNS_WAIT = 32
 """Messages that are taken one by one where columns were of no use: so that those cost a tenth of the time at most."""
 LOOK_AHEAD_MAX = 1024
 """The most messages that are unpacked into columns at once."""
+_KEY = -1
+"""The kind of a routing key's bytes, beside those of a property list."""
 _LOOK_AHEAD_MIN = 4
 """Messages compared at once after no success: enough to begin a run, and about 1 µs if none matches."""
 
@@ -140,22 +143,25 @@ class _Shape:
 
 
 class _Columns:
-    """The columns of messages of one size, whose method frames are equal and whose property lists have one layout.
-
-    Learned from one of them.
-    """
+    """The columns of messages of one size whose property lists have one layout, and whose method frames are equal or
+    differ in the routing key only. Learned from one of them."""
 
     __slots__ = ("_body_bytes", "_entry_form", "_form", "_kinds", "_model", "layout", "look_ahead", "publish", "size")
 
-    def __init__(self, publish: _Publish, layout: Layout, message: bytes, properties_at: int, header_end: int) -> None:
-        """``properties_at`` and ``header_end`` are places in the message."""
+    def __init__(
+        self, publish: _Publish, layout: Layout, message: bytes, properties_at: int, header_end: int, *, by_keys: bool
+    ) -> None:
+        """``properties_at`` and ``header_end`` are places in the message. ``by_keys``: the routing keys may differ."""
         self.publish = publish
         self.layout = layout
         self.size = len(message)
         self.look_ahead = _LOOK_AHEAD_MIN
         body_bytes = max(0, self.size - header_end - 1 - FRAME_OVERHEAD_BYTES)
         body_lead = 1 + FRAME_HEADER_BYTES if body_bytes else 0
-        spans = [(FIXED, properties_at), *layout.spans, (FIXED, body_lead), (ANY, body_bytes), (FIXED, 1)]
+        key_at = _PUBLISH.size + len(publish.exchange.encode()) + 1
+        key_bytes = message[key_at - 1] if by_keys else 0
+        lead = [(FIXED, key_at), (_KEY, key_bytes), (FIXED, properties_at - key_at - key_bytes)]
+        spans = [*lead, *layout.spans, (FIXED, body_lead), (ANY, body_bytes), (FIXED, 1)]
         self._form, self._kinds = columns_of(spans)
         self._model = Struct(self._form).unpack(message)
         header_at = properties_at - PROPERTIES_AT
@@ -166,28 +172,36 @@ class _Columns:
         columns = zip(*iter_unpack(self._form, memoryview(data)[position : position + n * self.size]), strict=True)
         count = n
         values: list[tuple[bytes, ...]] = []
+        keys: tuple[bytes, ...] = ()
+        alike = True
         for kind, column, piece in zip(self._kinds, columns, self._model, strict=True):
             if kind == FIXED:
                 if column.count(piece) != n:
                     count = min(count, next(place for place, other in enumerate(column) if other != piece))
             elif kind == NEEDED:
                 values.append(column)
+                alike = alike and column.count(column[0]) == n
             elif not b"".join(column).isascii():
-                assert kind == TEXT, "other values have no column"
+                assert kind in (TEXT, _KEY), "other values have no column"
                 count = min(count, next(place for place, text in enumerate(column) if not text.isascii()))
+            if kind == _KEY:
+                keys = column
         known = self.layout.known
-        needed: bytes | list[bytes]
-        if not values:
-            needed = known[None]
+        needed: bytes | list[bytes] | None
+        each: Iterable[object] = values[0] if len(values) == 1 else zip(*values, strict=True)
+        if alike:
+            needed = known.get(next(iter(each), None))
+            count = 0 if needed is None else count
         else:
-            found = [known.get(value) for value in (values[0] if len(values) == 1 else zip(*values, strict=True))]
-            needed = [part for part in takewhile(_is_known, found[:count]) if part is not None]
+            needed = [part for part in takewhile(_is_known, map(known.get, islice(each, count))) if part is not None]
             count = len(needed)
-        if not count:
+        if not count or needed is None:
             return None
         view = memoryview(data)[position : position + count * self.size]
         entries = [header + body for header, body in iter_unpack(self._entry_form, view)]
-        return PublishRun(self.publish.exchange, self.publish.routing_key, self.publish.mandatory, needed, entries)
+        publish = self.publish
+        routing_key = [str(key, "ascii") for key in keys[:count]] if keys else publish.routing_key
+        return PublishRun(publish.exchange, routing_key, publish.mandatory, needed, entries)
 
 
 def _is_known(needed: bytes | None) -> bool:
@@ -332,7 +346,7 @@ class PublishRunParser:
             entries.append(entry)
             keys.append(publish.routing_key)
             all_needed.append(needed)
-            is_known = publish is self._latest and self._learn(publish, needed, data, at, header_at, end, properties)
+            is_known = self._learn(publish, needed, data, at, header_at, end, properties)
             self._latest, self._latest_properties = publish, properties
             self._latest_layout, self._latest_size = lists.layout, end - at
             self._columns_wait -= 1
@@ -414,9 +428,10 @@ class PublishRunParser:
     ) -> bool:
         """Learn the shape or the columns of the message from ``position`` to ``end``. Returns False if the one before
         has neither."""
-        header_end = header_at + PROPERTIES_AT + len(properties)
-        if properties == self._latest_properties:
+        alike = publish is self._latest
+        if alike and properties == self._latest_properties:
             lead = data[position : header_at + BODY_SIZE_AT]
+            header_end = header_at + PROPERTIES_AT + len(properties)
             empty = end == header_end + 1
             middle = data[header_at + PROPERTIES_AT : header_end + 1 + (0 if empty else _BODY_LEAD_BYTES)]
             if len(lead) + len(middle) <= _SHAPE_BYTES_MAX:
@@ -433,7 +448,8 @@ class PublishRunParser:
         if self._columns_wait > 0:
             return False
         properties_at = header_at + PROPERTIES_AT - position
-        self._columns = _Columns(publish, layout, data[position:end], properties_at, header_end - position)
+        header_end = properties_at + len(properties)
+        self._columns = _Columns(publish, layout, data[position:end], properties_at, header_end, by_keys=not alike)
         return True
 
 

@@ -168,7 +168,7 @@ def decoded_by_the_fast_path(message: bytes) -> bool:
 
 
 def test_unlike_messages_are_one_run_in_their_order_up_to_a_number():
-    messages = [publish(b"%d" % i, routing_key=f"k{i % 7}") for i in range(SINGLES_MAX + 5)]
+    messages = [publish(b"x" * (1 + i % 5), routing_key=f"k{i % 7}") for i in range(SINGLES_MAX + 5)]
     data = b"".join(messages)
     taken = parse(data)
     agrees(taken, data, 0)
@@ -196,7 +196,7 @@ def test_what_the_broker_needs_is_one_value_where_only_the_rest_differs():
 
 
 def test_unlike_messages_are_no_more_than_asked_for_and_end_behind_a_long_property_list():
-    data = b"".join(publish(b"x", routing_key=f"k{i}") for i in range(5))
+    data = b"".join(publish(b"x" * (1 + i), routing_key=f"k{i}") for i in range(5))
     taken = [Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, singles_max)) for singles_max in (1, 3, 9)]
     assert [len(some.entries) for some in taken] == [1, 3, 5]
     long = encode_properties(BasicProperties(headers={"h": "x" * PROPERTY_BYTES_MAX}))
@@ -290,10 +290,14 @@ UNLIKE = [
 
 
 @pytest.mark.parametrize("each", [[HEADERS] * 5, [encode_properties(properties) for properties in UNLIKE]])
-@pytest.mark.parametrize("body", [b"body", b""])
-def test_one_wrong_byte_is_never_overlooked(each, body):
+@pytest.mark.parametrize(("body", "keys_max"), [(b"body", 1), (b"", 1), (b"body", 9)])
+def test_one_wrong_byte_is_never_overlooked(each, body, keys_max):
     """Each byte of several messages is changed in turn. What is taken is still what the generic codec reads."""
-    messages = [publish(*filter(None, [body]), exchange="e", properties=properties) for properties in each]
+    keys = [f"k{place % keys_max}" for place in range(len(each))]
+    messages = [
+        publish(*filter(None, [body]), exchange="e", routing_key=key, properties=properties)
+        for key, properties in zip(keys, each, strict=True)
+    ]
     message, whole = messages[0], b"".join(messages)
     step = 1 if len(messages) == 5 else 7
     assert step == 1 or len(message) % step, "each byte of a message is among those that are changed"
@@ -371,13 +375,16 @@ column_values = st.tuples(
 @given(
     some=st.lists(column_values, min_size=1, max_size=40),
     bodies=st.lists(st.sampled_from([b"four", b"four", b"body", b"", b"other"]), min_size=1, max_size=5),
+    keys=st.lists(st.sampled_from(["a", "b", "c", "é", "cc"]), min_size=1, max_size=5),
     publishes_max=st.integers(1, 50),
 )
-def test_values_in_the_same_places(some, bodies, publishes_max):
+def test_values_in_the_same_places(some, bodies, keys, publishes_max):
     """Messages of which many have one size and one layout, so that they are compared in columns."""
     data = b"".join(
         publish(
             *filter(None, [bodies[place % len(bodies)]]),
+            exchange="é",
+            routing_key=keys[place % len(keys)],
             properties=encode_properties(
                 BasicProperties(message_id=text, priority=priority, headers={"n": number, "s": header})
             ),
@@ -399,6 +406,9 @@ def test_columns_are_used_where_values_differ_and_given_up_where_they_are_of_no_
     data = b"".join(publish(b"body", properties=properties) for properties in lists)
     [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 3))
     assert (end, len(run.entries), run.needed) == (len(data), 900, NO_PROPERTIES)
+    data = b"".join(publish(b"body", routing_key=f"k{i:04}") for i in range(900))
+    [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 3))
+    assert (end, run.needed, run.routing_key) == (len(data), PERSISTENT, [f"k{i:04}" for i in range(900)])
     foreign = [encode_properties(BasicProperties(message_id=f"é{i:04}")) for i in range(900)]
     data = b"".join(publish(b"body", properties=properties) for properties in foreign)
     taken = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 100))
