@@ -389,8 +389,9 @@ class Engine(Protocol):
         the run is published. A message that is routed to no queue is confirmed as RELEASED.
         """
 
-    def knows_route(self, exchange: str, routing_key: str) -> bool:
-        """Return whether messages with this routing key are routed without a search. A search may take milliseconds."""
+    def known_routes(self, exchange: str, routing_keys: Sequence[str]) -> int:
+        """Return how many of these routing keys, from the first one on, are routed without a search. A search may take
+        milliseconds."""
 
     def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
         """Publish a run through one exchange, each message with a routing key of its own. The publisher has no fixed

@@ -133,7 +133,7 @@ class Broker:
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
-        self.knows_route = self._router.knows
+        self.known_routes = self._router.known_keys
         self._snapshots = Snapshots(
             queues=self._queues,
             topology=self._topology,
