@@ -129,4 +129,4 @@ def test_many_deliveries_with_content_headers_of_their_own(some, one_size):
         some = [entry for entry in some if len(entry) == len(some[0])]
     entries = (some * PACKED_MIN)[: PACKED_MIN + 2]
     arguments = (1, "ctag", 7, True, "e", "key", entries, 4096)
-    assert encode_run(*arguments) == one_by_one(*arguments)
+    assert b"".join(encode_run(*arguments)) == one_by_one(*arguments)
