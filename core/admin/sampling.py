@@ -15,6 +15,7 @@ from core.counters.traffic import Traffic
 from core.interface import Snapshot
 from core.observe.overview import Overview, OverviewSources
 from core.observe.timelines import INTERVAL_S, Timelines
+from core.server.connections import Changes
 from core.server.run import Server
 
 AMQP10 = "amqp10"
@@ -57,6 +58,7 @@ def record(
     )
     timelines = Timelines(
         connections=lambda: control.serving.connection_identities,
+        changed=changed_connections(control),
         rows={
             "links": partial(_rows_of, control.serving, "links"),
             "sessions": partial(_rows_of, control.serving, "sessions"),
@@ -71,6 +73,18 @@ def record(
     control.flow_map_max, started = settings.flow_map_max, clock().monotonic
     control.uptime = lambda: clock().monotonic - started
     return overview, timelines
+
+
+def changed_connections(control: BrokerControl) -> Callable[[], Iterable[str]]:
+    """Return a function that returns the connections that have changed since it was called last."""
+    reader: list[Changes] = []
+
+    def changed() -> Iterable[str]:
+        if not reader:
+            reader.append(control.serving.changes())
+        return reader[0].take()
+
+    return changed
 
 
 def _rows_of(server: Server, kind: str, connections: Iterable[str]) -> Iterator[Sequence[Snapshot]]:

@@ -319,6 +319,7 @@ class Peer:
     def flush(self, now: Now) -> None:
         """Take the actions and send the output. Called by the pump."""
         self._touched = False
+        self._shared.connections.changed[self.info.identity] = None
         if self._leaving is not None:
             self._leave(self._leaving, now)
         front_end = self._front_end

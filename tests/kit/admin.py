@@ -175,6 +175,7 @@ class Facts:
         )
         self.timelines = Timelines(
             connections=list,
+            changed=lambda: {str(row["identity"]).partition("/")[0] for row in self._rows_on_connections()},
             rows={
                 "links": lambda _: self.server.connections("links"),
                 "sessions": lambda _: self.server.connections("sessions"),
@@ -186,6 +187,9 @@ class Facts:
             things_max=50,
         )
         self.control.overview, self.control.timelines = self.overview, self.timelines
+
+    def _rows_on_connections(self) -> Iterator[Snapshot]:
+        return (row for kind in ("links", "sessions", "channels") for row in self.server.rows.get(kind, []))
 
     @property
     def draining(self) -> bool:
