@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.clock import Now
 from core.declaring import Recording
 from core.errors import EngineError
-from core.message import Attributes, Origin, Return, Routes, Run
+from core.message import Attributes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
@@ -176,13 +176,13 @@ class Consumer(Protocol):
 class Delivered:
     """Messages for a consumer, taken from its queue grant: ``entries`` have delivery numbers from ``first`` up.
 
-    The list belongs to the front end.
+    The lists belong to the front end.
     """
 
     consumer: Consumer
     first: int
     entries: list[bytes]
-    attributes: Attributes
+    attributes: RunAttributes
     delivery_count: int
     """Failed delivery attempts of each of these messages so far [3.2.1]."""
     first_acquirer: bool
@@ -194,7 +194,12 @@ class Delivered:
     sequence_key: str = ""
     """``x-stream-offset`` or ``x-opt-sequence``."""
     routes: Routes = None
-    """How these messages came into the queue. A list belongs to the front end."""
+    """How these messages came into the queue."""
+
+    @property
+    def origin(self) -> Origin:
+        """The protocol in whose encoding the entries are."""
+        return first_of(self.attributes).origin
 
 
 @dataclass(eq=False, slots=True)
@@ -384,8 +389,9 @@ class Engine(Protocol):
         the run is published. A message that is routed to no queue is confirmed as RELEASED.
         """
 
-    def knows_route(self, exchange: str, routing_key: str) -> bool:
-        """Return whether messages with this routing key are routed without a search. A search may take milliseconds."""
+    def known_routes(self, exchange: str, routing_keys: Sequence[str]) -> int:
+        """Return how many of these routing keys, from the first one on, are routed without a search. A search may take
+        milliseconds."""
 
     def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
         """Publish a run through one exchange, each message with a routing key of its own. The publisher has no fixed

@@ -202,7 +202,7 @@ class ManagementRequests:
             link = pair.asked[0].link
             done = STEP_WORK
             try:
-                done = pair.answer_some(self._node, self._owner)
+                done = pair.answer_some(self._node, self._owner)  # it may add to the work itself
             except LinkFault as fault:
                 pair.forget_requests()
                 fail(link, fault)

@@ -128,8 +128,11 @@ class Serving:
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, engine: Engine, control: "BrokerControl", operations: OperationTable) -> None:
-        """``operations``: those under ``/headgate``, which ``control`` carries out."""
+    def __init__(
+        self, engine: Engine, control: "BrokerControl", operations: Callable[[], Walk[OperationTable]]
+    ) -> None:
+        """``operations`` returns those under ``/headgate``, which ``control`` carries out. Only requests to one of them
+        call it."""
         self._engine = engine
         self._control = control
         self._operations = operations
@@ -172,7 +175,7 @@ class ManagementNode:
         body = request.body()
         to = quote(request.properties.to)
         try:
-            step = self._step(method, segments, query, body, owner, serving)
+            step = yield from self._step(method, segments, query, body, owner, serving)
         except NoSuchPath:
             raise RequestRefusal(404, f"there is no resource {to}") from None
         except NoSuchMethod as there_are:
@@ -191,10 +194,11 @@ class ManagementNode:
         body: object,
         owner: object,
         serving: Serving,
-    ) -> Step:
+    ) -> Walk[Step]:
         """What answers this request. Raises NoSuchPath, NoSuchMethod, RequestRefusal."""
         if segments[0] == "headgate":
-            call = self._operations.find(method, [segment_text(segment) for segment in segments])
+            operations = yield from self._operations()
+            call = operations.find(method, [segment_text(segment) for segment in segments])
             return lambda: self._operate(call, query, body)
         steps = self._steps(segments, query, body, owner, serving)
         if not steps:

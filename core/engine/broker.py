@@ -133,7 +133,7 @@ class Broker:
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
-        self.knows_route = self._router.knows
+        self.known_routes = self._router.known_keys
         self._snapshots = Snapshots(
             queues=self._queues,
             topology=self._topology,
@@ -211,7 +211,7 @@ class Broker:
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
-                self._totals.routed(run.attributes.origin, len(run.entries))
+                self._totals.routed(run.origin, len(run.entries))
                 if publisher.stage_credit is not None:
                     publisher.stage_credit.send(queue.stage_credit, len(run.entries), now.monotonic)
             return
@@ -478,7 +478,7 @@ class Broker:
         for part, queues in routed:
             self._submit(publisher, part, queues)
             if queues:
-                self._totals.routed(part.attributes.origin, len(part.entries))
+                self._totals.routed(part.origin, len(part.entries))
             if publisher.stage_credit is not None:
                 for queue in queues:
                     publisher.stage_credit.send(queue.stage_credit, len(part.entries), now.monotonic)

@@ -133,21 +133,35 @@ class Connections(Generic[PeerT]):
         """Return the connection with this name, or None."""
         return self._peers.get(identity)
 
-    def refusal_reason(self, remote_host: str) -> str | None:
-        """Why one more connection from this address cannot be served; None when it can."""
-        drained = self.drain.refusal_reason(remote_host)
+    def refusal_reason(self, remote_host: str, *, proxy: bool = False) -> str | None:
+        """Why one more connection from this address cannot be served; None when it can. The limits of an address do not
+        apply to a ``proxy``, but to the address that it tells: see :meth:`moved`."""
+        drained = None if proxy else self.drain.refusal_reason(remote_host)
         if drained is not None:
             return drained
         if len(self._peers) >= self.connections_max:
             return f"the limit of {self.connections_max} connections is reached"
         if self._pending_total >= self._pending_max:
             return f"the limit of {self._pending_max} connections before authentication is reached"
-        if self._pending[remote_host] >= self._pending_per_host_max:
-            return (
-                f"the limit of {self._pending_per_host_max} connections before authentication"
-                " from one address is reached"
-            )
+        if not proxy and self._pending[remote_host] >= self._pending_per_host_max:
+            return self._per_host_reason
         return None
+
+    @property
+    def _per_host_reason(self) -> str:
+        return (
+            f"the limit of {self._pending_per_host_max} connections before authentication from one address is reached"
+        )
+
+    def moved(self, before: PeerInfo, after: PeerInfo) -> str | None:
+        """A proxy has told the address of a pending connection. Returns why it cannot be served; None when it can."""
+        self.no_longer_pending(before)
+        self._pending[after.remote_host] += 1
+        self._pending_total += 1
+        drained = self.drain.refusal_reason(after.remote_host)
+        if drained is None and self._pending[after.remote_host] > self._pending_per_host_max:
+            return self._per_host_reason
+        return drained
 
     def came(self, peer: PeerT, info: PeerInfo) -> None:
         """Add a connection that was accepted; it is pending."""

@@ -13,6 +13,7 @@ from amqp10.wire.messaging import ACCEPTED, RELEASED
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
 from amqp10.wire.types import ULong
 from core.slices import Walk
+from core.work import Work
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request
 from tests.kit.settings import make_settings
@@ -32,6 +33,9 @@ class SlowNode:
         self.steps: list[object] = []
         """The message-id of the request of each step."""
         self.ended: list[object] = []
+        self.work = Work()
+        self.step_work = 0
+        """What each step adds to ``work`` itself."""
 
     def serve(self, request: bytes, owner: object) -> Serving:
         serving = Serving()
@@ -43,6 +47,7 @@ class SlowNode:
         try:
             for _ in range(STEPS if properties.to == PATH else 1):
                 self.steps.append(properties.message_id)
+                self.work.spent += self.step_work
                 yield
             return (yield from encode_response(Response(200), properties.message_id))
         finally:
@@ -57,6 +62,7 @@ class Slow:
         self.broker = InProcessBroker(make_settings(engine={"work_per_turn": {"peer": WORK}}, amqp10=settings))
         self.broker.node = self.node  # type: ignore[assignment]
         self.peer = self.broker.connect()
+        self.node.work = self.peer.front_end._work
         self.peer.begin()
         self.pair = LinkPair(self.peer).attach()
         self.pair.grant(10)
@@ -87,6 +93,17 @@ def test_a_turn_takes_some_steps_and_the_next_goes_on():
     assert begun + sum(taken) == STEPS
     assert 0 < begun < STEPS
     assert max(taken) == WORK // STEP_WORK
+
+
+def test_work_that_a_step_counts_itself_ends_the_turn():
+    slow = Slow()
+    slow.node.step_work = WORK
+    slow.pair.send("GET", PATH)
+    while not slow.pair.take_answers():
+        begun = len(slow.node.steps)
+        slow.broker.run()
+        assert len(slow.node.steps) - begun <= 1
+    assert len(slow.node.steps) == STEPS
 
 
 def test_many_requests_in_a_row_have_a_budget_too():
