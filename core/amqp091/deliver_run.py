@@ -18,7 +18,7 @@ from functools import lru_cache
 from struct import Struct
 
 from core.amqp091.content import BODY_SIZE_AT, PROPERTIES_AT, header_length
-from core.amqp091.framing import FRAME_END, FRAME_OVERHEAD_BYTES, FrameType
+from core.amqp091.framing import FRAME_END, FRAME_OVERHEAD_BYTES, PIECE_BYTES_MIN, FrameType
 from core.amqp091.table import encode_short_string
 
 _METHOD_FRAME, _HEADER_FRAME, _BODY_FRAME = int(FrameType.METHOD), int(FrameType.HEADER), int(FrameType.BODY)
@@ -43,8 +43,9 @@ def encode_run(
     routing_key: str,
     entries: list[bytes],
     frame_max: int,
-) -> bytes:
-    """Encode one delivery for each entry; delivery tags count up from ``first_delivery_tag``.
+) -> list[bytes | memoryview]:
+    """Encode one delivery for each entry; delivery tags count up from ``first_delivery_tag``. The result is one piece,
+    or several where an entry is so large that it is not copied.
 
     ``frame_max`` is the agreed size in bytes, never the 0 that means no limit. A larger content header is sent in one
     frame all the same: the protocol cannot split it. Raises Amqp091EncodeError for a name of more than 255 bytes.
@@ -56,14 +57,14 @@ def encode_run(
         header = entries[0][: header_length(entries[0])]
         if len(set(map(len, entries))) == 1:
             header_frame, body_frame = _content_frames(channel, len(header), len(entries[0]) - len(header))
+            lead_of_header = end_of_method + header_frame
             if {entry[: len(header)] for entry in entries} == {header}:
-                return _packed(lead, tag, end_of_method + header_frame + header + body_frame, len(header), entries)
+                return [_packed(lead, tag, lead_of_header + header + body_frame, len(header), entries)]
             if len({entry[BODY_SIZE_AT:PROPERTIES_AT] for entry in entries}) == 1:
-                return _packed_with_headers(lead, tag, end_of_method + header_frame, body_frame, len(header), entries)
+                return [_packed_with_headers(lead, tag, lead_of_header, body_frame, len(header), entries)]
     entry_bytes = header_bytes = 0
     header = middle = b""
-    split = False
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     append = parts.append
     for entry in entries:
         if len(entry) != entry_bytes or not entry.startswith(header):
@@ -71,16 +72,18 @@ def encode_run(
             header_bytes = header_length(entry)
             body_bytes = entry_bytes - header_bytes
             header = entry[:header_bytes]
-            split = body_bytes > payload_max
             middle = end_of_method + _content_header_frame(channel, header, min(body_bytes, payload_max))
         append(lead + tag.to_bytes(8, "big") + middle)
-        append(_split(channel, entry[header_bytes:], payload_max) if split else entry[header_bytes:])
+        if entry_bytes < PIECE_BYTES_MIN and entry_bytes - header_bytes <= payload_max:
+            append(entry[header_bytes:])
+        else:
+            parts += _split(channel, memoryview(entry)[header_bytes:], payload_max)
         tag += 1
     if not parts:
-        return b""
+        return []
     parts[0] = parts[0][len(_FRAME_END) :]
     append(_FRAME_END)
-    return b"".join(parts)
+    return parts if max(map(len, entries), default=0) >= PIECE_BYTES_MIN else [b"".join(parts)]
 
 
 def encode_each(
@@ -91,7 +94,7 @@ def encode_each(
     names: Sequence[tuple[str, str]],
     entries: list[bytes],
     frame_max: int,
-) -> bytes:
+) -> list[bytes | memoryview]:
     """Encode the same for messages that have an exchange and a routing key each: ``names``, as many as entries."""
     before = _BASIC_DELIVER + encode_short_string(consumer_tag)
     before_bytes = len(before)
@@ -100,8 +103,7 @@ def encode_each(
     tag = first_delivery_tag
     entry_bytes = header_bytes = 0
     header = content = b""
-    split = False
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     append = parts.append
     for (its_exchange, routing_key), entry in zip(names, entries, strict=True):
         behind = _encoded_names(redelivered, its_exchange, routing_key)
@@ -110,17 +112,19 @@ def encode_each(
             header_bytes = header_length(entry)
             body_bytes = entry_bytes - header_bytes
             header = entry[:header_bytes]
-            split = body_bytes > payload_max
             content = _FRAME_END + _content_header_frame(channel, header, min(body_bytes, payload_max))
         size = before_bytes + 8 + len(behind)
         append(pack(FRAME_END, _METHOD_FRAME, channel, size, before, tag) + behind + content)
-        append(_split(channel, entry[header_bytes:], payload_max) if split else entry[header_bytes:])
+        if entry_bytes < PIECE_BYTES_MIN and entry_bytes - header_bytes <= payload_max:
+            append(entry[header_bytes:])
+        else:
+            parts += _split(channel, memoryview(entry)[header_bytes:], payload_max)
         tag += 1
     if not parts:
-        return b""
+        return []
     parts[0] = parts[0][len(_FRAME_END) :]
     append(_FRAME_END)
-    return b"".join(parts)
+    return parts if max(map(len, entries)) >= PIECE_BYTES_MIN else [b"".join(parts)]
 
 
 @lru_cache(maxsize=NAMES_KEPT)
@@ -181,10 +185,10 @@ def _content_frames(channel: int, header_bytes: int, body_bytes: int) -> tuple[b
     return before, _FRAME_END + _FRAME_HEADER.pack(_BODY_FRAME, channel, body_bytes) if body_bytes else b""
 
 
-def _split(channel: int, body: bytes, payload_max: int) -> bytes:
+def _split(channel: int, body: memoryview, payload_max: int) -> list[bytes | memoryview]:
     """A body divided into frames, without the bytes before the first frame's body and behind the last one's."""
-    parts = [body[:payload_max]]
+    parts: list[bytes | memoryview] = [body[:payload_max]]
     for at in range(payload_max, len(body), payload_max):
         part = body[at : at + payload_max]
-        parts += (_FRAME_END, _FRAME_HEADER.pack(_BODY_FRAME, channel, len(part)), part)
-    return b"".join(parts)
+        parts += (_FRAME_END + _FRAME_HEADER.pack(_BODY_FRAME, channel, len(part)), part)
+    return parts

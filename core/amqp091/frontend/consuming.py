@@ -268,9 +268,9 @@ class Consuming:
         if not count or consumption.cancelled:
             return
         tag = self._tags(consumption, action.first, count)
-        frames = self._encoded(action, consumption.consumer_tag, tag)
-        self._shared.work.spent += len(frames) // DELIVERED_BYTES_A_UNIT
-        self._shared.connection.write(frames)
+        pieces = self._encoded(action, consumption.consumer_tag, tag)
+        self._shared.work.spent += sum(map(len, pieces)) // DELIVERED_BYTES_A_UNIT
+        self._shared.connection.write(*pieces)
         self._count(consumption, count, redelivered=not action.first_acquirer)
         if consumption.no_ack:
             self._shared.engine.settle(consumer, action.first, action.first + count - 1, Disposal.ACCEPTED)
@@ -299,7 +299,7 @@ class Consuming:
             return self._unacked.skip(count)
         return self._unacked.append(consumption, first, count)
 
-    def _encoded(self, action: Delivered, consumer_tag: str, tag: int) -> bytes:
+    def _encoded(self, action: Delivered, consumer_tag: str, tag: int) -> list[bytes | memoryview]:
         """The frames of deliveries with the delivery-tags from ``tag`` up."""
         shared, routes = self._shared, action.routes
         entries, redelivered = rendered(action, shared.converter), not action.first_acquirer

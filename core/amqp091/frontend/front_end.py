@@ -213,15 +213,15 @@ class Amqp091FrontEnd:
         if self._closing or self._close_due:
             self._see_to_closing(now)
 
-    def data_to_send(self, now: Now) -> bytes:
-        data = self.connection.data_to_send(now.monotonic)
-        if data and (self.connection.input_left or self._shared.mailbox.actions):
+    def pieces_to_send(self, now: Now) -> list[bytes | memoryview]:
+        pieces = self.connection.pieces_to_send(now.monotonic)
+        if pieces and (self.connection.input_left or self._shared.mailbox.actions):
             self._shared.wake()  # the waiting output may have stopped us from reading or from taking actions
         if not self._shared.backlog_bytes:
             for channel in self.channels.values():
                 if channel.consuming.hungry:
                     channel.consuming.socket_ready()
-        return data
+        return pieces
 
     def output_backlog(self, waiting_bytes: int) -> None:
         self._shared.backlog_bytes = waiting_bytes
