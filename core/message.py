@@ -123,8 +123,11 @@ def distinct(attributes: list[Attributes]) -> Iterable[Attributes]:
 
 def by_durable(attributes: RunAttributes, count: int) -> Iterator[tuple[int, int, bool]]:
     """Cut messages into ranges that are durable or not: its start (inclusive), its stop (exclusive), and which."""
+    if not isinstance(attributes, list):
+        yield 0, count, attributes.durable
+        return
     start = 0
-    for durable, alike in groupby(map(attrgetter("durable"), each_of(attributes, count))):
+    for durable, alike in groupby(map(attrgetter("durable"), attributes)):
         stop = start + len(list(alike))
         yield start, stop, durable
         start = stop

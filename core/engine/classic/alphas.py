@@ -93,7 +93,7 @@ class Alphas:
             or last.first + count != first
             or last.first >> SEGMENT_BITS != (first + further - 1) >> SEGMENT_BITS
             or last.stored is not stored
-            or not may_join(last.attributes, attributes)
+            or (last.attributes is not attributes and not may_join(last.attributes, attributes))
         ):
             return False
         if last.attributes is not attributes:

@@ -49,7 +49,7 @@ from core.engine.ready.sub_queue import SubQueue, oldest
 from core.engine.ready.waits import Waits
 from core.errors import EngineError, PreconditionFailed
 from core.interface import DeathReason, Disposal, Publisher, Target
-from core.message import Return, RunPart, first_of
+from core.message import Return, RunPart
 from core.slices import Walk
 from core.waiting.times import Times
 
@@ -75,9 +75,9 @@ class Queue:
 
     __slots__ = (
         "_admissions", "_asking", "_attachments", "_blocked", "_by_durable", "_cares", "_context", "_disuse",
-        "_endings", "_getting", "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_paging", "_passes",
-        "_removable", "_sub_queues", "_to_store", "_work_left", "arrivals", "consumers", "counters", "deadline",
-        "expired", "inbox", "name", "options", "publishers", "stage_credit",
+        "_endings", "_getting", "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging",
+        "_passes", "_removable", "_sub_queues", "_to_store", "_work_left", "arrivals", "consumers", "counters",
+        "deadline", "expired", "inbox", "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -119,7 +119,6 @@ class Queue:
         self._admissions = Admissions(self, written=written, synced=synced, ready_before=self._passes)
         self._admissions.expect(sync=options.sync_always)
         self._next_sequence = first_sequence
-
         self._letters = DeadLetters(self, context)
         self._endings = Endings(self._sub_queues, self._letters, self.counters, options)
         self._context = context
@@ -140,6 +139,8 @@ class Queue:
         """How much work may still be done in this dispatch."""
         self._cares = False
         """Whether ``_see_to_cares`` has anything to do for this queue."""
+        self._one_place = False
+        """Whether messages that are alike and have no time-to-live go to one place."""
         self._paging = [(sub_queue, sub_queue.pages) for sub_queue in self._sub_queues if sub_queue.pages is not None]
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered yet."""
@@ -197,9 +198,11 @@ class Queue:
         runs = inbox.take_turn()
         alone = len(runs) == 1
         for submission, start, stop in runs:
-            cut = parts(
-                submission.run, start, stop, self.options, len(self._sub_queues), by_durable=self._by_durable, now=now
-            )
+            run = submission.run
+            if self._one_place and not isinstance(run.attributes, list) and run.attributes.ttl_ms is None:
+                self._take_on(self._sub_queues[0], RunPart(run, start, stop), submission, confirms, now, alone=alone)
+                continue
+            cut = parts(run, start, stop, self.options, len(self._sub_queues), by_durable=self._by_durable, now=now)
             alone = alone and len(cut) == 1
             for level, part in cut:
                 self._take_on(self._sub_queues[-1 - level], part, submission, confirms, now, alone=alone)
@@ -209,17 +212,19 @@ class Queue:
         self, sub_queue: SubQueue, part: RunPart, submission: Submission, confirms: Confirms, now: Now, *, alone: bool
     ) -> None:
         """Take on messages that have one place. ``alone``: no others are taken on in this turn."""
-        if part.expires_at is not None:
+        expiries, at_once = part.expires_at, False
+        if expiries is not None:
             self._mortal = True
-        if at_once := first_of(part.expires_at) == now.wall:  # it must reach a waiting consumer now
-            self._serve_consumers(now)  # those before it come first
+            at_once = (expiries[0] if isinstance(expiries, list) else expiries) == now.wall
+            if at_once:  # it must reach a waiting consumer now: serve those before it
+                self._serve_consumers(now)
         if self._passes and (alone or at_once) and not self.ready:
             passed = self._pass_by(sub_queue, part, submission, confirms, now)
-            if passed == len(part):
+            if passed == part.stop - part.start:
                 return
             part = part.part(passed, len(part)) if passed else part
         if self._limit.rejects:
-            room = len(part) - self._beyond_limit(part)
+            room = self._limit.room(part.entries, self.ready, self.ready_bytes)
             self._stand(sub_queue, part.part(0, room), submission, confirms, now)
             self._refuse(part.part(room, len(part)), submission, confirms)
         else:
@@ -256,10 +261,6 @@ class Queue:
             self.counters.delivered += passed
             self.counters.direct += passed
         return passed
-
-    def _beyond_limit(self, part: RunPart) -> int:
-        """How many of these messages, counted from the last, have no room."""
-        return len(part) - self._limit.room(part.entries, self.ready, self.ready_bytes)
 
     def _refuse(self, part: RunPart, submission: Submission, confirms: Confirms) -> None:
         """Reject messages without room. Depending on the options, copies of them are dead-lettered."""
@@ -498,7 +499,8 @@ class Queue:
         self._attachments.limit(consumer, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
 
     def _take_note(self) -> None:
-        """Recompute ``_cares`` after consumers, options or the move have changed."""
+        """Recompute ``_cares`` and ``_one_place`` after consumers, options or the move have changed."""
+        self._one_place = len(self._sub_queues) == 1 and self.options.message_ttl_ms is None
         limits = self._limit.blocks or self.options.expires_ms is not None
         moving = self._move is not None and not self._move.done
         self._cares = limits or self._attachments.timed or bool(self._paging) or moving

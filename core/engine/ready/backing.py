@@ -250,7 +250,7 @@ class MemoryBacking:
             count + further > RECORD_ENTRIES_MAX
             or now.monotonic - last.arrival > ARRIVAL_GRAIN
             or last.first + count != first
-            or not may_join(last.attributes, attributes)
+            or (last.attributes is not attributes and not may_join(last.attributes, attributes))
         ):
             return False
         if last.attributes is not attributes:
