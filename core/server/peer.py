@@ -32,19 +32,15 @@ from core.clock import Now
 from core.errors import NotFound
 from core.interface import Snapshot
 from core.server.context import ServerContext
-from core.server.frame_tap import FrameTap, Traceable
+from core.server.frame_tap import TAPPED_READ_BYTES, FrameTap, Traceable
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose, hint
 from core.server.orders import Order
 from core.server.proxy_header import ProxyHeaderWrong
 from core.server.tls import TlsFailed
-from core.server.wrapping import Wrapping
+from core.server.wrapping import WRAPPED_READ_BYTES, Wrapping
 
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
-
-TAPPED_READ_BYTES = 32_768
-"""The limit of one read while frames are traced: 4096 of the smallest frames, which take 7 ms to find. A whole read may
-have 32,768."""
 
 FORGIVEN_SECONDS_MIN = 0.05
 """More time for the rest of a handshake, if part of it was in the socket when its time was over."""
@@ -79,6 +75,7 @@ class Peer:
         "_paused",
         "_phase",
         "_preface",
+        "_read_bytes",
         "_shared",
         "_shut_down_reason",
         "_socket",
@@ -117,6 +114,8 @@ class Peer:
         self._wrapping: Wrapping | None = None
         if info.encrypted or proxied:
             self._wrapping = Wrapping(shared.certificates.new_tunnel if info.encrypted else None, proxied=proxied)
+        self._read_bytes = self._read_bytes_untapped
+        """The most bytes of one read; 0: as many as the buffer takes."""
         self._front_end: FrontEnd | None = None
         self._leaving: FrontEnd | None = None
         """The front end of a connection that is over, until it has given everything back to the engine."""
@@ -179,7 +178,7 @@ class Peer:
 
     def _read(self, now: Now) -> None:
         try:
-            size = self._socket.recv_into(self._shared.read_buffer, 0 if self._tap is None else TAPPED_READ_BYTES)
+            size = self._socket.recv_into(self._shared.read_buffer, self._read_bytes)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -249,8 +248,7 @@ class Peer:
         before, self.info = self.info, replace(self.info, remote_host=host, remote_port=port)
         reason = self._shared.connections.moved(before, self.info)
         if reason is not None:
-            self._shared.counters.refused[reason] += 1
-            self._shared.log.warning("connection-refused", reason=reason, peer=host, at_most_every=1.0)
+            self._shared.count_refusal(reason, host)
             self._close(now, reason=reason)
 
     def shake(self, now: Now) -> None:
@@ -301,6 +299,10 @@ class Peer:
             shared.log.warning("wrong-protocol-header", header=preface, hint=hint(preface), **self._names())
         self.protocol = factory.name
         return factory.make(self.info, self.touch)
+
+    @property
+    def _read_bytes_untapped(self) -> int:
+        return 0 if self._wrapping is None else WRAPPED_READ_BYTES
 
     # --- output ----------------------------------------------------------------------------------------
 
@@ -535,8 +537,7 @@ class Peer:
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
 
-    # --- frame traces
-    # --------------------------------------------------------------------------------------------------
+    # --- frame traces ----------------------------------------------------------------------------------
 
     def tap(self) -> FrameTap:
         """Keep the beginnings of frames from now on. Raises NotFound before the protocol is known, or if it cannot be
@@ -547,20 +548,21 @@ class Peer:
         now = self._shared.clock()
         if self._tap is None or self._tap.unwatched(now):
             self._tap = FrameTap(front_end.cutters(), protocol=self.protocol, now=now)
+            self._read_bytes = TAPPED_READ_BYTES
         return self._tap
 
     def untap(self) -> None:
         """End the trace."""
         self._tap = None
+        self._read_bytes = self._read_bytes_untapped
 
     def _tapped(self, tap: FrameTap, data: bytes, *, outgoing: bool, now: Now) -> None:
         if tap.unwatched(now):
-            self._tap = None
+            self.untap()
         else:
             tap.take(data, outgoing=outgoing, now=now)
 
-    # --- snapshots
-    # -----------------------------------------------------------------------------------------------------
+    # --- snapshots -------------------------------------------------------------------------------------
 
     def parts(self, kind: str, identity: str | None = None) -> Iterator[list[Snapshot]]:
         """The same rows in parts: see :meth:`core.server.frontends.FrontEnd.parts`."""
