@@ -44,7 +44,7 @@ from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.listener import CannotListen
-from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
+from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
 from core.server.run import TAKEN, Server, finish_work, read_clocks
@@ -154,6 +154,7 @@ async def serve(
     for settings that cannot be used, CannotListen.
     """
     descriptors = raise_limit()
+    keep_freed_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
     level = LogLevel(settings.log.level)
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:
@@ -426,9 +427,7 @@ async def _open_admin(
     """Open the admin server; it listens when this returns. Its code is loaded here, so that a broker without one saves
     that."""
     from core.admin.encrypted import EncryptedStream
-    from core.admin.health import Health
     from core.admin.start import open_admin_server
-    from core.observe.metrics import BrokerMetrics, LinkMetrics
     from core.observe.scrape import MetricSources
 
     sources = MetricSources(
@@ -453,15 +452,9 @@ async def _open_admin(
 
     return await open_admin_server(
         settings.admin,
-        encrypt=encrypt if settings.admin.tls else None,
-        health=Health(
-            observable=broker,
-            started=lambda: bool(server.listening_on),
-            draining=lambda: server.leaving,
-        ),
-        collect=BrokerMetrics(sources).collect,
-        collect_links=LinkMetrics(server.connections).collect,
+        sources=sources,
         control=control,
         traffic=traffic,
+        encrypt=encrypt if settings.admin.tls else None,
         log=log,
     )

@@ -44,6 +44,25 @@ PeerT = TypeVar("PeerT")
 """What serves a connection: a :class:`core.server.peer.Peer`, which uses this module."""
 
 
+class Changes:
+    """The connections that have changed since one reader looked at them: they have read or written, or have gone."""
+
+    def __init__(self, changed: dict[str, None], readers: "list[Changes]") -> None:
+        """``changed`` is what no reader has seen, and ``readers`` are all readers."""
+        self._changed = changed
+        self._readers = readers
+        self._unseen: dict[str, None] = {}
+        readers.append(self)
+
+    def take(self) -> Sequence[str]:
+        """The identities of the connections that have changed since the last call."""
+        for reader in self._readers:
+            reader._unseen |= self._changed
+        self._changed.clear()
+        taken, self._unseen = list(self._unseen), {}
+        return taken
+
+
 class Connections(Generic[PeerT]):
     """All connections of one server: those that are served, and in ``refusals`` those that are not."""
 
@@ -66,6 +85,14 @@ class Connections(Generic[PeerT]):
         self._pending: Counter[str] = Counter()
         self._pending_total = 0
         self._none_left = trio.Event()
+        self.changed: dict[str, None] = {}
+        """Peers note here that they have changed, for :class:`Changes`."""
+        self._readers: list[Changes] = []
+
+    def changes(self) -> Changes:
+        """Return a new reader of changes, which must take them at least each second, since it keeps also connections
+        that have gone."""
+        return Changes(self.changed, self._readers)
 
     def __len__(self) -> int:
         return len(self._peers)
@@ -143,6 +170,10 @@ class Connections(Generic[PeerT]):
     def gone(self, info: PeerInfo, *, established: bool) -> None:
         """Remove a connection whose socket is closed."""
         del self._peers[info.identity]
+        if self._readers:
+            self.changed[info.identity] = None
+        else:
+            self.changed.pop(info.identity, None)
         self._changed(len(self._peers))
         if not established:
             self.no_longer_pending(info)

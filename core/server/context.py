@@ -19,6 +19,7 @@ from core.server.pump import Pump
 from core.server.reader import Reader
 from core.server.timers import Timers
 from core.waiting.blocked_time import BlockedTime
+from core.work import Work
 
 READ_BYTES = 262_144
 """The most that one read takes. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a
@@ -57,6 +58,7 @@ class ServerContext:
     """``Now.monotonic`` is Trio's current time."""
     pump: Pump
     reader: Reader
+    work: Work
     timers: Timers
     certificates: Certificates
     handshakes: Handshakes

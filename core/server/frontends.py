@@ -83,7 +83,7 @@ class FrontEnd(Protocol):
     logs it with its stack, closes this connection and goes on."""
 
     def receive_data(self, data: bytes, now: Now) -> None:
-        """Take bytes from the socket. Verbs on the engine are called here; output waits for ``data_to_send``."""
+        """Take bytes from the socket. Verbs on the engine are called here; output waits for ``pieces_to_send``."""
 
     def receive_eof(self, now: Now) -> None:
         """The peer closed its side of the socket."""
@@ -91,8 +91,8 @@ class FrontEnd(Protocol):
     def take_actions(self, now: Now) -> None:
         """Turn the actions in the mailbox into protocol state and output."""
 
-    def data_to_send(self, now: Now) -> bytes:
-        """Return all output so far, joined; b"" when there is none."""
+    def pieces_to_send(self, now: Now) -> list[bytes | memoryview]:
+        """Return all output so far: the bytes of all pieces, one after the other; [] when there is none."""
 
     def output_backlog(self, waiting_bytes: int) -> None:
         """Note how many bytes the socket has not taken yet. Called whenever that number changes."""
@@ -141,7 +141,7 @@ class FrontEnd(Protocol):
         for it."""
 
     def obey(self, order: Order, now: Now) -> None:
-        """Carry out an order that ``check`` let pass; output waits for ``data_to_send``. An order that no longer
+        """Carry out an order that ``check`` let pass; output waits for ``pieces_to_send``. An order that no longer
         applies is ignored."""
 
 

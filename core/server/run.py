@@ -19,7 +19,7 @@ from core.config.tls import TlsSettings
 from core.errors import NotFound
 from core.interface import Engine, Snapshot
 from core.server.certificates import Certificates
-from core.server.connections import Connections
+from core.server.connections import Changes, Connections
 from core.server.context import ConnectionCounters, ServerContext
 from core.server.descriptors import Spare, sockets_limit, total_limit, total_used
 from core.server.frame_tap import FrameTaps
@@ -153,6 +153,7 @@ class Server:
             factories=self._factories,
             clock=self._clock,
             pump=self._pump,
+            work=self._work,
             reader=reader,
             timers=self._timers,
             certificates=self.certificates,
@@ -293,6 +294,10 @@ class Server:
         peers = self._connections if identity is None else self._found(identity.partition("/")[0])
         within = identity if identity is not None and "/" in identity else None
         return (rows for peer in peers for rows in peer.parts(kind, within))
+
+    def changes(self) -> Changes:
+        """Return a new reader of the connections that have changed."""
+        return self._connections.changes()
 
     @property
     def connection_identities(self) -> list[str]:

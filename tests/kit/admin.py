@@ -23,6 +23,7 @@ from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
 from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
+from core.admin.service import AdminService
 from core.admin.serving import AdminServer
 from core.clock import Now
 from core.config.admin import AdminSettings
@@ -174,6 +175,7 @@ class Facts:
         )
         self.timelines = Timelines(
             connections=list,
+            changed=lambda: {str(row["identity"]).partition("/")[0] for row in self._rows_on_connections()},
             rows={
                 "links": lambda _: self.server.connections("links"),
                 "sessions": lambda _: self.server.connections("sessions"),
@@ -185,6 +187,9 @@ class Facts:
             things_max=50,
         )
         self.control.overview, self.control.timelines = self.overview, self.timelines
+
+    def _rows_on_connections(self) -> Iterator[Snapshot]:
+        return (row for kind in ("links", "sessions", "channels") for row in self.server.rows.get(kind, []))
 
     @property
     def draining(self) -> bool:
@@ -303,13 +308,14 @@ async def listening(
         return EncryptedStream(transport, certificates.new_tunnel(), handshakes)
 
     api, live = facts.api(**settings)
-    server = AdminServer(
+    own = AdminSettings.model_validate({"listen": ["127.0.0.1:0"], "tls": certificates is not None} | settings)
+    service = AdminService(
         facts.application(token=token, api=api, **settings),
-        settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
-        log=facts.logger(),
+        settings=own,
         background=[live.run],
         encrypt=None if certificates is None else encrypt,
     )
+    server = AdminServer(lambda: service, settings=own, log=facts.logger())
     await server.open()
     try:
         async with trio.open_nursery() as nursery:

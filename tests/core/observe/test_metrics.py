@@ -157,7 +157,7 @@ class Scraped:
             node="headgate@host",
             limits=LIMITS,
         )
-        return BrokerMetrics(sources)
+        return BrokerMetrics(sources, started=sources.monotonic())
 
 
 @pytest.fixture
