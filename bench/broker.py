@@ -16,12 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import psutil
 
+from amqp10.cli.trial_certificates import new_authority, new_server
 from bench.load.handshake import Conversation, Place
 from bench.load.management import Management
 from bench.peers.artemis_queues import PRODUCT, ArtemisManagement
@@ -134,6 +135,24 @@ def started(command: str) -> Iterator[Broker]:
         _stop(process)
         shutil.rmtree(data, ignore_errors=True)
         log.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def started_with_tls(command: str) -> Iterator[tuple[Broker, Broker]]:
+    """As :func:`started`; the second broker is the same process at its port with TLS, with a P-256 certificate."""
+    SCRATCH.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tls-", dir=SCRATCH) as name:
+        folder, port = Path(name), free_port()
+        server = new_server(new_authority(days=1), ["localhost"], days=1)
+        (folder / "server.pem").write_bytes(server.certificate_pem)
+        (folder / "server.key").write_bytes(server.key_pem)
+        (folder / "broker.toml").write_text(
+            f'[server]\ntls_listen = ["127.0.0.1:{port}"]\n'
+            f'[tls]\ncertificate = "{folder / "server.pem"}"\nkey = "{folder / "server.key"}"\n'
+        )
+        with started(f"{command} --config {shlex.quote(str(folder / 'broker.toml'))}") as plain:
+            url = f"amqps://guest:guest@127.0.0.1:{port}"
+            yield plain, replace(plain, name=f"TLS, {plain.name}", url=url)
 
 
 def free_port() -> int:

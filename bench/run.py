@@ -4,6 +4,7 @@ Examples:
   python -m bench.run --list
   python -m bench.run bulk-12 bulk-12-ids bulk-12-properties bulk-12-priorities --goals
   python -m bench.run lone-500 lone-5000
+  python -m bench.run bulk-12 unbatched-12 bulk-4096 --tls
   python -m bench.run unbatched-12 durable-unbatched-12 --client go-amqp
   python -m bench.run --peer-url amqp://guest:guest@127.0.0.1:5673 --peer-pid 4711
   python -m bench.run bulk-12 --url amqp://guest:guest@127.0.0.1:5672 --runs 7 --output mine.json
@@ -32,7 +33,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import report
-from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started
+from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started, started_with_tls
 from bench.clients.programs import PROTOCOLS, Client, ClientError, command
 from bench.environment import observe
 from bench.load.plan import PATIENCE_SECONDS
@@ -51,7 +52,8 @@ SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
 HEADGATE = f"{SERVE} --admin off"
 """The command without an admin server, whose cost bench.watched measures."""
 
-OpenBroker = Callable[[], AbstractContextManager[Broker]]
+OpenBrokers = Callable[[], AbstractContextManager[Sequence[Broker]]]
+"""Opens the broker to measure, and the one to compare it with if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class Options:
     list: bool
     goals: bool
     client: Client | None
+    tls: bool
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
@@ -91,6 +94,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument(
         "--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for messages that do not come (10)"
     )
+    parser.add_argument("--tls", action="store_true", help="run each scenario without TLS and with it, alternately")
     parser.add_argument("--client", choices=PROTOCOLS, help="send and receive with it; see python -m bench.clients")
     parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
     parser.add_argument("--goals", action="store_true", help="exit with 3 when a goal is missed or cannot be judged")
@@ -157,10 +161,9 @@ def one_run(broker: Broker, scenario: Scenario, queue: str, patience_seconds: fl
 class Measurement:
     """Runs scenarios and prints the results as they come."""
 
-    def __init__(self, options: Options, open_broker: OpenBroker, peer: Broker | None) -> None:
+    def __init__(self, options: Options, open_brokers: OpenBrokers) -> None:
         self._options = options
-        self._open_broker = open_broker
-        self._peer = peer
+        self._open_brokers = open_brokers
         self._queues = queue_names()
         self.entries: list[Entry] = []
         self.goals_met = True
@@ -169,14 +172,15 @@ class Measurement:
     def measure(self, scenario: Scenario) -> None:
         """Make all runs of one scenario."""
         print(report.heading(scenario), flush=True)
-        with self._open_broker() as broker:
-            brokers = [broker] if self._peer is None else [broker, self._peer]
+        with self._open_brokers() as brokers:
             found = self._take_turns(brokers, scenario)
         self.entries += found
         print("\n".join(map(report.line, found)))
-        peer = found[1] if self._peer is not None else None
+        peer = found[1] if len(found) > 1 else None
         if peer is not None:
             print(report.versus(found[0], peer))
+        if self._options.tls:  # goals compare two brokers
+            return
         judged = report.verdicts(scenario.goal, found[0], peer)
         for words, met in judged:
             print(f"{'':22}goal: {words}: {'met' if met else 'MISSED'}", flush=True)
@@ -228,6 +232,9 @@ def warm_up(scenario: Scenario) -> Scenario:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see the module's description."""
     options = parse(arguments)
+    if options.tls and (options.url or options.peer_url):
+        print("cannot measure: --tls compares a broker that it starts, without --url and --peer-url", file=sys.stderr)
+        return 2
     try:
         scenarios = chosen(options)
         if options.list:
@@ -246,15 +253,24 @@ def run(options: Options, scenarios: Sequence[Scenario]) -> int:
     peer = connect(options.peer_url, options.peer_pid) if options.peer_url else None
     print(f"peer: {peer.name}" if peer else "peer: none; figures stand alone (give --peer-url to compare)")
 
-    def open_broker() -> AbstractContextManager[Broker]:
-        if options.url is None:
-            return started(options.start)
-        return contextlib.nullcontext(connect(options.url, options.pid))
+    @contextlib.contextmanager
+    def open_brokers() -> Iterator[Sequence[Broker]]:
+        if options.tls:
+            with started_with_tls(options.start) as both:
+                yield both
+            return
+        others = [] if peer is None else [peer]
+        if options.url is not None:
+            yield [connect(options.url, options.pid), *others]
+            return
+        with started(options.start) as broker:
+            yield [broker, *others]
 
-    measurement = Measurement(options, open_broker, peer)
+    measurement = Measurement(options, open_brokers)
     for scenario in scenarios:
         measurement.measure(scenario)
-    measurement.compare_scenarios(scenarios)
+    if not options.tls:
+        measurement.compare_scenarios(scenarios)
     print(report.sweeps(measurement.entries))
     results = Results(
         environment=environment.to_json(), warm_up_seconds=WARM_UP_SECONDS, entries=tuple(measurement.entries)

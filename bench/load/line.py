@@ -5,6 +5,7 @@ Every write is non-blocking, and an endpoint is asked for more output only when 
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -82,6 +83,10 @@ class AnyConversation(Protocol):
     def close(self) -> None: ...
 
 
+NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""What a socket raises that has nothing to read, or no room."""
+
+
 class Line:
     """A socket with its endpoint."""
 
@@ -100,7 +105,7 @@ class Line:
     def read(self) -> None:
         try:
             data = self.socket.recv(READ_BYTES)
-        except BlockingIOError:
+        except NOT_NOW:
             return
         if not data:
             raise WireError("the broker closed the socket without a word")
@@ -122,7 +127,7 @@ class Line:
             piece = self._pending[0]
             try:
                 written = self.socket.send(piece)
-            except BlockingIOError:
+            except NOT_NOW:
                 return
             if written < len(piece):
                 self._pending[0] = memoryview(piece)[written:]

@@ -72,3 +72,8 @@ class ServerContext:
     log: structlog.typing.FilteringBoundLogger
     read_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ_BYTES)))
     """Where every read lands first: one buffer for all connections, since only one reads at a time."""
+
+    def count_refusal(self, reason: str, host: str) -> None:
+        """Count and log a connection that is not served."""
+        self.counters.refused[reason] += 1
+        self.log.warning("connection-refused", reason=reason, peer=host, at_most_every=1.0)

@@ -17,6 +17,9 @@ from core.clock import Now
 from core.errors import LimitReached, NotFound
 from core.interface import Snapshot
 
+TAPPED_READ_BYTES = 32_768
+"""The limit of one read while frames are traced: 4096 of the smallest frames, which take 7 ms to find. A whole read may
+have 32,768."""
 FRAMES_KEPT = 2000
 """Frames kept: half a second of a connection with small messages on one core."""
 BYTES_KEPT = 262_144

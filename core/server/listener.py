@@ -125,7 +125,7 @@ class Listener:
                 continue  # this one connection broke off while it waited
             if too_few_left(accepted.fileno()):
                 accepted.close()
-                self._count_refusal(OUT_OF_DESCRIPTORS, address[0])
+                self._shared.count_refusal(OUT_OF_DESCRIPTORS, address[0])
                 continue
             accepted.setblocking(False)
             self._admit(accepted, host=address[0], port=address[1])
@@ -138,7 +138,7 @@ class Listener:
         proxied = bool(shared.proxies) and is_within(host, shared.proxies)
         reason = shared.connections.refusal_reason(host, proxy=proxied)
         if reason is not None:
-            self._count_refusal(reason, host)
+            self._shared.count_refusal(reason, host)
             if self.encrypted or proxied:
                 accepted.close()  # an answer would need a handshake, whose CPU time the limit is there to save
                 return
@@ -172,12 +172,8 @@ class Listener:
             except OSError:
                 return False
             accepted.close()
-        self._count_refusal(OUT_OF_DESCRIPTORS, address[0])
+        self._shared.count_refusal(OUT_OF_DESCRIPTORS, address[0])
         return True
-
-    def _count_refusal(self, reason: str, host: str) -> None:
-        self._shared.counters.refused[reason] += 1
-        self._shared.log.warning("connection-refused", reason=reason, peer=host, at_most_every=1.0)
 
     async def _refuse(self, accepted: socket.socket, reason: str) -> None:
         try:

@@ -30,14 +30,14 @@ from core.clock import Now
 from core.errors import NotFound
 from core.interface import Snapshot
 from core.server.context import READ_BYTES, ServerContext
-from core.server.frame_tap import FrameTap, Traceable
+from core.server.frame_tap import TAPPED_READ_BYTES, FrameTap, Traceable
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose, hint
 from core.server.orders import Order
 from core.server.output import Listeners, SocketOutput
 from core.server.proxy_header import ProxyHeaderWrong
 from core.server.pump import ALLOWANCE_OF_ALL
 from core.server.tls import TlsFailed
-from core.server.wrapping import Wrapping
+from core.server.wrapping import WRAPPED_READ_BYTES, Wrapping
 
 JOINED_BYTES_MAX = 2048
 """Pieces of at most this size on average are copied into one before they are sent. One piece more costs a system call
@@ -53,10 +53,6 @@ message of 1 MiB then costs a sixth less CPU, one of 64 KiB two fifths (docs/des
 LARGE_READ_WORK_MIN = ALLOWANCE_OF_ALL // 16
 """A read is as large only while the peers may do so much in their turns: while at most 16 sockets are ready. The reads
 of a pass then take 4 ms, where 256 large ones would take 60."""
-
-TAPPED_READ_BYTES = 32_768
-"""The limit of one read while frames are traced: 4096 of the smallest frames, which take 7 ms to find. A whole read may
-have 32,768."""
 
 FORGIVEN_SECONDS_MIN = 0.05
 """More time for the rest of a handshake, if part of it was in the socket when its time was over."""
@@ -203,6 +199,8 @@ class Peer:
         """Read once. Raises OSError."""
         if self._tap is not None:
             return self._socket.recv(TAPPED_READ_BYTES)
+        if self._wrapping is not None:
+            return self._socket.recv(WRAPPED_READ_BYTES)
         if self._reads_much:
             data = self._socket.recv(LARGE_READ_BYTES)
         else:
@@ -254,8 +252,7 @@ class Peer:
         before, self.info = self.info, replace(self.info, remote_host=host, remote_port=port)
         reason = self._shared.connections.moved(before, self.info)
         if reason is not None:
-            self._shared.counters.refused[reason] += 1
-            self._shared.log.warning("connection-refused", reason=reason, peer=host, at_most_every=1.0)
+            self._shared.count_refusal(reason, host)
             self._close(now, reason=reason)
 
     def shake(self, now: Now) -> None:

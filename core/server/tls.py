@@ -23,6 +23,10 @@ such a buffer keeps the largest size that it ever had: with whole reads, 256 KiB
 HANDSHAKE_RECORD = 22
 """The first byte of every handshake [RFC 8446 5.1]."""
 
+OWN_BYTES_MAX = 16_384
+"""The most bytes that OpenSSL may have to say itself while the protocol says nothing: refused renegotiations, of 31
+bytes each. A client that asks so often is no client."""
+
 PLAIN_ANSWER = b"AMQP\x02\x01\x00\x00"
 """The answer to a client that speaks AMQP without TLS: the protocol header of TLS says which protocol the server would
 accept here [2.2, 5.2.1]."""
@@ -163,6 +167,8 @@ class Tunnel:
             self.closed, found = True, b""
         except ssl.SSLError as error:
             raise self._failure(explained(error)) from None
+        if self._outgoing.pending > OWN_BYTES_MAX:
+            raise self._failure("the client asks for renegotiation again and again")
         if not pieces:
             return found
         pieces.append(found)

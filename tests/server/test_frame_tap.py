@@ -10,13 +10,13 @@ from core.server.frame_tap import (
     BYTES_KEPT,
     FRAMES_KEPT,
     FRAMES_SHOWN,
+    TAPPED_READ_BYTES,
     UNWATCHED_SECONDS,
     Cut,
     Cutters,
     FrameTap,
     FrameTaps,
 )
-from core.server.peer import TAPPED_READ_BYTES
 from tests.kit.serving import serving, settled
 
 START = Now(100.0, 1_700_000_000.0)

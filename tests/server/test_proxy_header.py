@@ -68,11 +68,12 @@ async def test_a_proxy_tells_where_its_client_is(header: bytes):
         assert (row["remote_host"], row["remote_port"]) == ("192.0.2.7", 4711)
 
 
-async def test_the_header_comes_before_tls(tmp_path):
+@pytest.mark.parametrize("header", [V1, V2])
+async def test_the_header_comes_before_tls(tmp_path, header: bytes):
     trial = Trial.make(tmp_path)
     async with serving(tls=trial.settings(), proxy_from=["127.0.0.1/32"]) as s:
         transport = await trio.open_tcp_stream(*s.server.tls_listening_on[0])
-        await transport.send_all(V2)
+        await transport.send_all(header)
         async with trio.SSLStream(
             transport, trial.context(), server_hostname="localhost", https_compatible=True
         ) as tls:

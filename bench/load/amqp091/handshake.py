@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import struct
 
 from bench.load.amqp091 import wire
@@ -23,8 +22,7 @@ class Conversation:
         self.properties: dict[str, str] = {}
         self.frame_max = frame_max
         self._channels: list[int] = []
-        self.socket = socket.create_connection((place.host, place.port), timeout=STEP_SECONDS)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = place.connect()
         try:
             self._open(place, name)
         except BaseException:
