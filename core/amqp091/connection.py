@@ -51,8 +51,7 @@ from core.amqp091.methods import (
 )
 from core.amqp091.negotiation import Negotiation, NegotiationStage
 from core.amqp091.output import Output
-from core.amqp091.properties import BasicProperties, decode_properties
-from core.amqp091.publish_run import RUNS_MAX, PublishRunParser
+from core.amqp091.publish_run import SINGLES_MAX, PublishRunParser
 from core.amqp091.table import FieldTable
 from core.config.amqp091 import Amqp091Settings
 
@@ -117,8 +116,8 @@ class Amqp091Connection:
             output=self.output,
             events=self._events,
         )
-        self.runs_max = RUNS_MAX
-        """The most runs of publishes in one event. The owner sets it to what it has time for."""
+        self.singles_max = SINGLES_MAX
+        """The most unlike publishes in one event. The owner sets it to what it has time for."""
         self._publish_runs: PublishRunParser | None = None
         """None before limits are agreed and a publish has arrived."""
         self._input_left = False
@@ -398,12 +397,8 @@ class Amqp091Connection:
     def _take_publish_runs(self, channel: int, publishes_max: int) -> bool:
         data = self._buffer.data
         if self._publish_runs is None:
-            self._publish_runs = PublishRunParser(
-                frame_max=self.frame_max,
-                body_max=self.settings.max_message_size,
-                decode=_decoded,
-            )
-        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max, self.runs_max)
+            self._publish_runs = PublishRunParser(frame_max=self.frame_max, body_max=self.settings.max_message_size)
+        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max, self.singles_max)
         if not runs:
             return False
         self._buffer.position = end
@@ -525,10 +520,3 @@ def _close_method(fault: Amqp091ConnectionFault) -> ConnectionClose:
         class_id=fault.class_id,
         method_id=fault.method_id,
     )
-
-
-def _decoded(properties: bytes) -> BasicProperties | None:
-    try:
-        return decode_properties(properties, 0, len(properties))
-    except Amqp091ConnectionFault:
-        return None

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from core.access.client_certificate import ClientCertificate
 from core.clock import Now
 from core.server.orders import Order
+from core.server.tls import TlsFacts
 
 PREFACE_BYTES = 8
 """Both AMQP 1.0 [2.2] and 0.9.1 [0-9-1 4.2.2] open with a protocol header of eight bytes."""
@@ -46,6 +48,29 @@ class PeerInfo:
     local_host: str
     local_port: int
     encrypted: bool = False
+    """Whether the connection uses TLS."""
+    tls: TlsFacts | None = None
+    """What the TLS handshake has settled; None before it is complete, and without TLS."""
+    client_certificate: ClientCertificate | None = None
+    """The certificate that the client has shown, verified; None if it has shown none."""
+
+    @property
+    def certificate_name(self) -> str | None:
+        """The name of the user that the client's certificate proves; None if there is none."""
+        return None if self.client_certificate is None else self.client_certificate.login_name
+
+    def shown(self) -> dict[str, object]:
+        """What a row of a connection shows of it."""
+        return {
+            "identity": self.identity,
+            "remote_host": self.remote_host,
+            "remote_port": self.remote_port,
+            "local_host": self.local_host,
+            "local_port": self.local_port,
+            "tls": None if self.tls is None else self.tls.version,
+            "cipher": None if self.tls is None else self.tls.cipher,
+            "client_certificate": None if self.client_certificate is None else self.client_certificate.subject,
+        }
 
     @property
     def loopback(self) -> bool:

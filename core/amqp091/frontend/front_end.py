@@ -33,11 +33,11 @@ from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
-from core.amqp091.frontend.publishing import PUBLISHES_WORK, Publishing
+from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
-from core.amqp091.publish_run import RUNS_MAX
+from core.amqp091.publish_run import SINGLES_MAX
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -313,7 +313,7 @@ class Amqp091FrontEnd:
         left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
             work_left = shared.work_until - shared.work.spent
-            self.connection.runs_max = min(RUNS_MAX, max(1, work_left // PUBLISHES_WORK))
+            self.connection.singles_max = min(SINGLES_MAX, max(1, work_left // UNLIKE_WORK))
             event = self.connection.next_event(self._room, now.monotonic)
             if event is None:
                 break

@@ -111,3 +111,22 @@ def test_large_messages_are_not_copied(frame_max, names_of_their_own):
 def test_a_name_that_is_too_long_is_refused():
     with pytest.raises(Amqp091EncodeError):
         encode_run(1, "ctag", 1, False, "", "q" * 256, [entry_of(PROPERTIES[0], b"")], FRAME_MAX)
+
+
+@given(
+    some=st.lists(
+        st.tuples(st.sampled_from([b"", b"a", b"bc"]), st.sampled_from([b"", b"x", b"yz"])).map(
+            lambda one: entry_of(encode_properties(BasicProperties(message_id=one[0].decode())), one[1])
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    one_size=st.sampled_from([None, None, 0, 1]),
+)
+def test_many_deliveries_with_content_headers_of_their_own(some, one_size):
+    """Also of one size in all, but with bodies of different sizes."""
+    if one_size is not None:
+        some = [entry for entry in some if len(entry) == len(some[0])]
+    entries = (some * PACKED_MIN)[: PACKED_MIN + 2]
+    arguments = (1, "ctag", 7, True, "e", "key", entries, 4096)
+    assert b"".join(encode_run(*arguments)) == one_by_one(*arguments)
