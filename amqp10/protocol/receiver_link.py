@@ -81,7 +81,6 @@ class PartialDelivery:
         "empty_frames",
         "frames",
         "held",
-        "latest",
         "message_format",
         "settled",
         "size",
@@ -100,8 +99,6 @@ class PartialDelivery:
         self.empty_frames = 0
         self.held = 0
         """Bytes of memory that have been counted for it."""
-        self.latest = b""
-        """The received bytes that the latest chunk keeps in memory. They are counted once for all views of them."""
 
 
 class ReceiverLink:
@@ -349,10 +346,7 @@ class ReceiverLink:
         if not piece:
             return
         if not complete:
-            received = piece.obj if isinstance(piece, memoryview) else piece
-            assert isinstance(received, bytes)
-            cost = FRAME_OVERHEAD_BYTES + (0 if received is partial.latest else len(received))
-            partial.latest = received
+            cost = len(piece) + FRAME_OVERHEAD_BYTES
             self.channel.hold_partial(cost)
             partial.held += cost
         partial.chunks.append(piece)

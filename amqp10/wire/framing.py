@@ -28,7 +28,7 @@ Piece = bytes | memoryview
 """A part of a message or of the output, in bytes that nothing changes any more."""
 VIEW_BYTES_MIN, VIEW_SHARE = 4_096, 4
 """A piece of received bytes is a view of them if it has so many, and a quarter of them or more. Otherwise it is a copy,
-since a view takes 300 bytes and keeps all of the received bytes in memory."""
+since a view takes 300 bytes and keeps all of the received bytes in memory: never more than four times its own size."""
 PARTS_BYTES_MIN = 131_072
 """A frame of at least this size that several reads bring is not joined, but parsed in parts. A smaller one is joined:
 it may be a message of a run, and the fast path needs it in one piece."""

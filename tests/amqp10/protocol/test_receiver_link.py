@@ -298,13 +298,13 @@ def test_aborted_with_its_only_frame():
     assert link.credit.delivery_count == 1
 
 
-def test_what_views_keep_in_memory_is_counted_once():
-    """A read of 4,000 bytes may bring two frames of one delivery. Both views keep all of the read in memory."""
+def test_views_of_a_read_count_as_copies_do():
+    """A read may bring frames of several links, so each counts what is its own."""
     session, link = attached()
     read, late = bytes(range(250)) * 16, b"end"
     link.transfer_received(more(4), memoryview(read)[100:1900])
     link.transfer_received(rest(more=True), memoryview(read)[2000:], late)
-    assert session.partial_bytes == len(read) + len(late) + 3 * FRAME_OVERHEAD_BYTES
+    assert session.partial_bytes == 1_800 + 2_000 + len(late) + 3 * FRAME_OVERHEAD_BYTES
     link.transfer_received(rest(), b"")
     assert session.partial_bytes == 0
     assert [event.entries for event in received(session)] == [[read[100:1900] + read[2000:] + late]]
