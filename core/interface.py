@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Now
 from core.errors import EngineError
-from core.message import Attributes, Origin, Return, Routes, Run
+from core.message import Attributes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
@@ -175,13 +175,13 @@ class Consumer(Protocol):
 class Delivered:
     """Messages for a consumer, taken from its queue grant: ``entries`` have delivery numbers from ``first`` up.
 
-    The list belongs to the front end.
+    The lists belong to the front end.
     """
 
     consumer: Consumer
     first: int
     entries: list[bytes]
-    attributes: Attributes
+    attributes: RunAttributes
     delivery_count: int
     """Failed delivery attempts of each of these messages so far [3.2.1]."""
     first_acquirer: bool
@@ -193,7 +193,12 @@ class Delivered:
     sequence_key: str = ""
     """``x-stream-offset`` or ``x-opt-sequence``."""
     routes: Routes = None
-    """How these messages came into the queue. A list belongs to the front end."""
+    """How these messages came into the queue."""
+
+    @property
+    def origin(self) -> Origin:
+        """The protocol in whose encoding the entries are."""
+        return first_of(self.attributes).origin
 
 
 @dataclass(eq=False, slots=True)

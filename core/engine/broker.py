@@ -211,7 +211,7 @@ class Broker:
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
-                self._totals.routed(run.attributes.origin, len(run.entries))
+                self._totals.routed(run.origin, len(run.entries))
                 if publisher.stage_credit is not None:
                     publisher.stage_credit.send(queue.stage_credit, len(run.entries), now.monotonic)
             return
@@ -477,7 +477,7 @@ class Broker:
         for part, queues in routed:
             self._submit(publisher, part, queues)
             if queues:
-                self._totals.routed(part.attributes.origin, len(part.entries))
+                self._totals.routed(part.origin, len(part.entries))
             if publisher.stage_credit is not None:
                 for queue in queues:
                     publisher.stage_credit.send(queue.stage_credit, len(part.entries), now.monotonic)

@@ -487,6 +487,7 @@ def beyond(action: Delivered, size: int) -> Delivered | None:
         first=action.first + n,
         entries=entries[n:],
         sequences=None if sequences is None else sequences[n:],
+        attributes=part_of(action.attributes, n, len(entries)),
         routes=part_of(action.routes, n, len(entries)),
     )
     del entries[n:]

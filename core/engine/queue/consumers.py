@@ -21,6 +21,7 @@ from core.engine.queue.expiry import DeliveryTimes
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import ActivityChanged, ConsumeOptions, Delivered, GrantReply, Mailbox
+from core.message import first_of
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +58,7 @@ class Attachment:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
         grant allows."""
         count = len(batch.entries)
-        routes = batch.routes
+        attributes, routes = batch.attributes, batch.routes
         assert 0 < count <= self.grant
         number = self.next_number
         self.grant -= count
@@ -67,9 +68,9 @@ class Attachment:
                 self,
                 number,
                 batch.entries.copy(),
-                batch.attributes,
+                attributes.copy() if isinstance(attributes, list) else attributes,
                 batch.delivery_count,
-                batch.first_acquirer and not batch.attributes.redelivered,
+                batch.first_acquirer and not first_of(attributes).redelivered,
                 batch.annotations,
                 batch.sequences if self.sequence_key else None,
                 self.sequence_key,
