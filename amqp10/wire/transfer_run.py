@@ -25,9 +25,11 @@ This module must not know sessions, links or what a message means. It has no bas
 it, so it can be compiled.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
+from operator import add
 from struct import Struct
 
 from amqp10.wire import serial
@@ -457,48 +459,54 @@ def encode_run(
     first_delivery_id: int,
     first_number: int,
     entries: list[bytes],
-    header: bytes,
+    header: bytes | list[bytes],
     settled: bool,
 ) -> bytes:
     """Transfer frames of whole deliveries, one for each entry.
 
     ``first_delivery_id`` is a wire number, and the ids wrap. ``first_number`` is the delivery number of the first
     entry. The numbers become delivery-tags of four bytes, or of eight when the last one needs them; a settled delivery
-    has an empty tag. ``header`` is the encoded header section of all entries, b"" for none. The caller has made sure,
-    with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
+    has an empty tag. ``header`` is the encoded header section of all entries, b"" for none, or a list with that of
+    each. The caller has made sure, with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
     """
     n = len(entries)
     numbers = range(first_number, first_number + n)
     tag_bytes = _tag_bytes(first_number + n - 1, settled)
     head, tail = _fixed_bytes(channel, handle, tag_bytes, settled)
-    tail += header
+    sizes: Iterable[int] = map(len, entries)
+    if isinstance(header, list):
+        sizes = map(add, sizes, map(len, header))
+    else:
+        tail += header
     before_wrap = min(n, serial.MASK + 1 - first_delivery_id)
     ids = chain(range(first_delivery_id, first_delivery_id + before_wrap), range(n - before_wrap))
     tag_lead = bytes((codes.BINARY_8, tag_bytes))
-    parts = [b""] * (2 * n)
     if settled:
         template = _template(len(head), "", len(tail))
         pack, overhead = template.pack, template.size
-        parts[::2] = [
-            pack(overhead + len(entry), head, delivery_id, tag_lead, tail)
-            for entry, delivery_id in zip(entries, ids, strict=True)
+        leads = [
+            pack(overhead + size, head, delivery_id, tag_lead, tail)
+            for size, delivery_id in zip(sizes, ids, strict=True)
         ]
     else:
         template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
         pack, overhead = template.pack, template.size
-        parts[::2] = [
-            pack(overhead + len(entry), head, delivery_id, tag_lead, number, tail)
-            for entry, delivery_id, number in zip(entries, ids, numbers, strict=True)
+        leads = [
+            pack(overhead + size, head, delivery_id, tag_lead, number, tail)
+            for size, delivery_id, number in zip(sizes, ids, numbers, strict=True)
         ]
-    parts[1::2] = entries
+    columns = [leads, header, entries] if isinstance(header, list) else [leads, entries]
+    parts = [b""] * (len(columns) * n)
+    for place, column in enumerate(columns):
+        parts[place :: len(columns)] = column
     return b"".join(parts)
 
 
-def frame_overhead(*, handle: int, last_number: int, header: bytes, settled: bool) -> int:
-    """Bytes of a frame of :func:`encode_run` besides the entry; ``last_number`` is the last entry's."""
+def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:
+    """Bytes of a frame of :func:`encode_run` besides header section and entry; ``last_number`` is the last entry's."""
     tag_bytes = _tag_bytes(last_number, settled)
     head, tail = _fixed_bytes(0, handle, tag_bytes, settled)
-    return 4 + len(head) + 4 + 2 + tag_bytes + len(tail) + len(header)
+    return 4 + len(head) + 4 + 2 + tag_bytes + len(tail)
 
 
 def _tag_bytes(last_number: int, settled: bool) -> int:
