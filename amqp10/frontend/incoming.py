@@ -22,7 +22,7 @@ from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.targets import parse_target
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
-from amqp10.wire.plain_messages import NULL_FIELD, read_plain
+from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, read_plain
 from amqp10.wire.sections import (
     SectionBounds,
     are_plain_annotations,
@@ -69,6 +69,8 @@ SEARCHED_MAX = 2
 with thousands of bindings; a submission of its own for each would cost every message 10 µs more."""
 TARGETS_KEPT = 1024
 """Addresses of messages that a link remembers. With more of them in turn, parsing each again costs 3 µs a message."""
+UNKNOWN = Attributes()
+"""Stands for the attributes of a header section that was not decoded yet, until it is."""
 REJECTED_SYMBOL = "amqp:rejected:list"
 """The descriptor of rejected, as a source lists it among its outcomes [3.4.3]."""
 
@@ -125,6 +127,11 @@ class GatheredRun:
             self.keys = [first.routing_key] * len(self.entries)
         self.keys.append(target.routing_key)
         return True
+
+    def extend(self, messages: list[bytes], header_ends: list[int], attributes: list[Attributes]) -> None:
+        """Append plain messages for the same target, given whole."""
+        self.entries += [message[end:] for message, end in zip(messages, header_ends, strict=True)]
+        self.attributes += attributes
 
     def run(self) -> Run:
         """The messages for the engine, which owns the lists from then on."""
@@ -359,62 +366,87 @@ class PublisherLink:
         the anonymous terminus go together only if the engine knows their routes, and those for an exchange that reads
         their headers are published few by few.
         """
-        entries, fixed, work = event.entries, self._target, self._work
-        attributes_of, target_of = self._attributes.known.get, self._targets.get
-        like = self._attributes.of(event.header) if event.checked else None
-        most = self._most_together(fixed)
-        gathered = GatheredRun(event.first + begin, fixed)
-        for index in range(begin, len(entries)):
-            payload = entries[index]
-            plain = None if like is not None else read_plain(payload, self._user_ids, CC_BYTES)
-            entry, attributes, target, routing_keys = payload, like, fixed, NO_KEYS
-            if plain is not None:
-                header_end, to = plain
-                entry = payload[header_end:]
-                attributes = attributes_of(payload[:header_end])
-                target = fixed or target_of(to)
-            if attributes is None or target is None:
-                try:
-                    checked = self._check(payload, event)
-                except LinkFault:
-                    self._publish_gathered(gathered, event, now)
-                    raise
-                if isinstance(checked, Unrouted):
-                    self._publish_gathered(gathered, event, now)
-                    gathered = GatheredRun(event.first + index + 1, fixed)
-                    self._unrouted(event.first + index, checked, event)
-                    continue
-                entry, attributes, target, routing_keys = checked
-                if plain is not None and fixed is None:
-                    self._remember(to, target)
-            searched = fixed is None and self._has_to_search(target)
-            if searched or not gathered.admits(target, routing_keys):
+        messages = event.entries[begin:] if begin else event.entries
+        first, fixed = event.first + begin, self._target
+        header_ends, addresses, attributes = self._read(messages, event)
+        most = self._most_together()
+        gathered = GatheredRun(first, fixed)
+        index = 0
+        while index < len(messages):
+            if fixed is not None and most == AMPLE and header_ends[index] >= 0 and not gathered.routing_keys:
+                stop = header_ends.index(NOT_PLAIN, index)
+                gathered.extend(messages[index:stop], header_ends[index:stop], attributes[index:stop])
+                index = stop
+                continue
+            number = first + index
+            try:
+                message = self._examined(
+                    messages[index], header_ends[index], addresses[index], attributes[index], event
+                )
+            except LinkFault:
                 self._publish_gathered(gathered, event, now)
-                gathered = GatheredRun(event.first + index, target, routing_keys)
-            gathered.entries.append(entry)
-            gathered.attributes.append(attributes)
+                raise
+            index += 1
+            if isinstance(message, Unrouted):
+                self._publish_gathered(gathered, event, now)
+                gathered = GatheredRun(number + 1, fixed)
+                self._unrouted(number, message, event)
+                continue
+            searched = fixed is None and self._has_to_search(message.target)
+            if searched or not gathered.admits(message.target, message.routing_keys):
+                self._publish_gathered(gathered, event, now)
+                gathered = GatheredRun(number, message.target, message.routing_keys)
+            gathered.entries.append(message.entry)
+            gathered.attributes.append(message.attributes)
             if searched or len(gathered.entries) >= most:
                 self._publish_gathered(gathered, event, now)
-                gathered = GatheredRun(event.first + index + 1, fixed)
-                most = self._most_together(fixed)
-            if work.spent >= until:
+                gathered = GatheredRun(number + 1, fixed)
+                most = self._most_together()
+            if self._work.spent >= until:
                 self._publish_gathered(gathered, event, now)
-                return index + 1
+                return begin + index
         self._publish_gathered(gathered, event, now)
-        return len(entries)
+        return len(event.entries)
+
+    def _read(
+        self, messages: list[bytes], event: DeliveriesReceived
+    ) -> tuple[list[int], list[bytes], list[Attributes]]:
+        """Where the header section of each message ends, the encoded ``to`` of each, and the attributes of each. The
+        first list ends with one ``NOT_PLAIN`` more; at ``NOT_PLAIN``, the others say nothing."""
+        n = len(messages)
+        if event.checked:
+            return [0] * n + [NOT_PLAIN], [NULL_FIELD] * n, [self._attributes.of(event.header)] * n
+        header_ends, addresses = read_plain(messages, self._user_ids, CC_BYTES)
+        known = self._attributes.known.get
+        attributes = [
+            known(message[:end], UNKNOWN) if end >= 0 else UNKNOWN
+            for message, end in zip(messages, header_ends, strict=True)
+        ]
+        header_ends = [NOT_PLAIN if one is UNKNOWN else end for end, one in zip(header_ends, attributes, strict=True)]
+        return [*header_ends, NOT_PLAIN], addresses, attributes
+
+    def _examined(
+        self, payload: bytes, header_end: int, to: bytes, attributes: Attributes, event: DeliveriesReceived
+    ) -> CheckedMessage | Unrouted:
+        """One message with its target; it is checked unless it is plain. Raises LinkFault for one that must end the
+        link."""
+        target = self._target or self._targets.get(to)
+        if header_end >= 0 and target is not None:
+            return CheckedMessage(payload[header_end:], attributes, target, NO_KEYS)
+        checked = self._check(payload, event)
+        if header_end >= 0 and target is None and isinstance(checked, CheckedMessage):
+            if len(self._targets) >= TARGETS_KEPT:
+                self._targets.clear()
+            self._targets[to] = checked.target
+        return checked
 
     def _has_to_search(self, target: Target) -> bool:
         """Whether the engine does not know the queues of this target."""
         return isinstance(target, ExchangeTarget) and not self._engine.knows_route(target.exchange, target.routing_key)
 
-    def _most_together(self, fixed: Target | None) -> int:
+    def _most_together(self) -> int:
         """The most messages for the target of the link that are published together."""
-        return SEARCHED_MAX if fixed is not None and self._has_to_search(fixed) else AMPLE
-
-    def _remember(self, to: bytes, target: Target) -> None:
-        if len(self._targets) >= TARGETS_KEPT:
-            self._targets.clear()
-        self._targets[to] = target
+        return SEARCHED_MAX if self._target is not None and self._has_to_search(self._target) else AMPLE
 
     def _publish_gathered(self, gathered: GatheredRun, event: DeliveriesReceived, now: Now) -> None:
         if gathered.entries:

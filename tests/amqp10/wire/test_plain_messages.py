@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10.errors import DecodeError
+from amqp10.wire import plain_messages
 from amqp10.wire.codec.encode import encode_value
-from amqp10.wire.plain_messages import NULL_FIELD, TEXT_BYTES_MAX, read_plain
+from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, TEXT_BYTES_MAX
 from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
@@ -71,11 +72,19 @@ ordinary = st.tuples(
 ).map(b"".join)
 
 
+def read_plain(message: bytes) -> tuple[int, bytes] | None:
+    """The same for one message that has others around it; None if it is not plain."""
+    header_ends, addresses = plain_messages.read_plain([BODY, message, b"", message], USER_IDS, KEY)
+    assert (header_ends[0], header_ends[2]) == (0, NOT_PLAIN)
+    assert header_ends[1] == header_ends[3]
+    return None if header_ends[1] == NOT_PLAIN else (header_ends[1], addresses[1])
+
+
 @given(ordinary)
 @settings(max_examples=200)
 def test_messages_as_programs_make_them_are_plain(message):
     bounds = scan(message)
-    plain = read_plain(message, USER_IDS, KEY)
+    plain = read_plain(message)
     assert plain is not None
     header_end, to = plain
     assert header_end == (bounds.header[1] if bounds.header else 0)
@@ -112,7 +121,7 @@ def test_a_plain_message_is_one_that_the_scan_and_the_decoders_accept(whole, dat
             case _:
                 message[at:at] = data.draw(st.binary(min_size=1, max_size=4))
     payload = bytes(message)
-    plain = read_plain(payload, USER_IDS, KEY)
+    plain = read_plain(payload)
     if plain is None:
         return
     header_end, to = plain
@@ -143,10 +152,10 @@ def test_every_field_of_the_properties_in_lists_of_every_length(at, count):
     content = b"".join(fields[:count])
     message = b"\x00\x53\x73\xc0" + bytes((len(content) + 1, count)) + content + BODY
     decode_properties(message, 0, len(message) - len(BODY))
-    assert read_plain(message, USER_IDS, KEY) == (0, fields[2] if count > 2 else b"\x40")
+    assert read_plain(message) == (0, fields[2] if count > 2 else b"\x40")
     if count < 13:
         longer = b"\x00\x53\x73\xc0" + bytes((len(content) + 1, count + 1)) + content + BODY
-        assert read_plain(longer, USER_IDS, KEY) is None
+        assert read_plain(longer) is None
 
 
 @pytest.mark.parametrize(
@@ -181,12 +190,12 @@ def test_every_field_of_the_properties_in_lists_of_every_length(at, count):
     ids=lambda message: message.hex()[:40],
 )
 def test_not_plain(message):
-    assert read_plain(message, USER_IDS, KEY) is None
+    assert read_plain(message) is None
 
 
 def test_the_content_of_a_header_section_is_left_to_the_caller():
-    assert read_plain(encode_header(Header(priority=9)) + BODY, USER_IDS, KEY) == (9, b"\x40")
+    assert read_plain(encode_header(Header(priority=9)) + BODY) == (9, b"\x40")
     no_header = b"\x00\x53\x70\xc0\x04\x01\xa1\x01x"
     with pytest.raises(DecodeError):
         decode_header(no_header, 0, len(no_header))
-    assert read_plain(no_header + BODY, USER_IDS, KEY) == (9, b"\x40")
+    assert read_plain(no_header + BODY) == (9, b"\x40")
