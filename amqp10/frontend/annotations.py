@@ -42,7 +42,7 @@ def with_annotations(
         if isinstance(header, bytes):
             return header + EMPTY_ANNOTATIONS, entries
         longer = {each: each + EMPTY_ANNOTATIONS for each in set(header)}
-        return [longer[each] for each in header], entries
+        return list(map(longer.__getitem__, header)), entries
     return header, [entry if _annotated(entry) else EMPTY_ANNOTATIONS + entry for entry in entries]
 
 

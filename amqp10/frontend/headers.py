@@ -7,7 +7,7 @@ bounded and are emptied when full.
 from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.wire.sections import Header, decode_header, encode_header
 from core.interface import Delivered
-from core.message import DEFAULT_PRIORITY, Attributes, Origin, distinct
+from core.message import DEFAULT_PRIORITY, Attributes, Origin
 
 CACHED_MAX = 256
 """More distinct headers on one broker mean that they hold something like a timestamp, and then a cache is no use."""
@@ -63,8 +63,10 @@ class HeaderByAttributes:
         """The header section for the deliveries of one action: one for all of them, or a list with one for each."""
         attributes, failed, unused = action.attributes, action.delivery_count, action.first_acquirer
         if isinstance(attributes, list):
-            found = {id(one): self._found(one, failed, unused) for one in distinct(attributes)}
-            return [found[id(one)] for one in attributes]
+            identities = list(map(id, attributes))  # far faster than by their hash
+            distinct = dict(zip(identities, attributes, strict=True))
+            found = {identity: self._found(one, failed, unused) for identity, one in distinct.items()}
+            return list(map(found.__getitem__, identities))
         known = self._first if unused and not failed else None
         if known is not None and known[0] is attributes:
             return known[1]

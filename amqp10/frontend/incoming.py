@@ -310,9 +310,10 @@ class PublisherLink:
         """
         if not begin:
             self._count_received(len(event.entries), settled=event.settled)
-        if event.checked and self._target is not None and not self._has_to_search(self._target):
+        target = self._target
+        if event.checked and target is not None and (type(target) is QueueTarget or not self._has_to_search(target)):
             run = Run(event.first, event.entries, self._attributes.of(event.header))
-            self._publish(self._target, run, event, now)
+            self._publish(target, run, event, now)
             return len(event.entries)
         return self._publish_each(event, now, begin, until)
 

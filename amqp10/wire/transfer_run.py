@@ -127,7 +127,7 @@ class TransferRun:
         at = self.start_position
         for _ in range(index):
             at += int.from_bytes(self.buffer[at : at + 4])
-        handle_at = _handle_at(self.buffer, at)
+        handle_at = at + FIELDS_AT[self.buffer[at + 11]]
         id_at = handle_at + UINT_BYTES[self.buffer[handle_at]]
         tag_at = id_at + UINT_BYTES[self.buffer[id_at]]
         return self.buffer[tag_at + 2 : tag_at + 2 + self.buffer[tag_at + 1]]
@@ -361,16 +361,12 @@ def _take_alike(
 # --- learning a shape ---------------------------------------------------------------------------------------
 
 
-def _handle_at(data: bytes, position: int) -> int:
-    return position + FIELDS_AT[data[position + 11]]
-
-
 def _head_end(data: bytes, position: int) -> int | None:
     """Where the value of delivery-id begins, which is where the head of the shape ends; None if this is no transfer."""
     if data[position + 8 : position + 11] != _TRANSFER:
         return None
     try:
-        handle_at = _handle_at(data, position)
+        handle_at = position + FIELDS_AT[data[position + 11]]
         return handle_at + UINT_BYTES[data[handle_at]] + 1
     except (IndexError, KeyError):
         return None
@@ -495,10 +491,12 @@ def encode_run(
             pack(overhead + size, head, delivery_id, tag_lead, number, tail)
             for size, delivery_id, number in zip(sizes, ids, numbers, strict=True)
         ]
-    columns = [leads, header, entries] if isinstance(header, list) else [leads, entries]
-    parts = [b""] * (len(columns) * n)
-    for place, column in enumerate(columns):
-        parts[place :: len(columns)] = column
+    if isinstance(header, list):
+        parts = [b""] * (3 * n)
+        parts[::3], parts[1::3], parts[2::3] = leads, header, entries
+    else:
+        parts = [b""] * (2 * n)
+        parts[::2], parts[1::2] = leads, entries
     return b"".join(parts)
 
 
