@@ -443,7 +443,9 @@ class PublisherLink:
 
     def _has_to_search(self, target: Target) -> bool:
         """Whether the engine does not know the queues of this target."""
-        return isinstance(target, ExchangeTarget) and not self._engine.knows_route(target.exchange, target.routing_key)
+        if not isinstance(target, ExchangeTarget):
+            return False
+        return not self._engine.known_routes(target.exchange, (target.routing_key,))
 
     def _most_together(self) -> int:
         """The most messages for the target of the link that are published together."""

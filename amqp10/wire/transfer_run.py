@@ -1,4 +1,4 @@
-"""The fast path for messages: runs of transfer frames, parsed by struct templates, encoded with one join.
+"""The fast path for messages: runs of transfer frames, parsed by struct templates, encoded from a template.
 
 In the transfers of a publisher, only the frame's size, the delivery-id, the delivery-tag and the message change. The
 first performative of a link is parsed by hand once into a *shape*: the bytes that are fixed, and the places of the
@@ -457,8 +457,9 @@ def encode_run(
     entries: list[bytes],
     header: bytes | list[bytes],
     settled: bool,
-) -> bytes:
-    """Transfer frames of whole deliveries, one for each entry.
+) -> list[bytes]:
+    """Transfer frames of whole deliveries, one for each entry, in two pieces each: what is before the entry, and the
+    entry itself, which is not copied. In three pieces if each has a header section of its own, which comes between.
 
     ``first_delivery_id`` is a wire number, and the ids wrap. ``first_number`` is the delivery number of the first
     entry. The numbers become delivery-tags of four bytes, or of eight when the last one needs them; a settled delivery
@@ -497,7 +498,7 @@ def encode_run(
     else:
         parts = [b""] * (2 * n)
         parts[::2], parts[1::2] = leads, entries
-    return b"".join(parts)
+    return parts
 
 
 def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:

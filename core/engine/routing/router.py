@@ -49,9 +49,15 @@ class Router:
         """How many results are cached."""
         return len(self._kept)
 
-    def knows(self, exchange: str, key: str) -> bool:
-        """Return whether the result for this routing key is cached."""
-        return self._kept_version == self._topology.version and (exchange, (key,)) in self._kept
+    def known_keys(self, exchange: str, keys: Sequence[str]) -> int:
+        """Return for how many of these routing keys, from the first one on, the result is cached."""
+        if self._kept_version != self._topology.version:
+            return 0
+        kept = self._kept
+        for place, key in enumerate(keys):
+            if (exchange, (key,)) not in kept:
+                return place
+        return len(keys)
 
     def route(self, exchange: str, keys: tuple[str, ...], run: Run) -> Sequence[tuple[Run, Queues]]:
         """Return the run, cut into parts if needed, each with its route and the queues to which it is routed."""
@@ -68,10 +74,11 @@ class Router:
         """Return the same for a run whose messages have a routing key each."""
         self._work.spent += len(run.entries)
         origin = run.origin
+        kept = self._kept if self._kept_version == self._topology.version else {}
         answers: list[Queues] = []
         routes: list[Route | None] = []
         for key, entry in zip(keys, run.entries, strict=True):
-            known = self._known(exchange, (key,), entry, origin)
+            known = kept.get((exchange, (key,))) or self._known(exchange, (key,), entry, origin)
             if known is None:
                 known = self._ask(exchange, (key,), entry, origin)[0], Route(exchange, (key,))
             answers.append(known[0])
