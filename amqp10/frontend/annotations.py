@@ -28,9 +28,10 @@ _MAP_8_COUNT_MAX = 255
 
 
 def with_annotations(
-    header: bytes, entries: list[bytes], sequences: Sequence[int] | None = None, sequence_key: str = ""
-) -> tuple[bytes, list[bytes]]:
-    """The bytes that go before every message of a batch, and the messages; after it every message has annotations.
+    header: bytes | list[bytes], entries: list[bytes], sequences: Sequence[int] | None = None, sequence_key: str = ""
+) -> tuple[bytes | list[bytes], list[bytes]]:
+    """The bytes that go before every message of a batch, or a list with those before each, and the messages; after it
+    every message has annotations.
 
     ``entries`` have no header section and no delivery-annotations, and are valid. ``sequences`` is a number for each
     of them, which becomes the annotation ``sequence_key``.
@@ -38,7 +39,10 @@ def with_annotations(
     if sequences is not None:
         return header, _numbered(entries, sequences, sequence_key)
     if WITHOUT_ANNOTATIONS[0] <= min(entries) and max(entries) < WITHOUT_ANNOTATIONS[1]:
-        return header + EMPTY_ANNOTATIONS, entries
+        if isinstance(header, bytes):
+            return header + EMPTY_ANNOTATIONS, entries
+        longer = {each: each + EMPTY_ANNOTATIONS for each in set(header)}
+        return list(map(longer.__getitem__, header)), entries
     return header, [entry if _annotated(entry) else EMPTY_ANNOTATIONS + entry for entry in entries]
 
 

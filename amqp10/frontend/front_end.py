@@ -1,9 +1,7 @@
 """AMQP 1.0 on one accepted connection: turns events into engine calls, and the engine's actions into link calls.
 
-This object joins a :class:`~amqp10.protocol.connection.Connection` and the engine, and makes no decisions about flow
-control. Publishing is in ``incoming``, consuming in ``outgoing``, the management node in ``management_links``. This
-module maps each link to its publisher or consumer, and ends them with each other.
-
+This object joins a connection and the engine, and makes no decisions about flow control. Publishing is in
+``incoming``, consuming in ``outgoing``, the management node in ``management_links``. Here each link has its user.
 Within one call, waiting actions come before new bytes: a delivery is counted before a flow changes the link credit.
 """
 
@@ -56,7 +54,6 @@ from core.interface import (
     AlarmChanged,
     Cancelled,
     Confirmed,
-    ConsumeOptions,
     Converter,
     Delivered,
     Engine,
@@ -65,7 +62,6 @@ from core.interface import (
     Mailbox,
     PublisherBlocked,
     PublisherClosed,
-    StreamOptions,
     TakenBack,
 )
 from core.observe.flow_events.recorder import FlowEvents
@@ -133,8 +129,8 @@ class Amqp10FrontEnd:
         self._lost = False
         self._releasing: Iterator[None] | None = None
         """The remaining steps of the release when the connection ends."""
-        self._ending: Iterator[None] | None = None
-        """The remaining steps of the release of a session that ended. Later events wait for them."""
+        self._steps: Iterator[None] | None = None
+        """What is left of an event: messages to publish, or links to release. Later events wait for these steps."""
         self._now = Now(0.0, 0.0)
 
     # --- the server's side -------------------------------------------------------------------------------------------
@@ -282,7 +278,7 @@ class Amqp10FrontEnd:
 
     def _answer_events(self, now: Now) -> None:
         work = self._work
-        while (self._ending is None or self._go_on_ending()) and (event := self.connection.next_event()) is not None:
+        while (self._steps is None or self._go_on_with_event()) and (event := self.connection.next_event()) is not None:
             self._answer(event, now)
             work.spent += EVENT_WORK
             if work.spent >= self._until:
@@ -293,7 +289,9 @@ class Amqp10FrontEnd:
     def _answer(self, event: Event, now: Now) -> None:
         match event:
             case DeliveriesReceived():
-                self._deliveries_received(event, now)
+                reached = self._deliveries_received(event, now)
+                if reached < len(event.entries):
+                    self._steps = self._publishes_of(event, reached)
             case DeliveriesSettled():
                 self._deliveries_settled(event)
             case DeliveriesSent():
@@ -314,7 +312,7 @@ class Amqp10FrontEnd:
                 self._release(event.link)
             case SessionEnded():
                 self._sessions.forget(event.session, now)
-                self._ending = self._releases_of(event.session)
+                self._steps = self._releases_of(event.session)
             case ConnectionClosed():
                 flow_totals.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
@@ -329,19 +327,27 @@ class Amqp10FrontEnd:
         self._flow.opened()
         self._alarms.on = self._engine.subscribe(self._mailbox)
 
-    def _deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
+    def _deliveries_received(self, event: DeliveriesReceived, now: Now, begin: int = 0) -> int:
+        """Take deliveries from an index on. Returns the index of the first that waits for another turn."""
         link, user = event.link, event.link.reference
         try:
             if isinstance(user, PublisherLink):
-                user.deliveries_received(event, now)
+                begin = user.deliveries_received(event, now, begin=begin, until=self._until)
                 if link.credit.link_credit == 0 or self._alarms.on:
                     self._blocks.look_at(user)
-            elif isinstance(user, ManagementLinks):
+                return begin
+            if isinstance(user, ManagementLinks):
                 user.requests_received(event)
                 if self._management.go_on(self._until, self._fail_receiver):
                     self._wake()
         except LinkFault as fault:
             self._fail_receiver(link, fault)
+        return len(event.entries)
+
+    def _publishes_of(self, event: DeliveriesReceived, begin: int) -> Iterator[None]:
+        """Publish deliveries from an index on, at each step as many as the turn has time for."""
+        while (begin := self._deliveries_received(event, self._now, begin)) < len(event.entries):
+            yield
 
     def _fail_receiver(self, link: ReceiverLink, fault: LinkFault) -> None:
         flow_totals.message_refused(fault, self.traffic.flow)
@@ -394,6 +400,7 @@ class Amqp10FrontEnd:
             attributes=self._attributes,
             settings=self.settings,
             traffic=self.traffic,
+            work=self._work,
         )
         publisher.reference = link.reference
         self.traffic.publishers += 1
@@ -442,12 +449,7 @@ class Amqp10FrontEnd:
                 check_unfiltered(source.filter)
                 stream = None
             user.of_stream = is_stream
-            options = ConsumeOptions(
-                priority=termini.consumer_priority(attach),
-                exclusive=not is_stream and termini.consumes_alone(source),
-                stream=stream.options if stream is not None else StreamOptions(),
-                consumer_timeout_ms=termini.consumer_timeout_ms(attach),
-            )
+            options = termini.consume_options(attach, source, stream)
             user.consumer = self._engine.consume(queue_name, self._mailbox, self.info.identity, options, user)
         except (EngineError, AmqpError) as error:
             self._refuse(link, fault_of(error))
@@ -572,17 +574,17 @@ class Amqp10FrontEnd:
             yield
         session.forget()
 
-    def _go_on_ending(self) -> bool:
-        """Release more links of the session that ended. Returns False if the turn is over before the last one."""
-        if self._work.take_steps(self._ending or iter(()), until=self._until, cost=EVENT_WORK):
-            self._ending = None
+    def _go_on_with_event(self) -> bool:
+        """Take more steps of the last event. Returns False if the turn is over before the last step."""
+        if self._work.take_steps(self._steps or iter(()), until=self._until, cost=EVENT_WORK):
+            self._steps = None
         else:
             self.connection.end_turn()
-        return self._ending is None
+        return self._steps is None
 
     def _releases(self) -> Iterator[None]:
         """Release all that this connection has in the engine, one link at each step."""
-        yield from self._ending or ()
+        yield from self._steps or ()
         for session in self.connection.all_sessions:
             yield from self._releases_of(session)
         self.connection.forget_sessions()

@@ -9,6 +9,7 @@ their exchange is the same and each has a routing key of its own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from amqp10.addresses import NAME_BYTES_MAX, AddressError
 from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
@@ -19,7 +20,9 @@ from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.targets import parse_target
+from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
+from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, read_plain
 from amqp10.wire.sections import (
     SectionBounds,
     are_plain_annotations,
@@ -48,14 +51,26 @@ from core.interface import (
 from core.message import Attributes, Run, by_durable
 from core.observe.flow_events.accounts import LinkAccount
 from core.server.arrivals import UnansweredArrivals
+from core.work import AMPLE, Work
 
 LOOKED_INTO_BYTES_MAX = 65_536
 """Size of the largest section that is decoded: at 0.2 µs a byte that takes 13 ms, in which no other connection is
 served; a maximum message of annotations would take 3 s. Sections that are not decoded may have any size."""
+CHECK_WORK, BYTES_A_UNIT = 10, 5
+"""Cost of checking a message that is not plain, in units of :mod:`core.work`, and the bytes of its decoded sections
+that cost one more."""
 CC = "x-cc"
 """Message annotation with more routing keys: a list of strings."""
 CC_BYTES = CC.encode()
 CC_KEYS_MAX = 256
+NO_KEYS: tuple[str, ...] = ()
+SEARCHED_MAX = 2
+"""Messages to one exchange that are published together although the route of each is searched. A search may take 5 ms,
+with thousands of bindings; a submission of its own for each would cost every message 10 µs more."""
+TARGETS_KEPT = 1024
+"""Addresses of messages that a link remembers. With more of them in turn, parsing each again costs 3 µs a message."""
+UNKNOWN = Attributes()
+"""Stands for the attributes of a header section that was not decoded yet, until it is."""
 REJECTED_SYMBOL = "amqp:rejected:list"
 """The descriptor of rejected, as a source lists it among its outcomes [3.4.3]."""
 
@@ -67,8 +82,7 @@ class Unrouted:
     fault: LinkFault
 
 
-@dataclass(slots=True)
-class CheckedMessage:
+class CheckedMessage(NamedTuple):
     """One message after the check, with the values that the engine needs."""
 
     entry: bytes
@@ -77,32 +91,53 @@ class CheckedMessage:
     routing_keys: tuple[str, ...]
 
 
-@dataclass(slots=True)
 class GatheredRun:
-    """Messages that go to the engine together."""
+    """Messages that go to the engine together, from one event. They differ in their bytes, and may differ in their
+    attributes and, without x-cc, in their routing keys."""
 
-    target: Target
-    """Of the first message."""
-    run: Run
-    keys: list[str] | None = None
-    """The routing key of each message, once they differ."""
+    __slots__ = ("attributes", "entries", "first", "keys", "routing_keys", "target")
 
-    def take(self, message: CheckedMessage) -> bool:
-        """Append a message. Returns False if it cannot go together with the messages before it."""
-        run, target = self.run, message.target
-        if message.attributes is not run.attributes or message.routing_keys != run.routing_keys:
+    def __init__(self, first: int, target: Target | None, routing_keys: tuple[str, ...] = ()) -> None:
+        """``first`` is the number of the first message; ``target`` None is replaced by that of the first message."""
+        self.first = first
+        self.target = target
+        self.routing_keys = routing_keys
+        self.entries: list[bytes] = []
+        self.attributes: list[Attributes] = []
+        """Of each message."""
+        self.keys: list[str] | None = None
+        """The routing key of each message, once they differ."""
+
+    def admits(self, target: Target, routing_keys: tuple[str, ...]) -> bool:
+        """Count a message in; its entry and attributes have to be appended. False if it cannot go together with the
+        messages before it."""
+        first = self.target
+        if first is None or not self.entries:
+            self.target, self.routing_keys = target, routing_keys
+            return True
+        if routing_keys != self.routing_keys:
             return False
-        if self.keys is not None or target != self.target:
-            first = self.target
-            if run.routing_keys or not (isinstance(first, ExchangeTarget) and isinstance(target, ExchangeTarget)):
-                return False
-            if first.exchange != target.exchange:
-                return False
-            if self.keys is None:
-                self.keys = [first.routing_key] * len(run.entries)
-            self.keys.append(target.routing_key)
-        run.entries.append(message.entry)
+        if self.keys is None and target == first:
+            return True
+        if routing_keys or not (isinstance(first, ExchangeTarget) and isinstance(target, ExchangeTarget)):
+            return False
+        if first.exchange != target.exchange:
+            return False
+        if self.keys is None:
+            self.keys = [first.routing_key] * len(self.entries)
+        self.keys.append(target.routing_key)
         return True
+
+    def extend(self, messages: list[bytes], header_ends: list[int], attributes: list[Attributes]) -> None:
+        """Append plain messages for the same target, given whole."""
+        self.entries += [message[end:] for message, end in zip(messages, header_ends, strict=True)]
+        self.attributes += attributes
+
+    def run(self) -> Run:
+        """The messages for the engine, which owns the lists from then on."""
+        attributes = self.attributes
+        alike = len(set(map(id, attributes))) == 1
+        return Run(self.first, self.entries, attributes[0] if alike else attributes, self.routing_keys)
 
 
 class PublisherLink:
@@ -117,8 +152,11 @@ class PublisherLink:
         "_identity",
         "_settings",
         "_target",
+        "_targets",
         "_traffic",
         "_unasked",
+        "_user_ids",
+        "_work",
         "bound_by_operator",
         "flow",
         "link",
@@ -138,6 +176,7 @@ class PublisherLink:
         attributes: AttributesByHeader,
         settings: Amqp10Settings,
         traffic: Traffic,
+        work: Work,
     ) -> None:
         """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
         self.name = name
@@ -150,7 +189,12 @@ class PublisherLink:
         self._attributes = attributes
         self._settings = settings
         self._target = publisher.fixed_target
+        self._targets: dict[bytes, Target] = {}
+        """Where messages of the anonymous terminus go, by their encoded ``to``; the last ones."""
+        self._user_ids = (None, NULL_FIELD, encode_value(identity.encode()))
+        """The encoded user-ids that a message may have; None if its properties end before it."""
         self._traffic = traffic
+        self._work = work
         self._arrivals = UnansweredArrivals(traffic.flow.settle_seconds)
         self._unasked = 0
         """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
@@ -258,14 +302,20 @@ class PublisherLink:
         self._engine.retire(self.publisher)
         del self.publisher  # it refers to this link: breaking the cycle frees both at once
 
-    def deliveries_received(self, event: DeliveriesReceived, now: Now) -> None:
-        """Publish a run. Raises LinkFault for a message that ends the link; those before it are published."""
-        self._count_received(len(event.entries), settled=event.settled)
-        if event.checked and self._target is not None:
+    def deliveries_received(self, event: DeliveriesReceived, now: Now, *, begin: int = 0, until: int = AMPLE) -> int:
+        """Publish the messages of a run from index ``begin``. Return the index of the first that is left because the
+        turn is over, which is so when the work counter has reached ``until``; the number of messages if none is left.
+
+        Raises LinkFault for a message that ends the link; those before it are published.
+        """
+        if not begin:
+            self._count_received(len(event.entries), settled=event.settled)
+        target = self._target
+        if event.checked and target is not None and (type(target) is QueueTarget or not self._has_to_search(target)):
             run = Run(event.first, event.entries, self._attributes.of(event.header))
-            self._publish(self._target, run, event, now)
-            return
-        self._publish_one_by_one(event, now)
+            self._publish(target, run, event, now)
+            return len(event.entries)
+        return self._publish_each(event, now, begin, until)
 
     def confirmed(self, action: Confirmed, now: Now) -> None:
         """Settle deliveries with the engine's answer."""
@@ -309,28 +359,103 @@ class PublisherLink:
         if self.flow is not None:
             self.flow.settled(last - first + 1, _settled_as(state))
 
-    def _publish_one_by_one(self, event: DeliveriesReceived, now: Now) -> None:
-        gathered: GatheredRun | None = None
-        for index, payload in enumerate(event.entries):
-            number = event.first + index
+    def _publish_each(self, event: DeliveriesReceived, now: Now, begin: int, until: int) -> int:
+        """Publish messages that have to be checked, together where that is possible. Returns as
+        :meth:`deliveries_received`.
+
+        To find a route, or to decode large sections, may take milliseconds; the turn may be over then. So messages of
+        the anonymous terminus go together only if the engine knows their routes, and those for an exchange that reads
+        their headers are published few by few.
+        """
+        messages = event.entries[begin:] if begin else event.entries
+        first, fixed = event.first + begin, self._target
+        header_ends, addresses, attributes = self._read(messages, event)
+        most = self._most_together()
+        gathered = GatheredRun(first, fixed)
+        index = 0
+        while index < len(messages):
+            if fixed is not None and most == AMPLE and header_ends[index] >= 0 and not gathered.routing_keys:
+                stop = header_ends.index(NOT_PLAIN, index)
+                gathered.extend(messages[index:stop], header_ends[index:stop], attributes[index:stop])
+                index = stop
+                continue
+            number = first + index
             try:
-                checked = self._check(payload, event)
+                message = self._examined(
+                    messages[index], header_ends[index], addresses[index], attributes[index], event
+                )
             except LinkFault:
                 self._publish_gathered(gathered, event, now)
                 raise
-            if isinstance(checked, Unrouted):
+            index += 1
+            if isinstance(message, Unrouted):
                 self._publish_gathered(gathered, event, now)
-                gathered = None
-                self._unrouted(number, checked, event)
-            elif gathered is None or not gathered.take(checked):
+                gathered = GatheredRun(number + 1, fixed)
+                self._unrouted(number, message, event)
+                continue
+            searched = fixed is None and self._has_to_search(message.target)
+            if searched or not gathered.admits(message.target, message.routing_keys):
                 self._publish_gathered(gathered, event, now)
-                run = Run(number, [checked.entry], checked.attributes, checked.routing_keys)
-                gathered = GatheredRun(checked.target, run)
+                gathered = GatheredRun(number, message.target, message.routing_keys)
+            gathered.entries.append(message.entry)
+            gathered.attributes.append(message.attributes)
+            if searched or len(gathered.entries) >= most:
+                self._publish_gathered(gathered, event, now)
+                gathered = GatheredRun(number + 1, fixed)
+                most = self._most_together()
+            if self._work.spent >= until:
+                self._publish_gathered(gathered, event, now)
+                return begin + index
         self._publish_gathered(gathered, event, now)
+        return len(event.entries)
 
-    def _publish_gathered(self, gathered: "GatheredRun | None", event: DeliveriesReceived, now: Now) -> None:
-        if gathered is not None:
-            self._publish(gathered.target, gathered.run, event, now, keys=gathered.keys)
+    def _read(
+        self, messages: list[bytes], event: DeliveriesReceived
+    ) -> tuple[list[int], list[bytes], list[Attributes]]:
+        """Where the header section of each message ends, the encoded ``to`` of each, and the attributes of each. The
+        first list ends with one ``NOT_PLAIN`` more; at ``NOT_PLAIN``, the others say nothing."""
+        n = len(messages)
+        if event.checked:
+            return [0] * n + [NOT_PLAIN], [NULL_FIELD] * n, [self._attributes.of(event.header)] * n
+        header_ends, addresses = read_plain(messages, self._user_ids, CC_BYTES)
+        known = self._attributes.known.get
+        attributes = [
+            known(message[:end], UNKNOWN) if end >= 0 else UNKNOWN
+            for message, end in zip(messages, header_ends, strict=True)
+        ]
+        header_ends = [NOT_PLAIN if one is UNKNOWN else end for end, one in zip(header_ends, attributes, strict=True)]
+        return [*header_ends, NOT_PLAIN], addresses, attributes
+
+    def _examined(
+        self, payload: bytes, header_end: int, to: bytes, attributes: Attributes, event: DeliveriesReceived
+    ) -> CheckedMessage | Unrouted:
+        """One message with its target; it is checked unless it is plain. Raises LinkFault for one that must end the
+        link."""
+        target = self._target or self._targets.get(to)
+        if header_end >= 0 and target is not None:
+            return CheckedMessage(payload[header_end:], attributes, target, NO_KEYS)
+        checked = self._check(payload, event)
+        if header_end >= 0 and target is None and isinstance(checked, CheckedMessage):
+            if len(self._targets) >= TARGETS_KEPT:
+                self._targets.clear()
+            self._targets[to] = checked.target
+        return checked
+
+    def _has_to_search(self, target: Target) -> bool:
+        """Whether the engine does not know the queues of this target."""
+        if not isinstance(target, ExchangeTarget):
+            return False
+        return not self._engine.known_routes(target.exchange, (target.routing_key,))
+
+    def _most_together(self) -> int:
+        """The most messages for the target of the link that are published together."""
+        return SEARCHED_MAX if self._target is not None and self._has_to_search(self._target) else AMPLE
+
+    def _publish_gathered(self, gathered: GatheredRun, event: DeliveriesReceived, now: Now) -> None:
+        if gathered.entries:
+            assert gathered.target is not None
+            self._work.spent += len(gathered.entries)
+            self._publish(gathered.target, gathered.run(), event, now, keys=gathered.keys)
 
     def _publish(
         self, target: Target, run: Run, event: DeliveriesReceived, now: Now, *, keys: list[str] | None = None
@@ -359,7 +484,7 @@ class PublisherLink:
             raise LinkFault(ErrorCondition.DECODE_ERROR, "a delivery without a message: it has no section at all")
         try:
             bounds = scan(payload)
-            check_sizes(bounds)
+            self._work.spent += CHECK_WORK + check_sizes(bounds) // BYTES_A_UNIT
             attributes = self._attributes.of(payload[slice(*bounds.header)] if bounds.header else b"")
             routing_keys = self._routing_keys(payload, bounds)
             target = self._checked_target(payload, bounds)
@@ -437,15 +562,22 @@ def _settled_as(state: DeliveryState) -> Settled:
     return Settled.RELEASED if state is RELEASED else Settled.REJECTED
 
 
-def check_sizes(bounds: SectionBounds) -> None:
-    """Raises LinkFault for a message with sections so large that decoding them would delay all other connections."""
+def check_sizes(bounds: SectionBounds) -> int:
+    """Return the bytes of the sections that are decoded. Raises LinkFault for a message with sections so large that
+    decoding them would delay all other connections."""
+    decoded = 0
     for looked_into in (bounds.header, bounds.message_annotations, bounds.properties):
-        if looked_into is not None and looked_into[1] - looked_into[0] > LOOKED_INTO_BYTES_MAX:
+        if looked_into is None:
+            continue
+        size = looked_into[1] - looked_into[0]
+        if size > LOOKED_INTO_BYTES_MAX:
             raise LinkFault(
                 ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
-                f"a section of {looked_into[1] - looked_into[0]} bytes; header, message-annotations and properties may"
+                f"a section of {size} bytes; header, message-annotations and properties may"
                 f" have {LOOKED_INTO_BYTES_MAX} each",
             )
+        decoded += size
+    return decoded
 
 
 def fault_of(error: EngineError | AmqpError) -> AmqpError:

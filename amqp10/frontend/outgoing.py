@@ -231,12 +231,7 @@ class ConsumerLink:
             entries = [render(entry, attributes, Origin.AMQP10) for entry in entries]
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
-        header = self._headers.of(action)
-        if isinstance(header, bytes):
-            prefix, entries = with_annotations(header, entries, action.sequences, action.sequence_key)
-        else:
-            lead, entries = with_annotations(b"", entries, action.sequences, action.sequence_key)
-            prefix, entries = b"", [own + lead + entry for own, entry in zip(header, entries, strict=True)]
+        prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
         self.link.send_run(action.first, entries, prefix)
         self._return_unsent()
 

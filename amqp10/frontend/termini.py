@@ -20,7 +20,7 @@ from amqp10.targets import parse_target
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong
-from core.interface import Engine
+from core.interface import ConsumeOptions, Engine, StreamOptions
 from core.interface import Target as EngineTarget
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
@@ -231,6 +231,16 @@ def effective_target(target: Target, queue_name: str | None) -> Target:
         dynamic=dynamic,
         dynamic_node_properties={LIFETIME_POLICY: DELETE_ON_CLOSE} if dynamic else None,
         capabilities=tuple(name for name in target.capabilities if held.get(name)),
+    )
+
+
+def consume_options(attach: Attach, source: Source, stream: StreamFilters | None) -> ConsumeOptions:
+    """What a consumer asks of its queue; ``stream`` is given for a stream. Raises LinkFault."""
+    return ConsumeOptions(
+        priority=consumer_priority(attach),
+        exclusive=stream is None and consumes_alone(source),
+        stream=StreamOptions() if stream is None else stream.options,
+        consumer_timeout_ms=consumer_timeout_ms(attach),
     )
 
 

@@ -9,6 +9,7 @@ waiting deliveries. Invariant: ``waiting <= credit.link_credit`` whenever frames
 
 from collections import deque
 from collections.abc import Mapping
+from operator import add
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -67,12 +68,31 @@ class WaitingRun:
 
     __slots__ = ("entries", "first", "header", "longest", "position")
 
-    def __init__(self, first: int, entries: list[bytes], header: bytes) -> None:
+    def __init__(self, first: int, entries: list[bytes], header: bytes | list[bytes]) -> None:
         self.first = first
         self.entries = entries
         self.header = header
+        """The header section of all messages, or a list with that of each."""
         self.position = 0
-        self.longest = max(map(len, entries))
+        if isinstance(header, list):
+            self.longest = max(map(add, map(len, header), map(len, entries)))
+        else:
+            self.longest = len(header) + max(map(len, entries))
+        """Bytes of the longest message."""
+
+    def header_of(self, index: int) -> bytes:
+        """The header section of the message at this index."""
+        return self.header[index] if isinstance(self.header, list) else self.header
+
+    def headers_of(self, begin: int, end: int) -> bytes | list[bytes]:
+        """The header section of the messages from one index to before another, or a list with that of each."""
+        return self.header[begin:end] if isinstance(self.header, list) else self.header
+
+    def drop_last(self, n: int) -> None:
+        """Remove this many of the messages at the end."""
+        del self.entries[-n:]
+        if isinstance(self.header, list):
+            del self.header[-n:]
 
     @property
     def next_number(self) -> int:
@@ -92,10 +112,10 @@ class WaitingRun:
         if first > self.last_number or last < self.next_number:
             return [self]
         numbers = ((self.next_number, first - 1), (last + 1, self.last_number))
+        places = [(low - self.first, high + 1 - self.first) for low, high in numbers if low <= high]
         return [
-            WaitingRun(low, self.entries[low - self.first : high + 1 - self.first], self.header)
-            for low, high in numbers
-            if low <= high
+            WaitingRun(self.first + begin, self.entries[begin:end], self.headers_of(begin, end))
+            for begin, end in places
         ]
 
 
@@ -186,17 +206,18 @@ class SenderLink:
         """No delivery waits, whole or in part."""
         return not self._runs and self._fragment is None
 
-    def send_run(self, first: int, entries: list[bytes], header: bytes) -> None:
-        """Send messages with delivery numbers from ``first`` up; ``header`` is the header section of each, or b"".
+    def send_run(self, first: int, entries: list[bytes], header: bytes | list[bytes]) -> None:
+        """Send messages with delivery numbers from ``first`` up. ``header`` is the header section of all of them, b""
+        for none, or a list with that of each; the lists belong to the link.
 
         Raises LinkFault message-size-exceeded when one is larger than the receiver takes; nothing is sent then.
         """
         run = WaitingRun(first, entries, header)
         limit = self.end.remote.max_message_size if self.end.remote is not None else None
-        if limit and run.longest + len(header) > limit:
+        if limit and run.longest > limit:
             raise LinkFault(
                 ErrorCondition.MESSAGE_SIZE_EXCEEDED,
-                f"a message of {run.longest + len(header)} bytes waits, but this receiver takes at most {limit}",
+                f"a message of {run.longest} bytes waits, but this receiver takes at most {limit}",
             )
         self._runs.append(run)
         self.waiting += len(entries)
@@ -215,7 +236,7 @@ class SenderLink:
             if n == len(run):
                 self._runs.pop()
             else:
-                del run.entries[-n:]
+                run.drop_last(n)
             self._left(n)
             excess -= n
         return ranges
@@ -306,9 +327,7 @@ class SenderLink:
 
     def _send_whole(self, run: WaitingRun, frames_max: int, bytes_max: int) -> tuple[int, int]:
         """Send the deliveries at the head of a run that fit into one frame each; returns their number and size."""
-        overhead = frame_overhead(
-            handle=self.end.handle, last_number=run.last_number, header=run.header, settled=self.settled
-        )
+        overhead = frame_overhead(handle=self.end.handle, last_number=run.last_number, settled=self.settled)
         room = self.channel.frame_size_max - overhead
         n = min(len(run), frames_max)
         if run.longest > room:
@@ -317,16 +336,17 @@ class SenderLink:
         if n == 0:
             return 0, 0
         first_number, first_id = run.next_number, self._begin(run.next_number, n)
-        entries = run.entries
+        entries, header = run.entries, run.header
         if n < len(entries):
-            entries = entries[run.position : run.position + n]
+            end = run.position + n
+            entries, header = entries[run.position : end], run.headers_of(run.position, end)
         pieces = encode_run(
             channel=self.channel.outgoing_channel,
             handle=self.end.handle,
             first_delivery_id=first_id & serial.MASK,
             first_number=first_number,
             entries=entries,
-            header=run.header,
+            header=header,
             settled=self.settled,
         )
         if run.longest < PIECE_BYTES_MIN:
@@ -340,7 +360,7 @@ class SenderLink:
     @staticmethod
     def _fitting(run: WaitingRun, n: int, room: int) -> int:
         for index in range(run.position, run.position + n):
-            if len(run.entries[index]) > room:
+            if len(run.header_of(index)) + len(run.entries[index]) > room:
                 return index - run.position
         return n
 
@@ -365,7 +385,7 @@ class SenderLink:
 
     def _begin_fragments(self, run: WaitingRun) -> None:
         number = run.next_number
-        entry = memoryview(run.entries[run.position])
+        header, entry = run.header_of(run.position), memoryview(run.entries[run.position])
         delivery_id = self._begin(number, 1)
         self._advance(run, 1)
         tag = b"" if self.settled else number.to_bytes(4 if number <= serial.MASK else 8, "big")
@@ -380,7 +400,7 @@ class SenderLink:
         middle = encode_performative(performative)
         performative.more = False
         last = encode_performative(performative)
-        self._fragment = Fragment(number, delivery_id, run.header, entry, middle, last)
+        self._fragment = Fragment(number, delivery_id, header, entry, middle, last)
 
     def _send_fragment(self, fragment: Fragment) -> tuple[int, int]:
         """Send the next frame of the delivery that is partly sent; returns 1 and the frame's size."""

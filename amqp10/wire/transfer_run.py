@@ -25,9 +25,11 @@ This module must not know sessions, links or what a message means. It has no bas
 it, so it can be compiled.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
+from operator import add
 from struct import Struct
 
 from amqp10.wire import serial
@@ -125,7 +127,7 @@ class TransferRun:
         at = self.start_position
         for _ in range(index):
             at += int.from_bytes(self.buffer[at : at + 4])
-        handle_at = _handle_at(self.buffer, at)
+        handle_at = at + FIELDS_AT[self.buffer[at + 11]]
         id_at = handle_at + UINT_BYTES[self.buffer[handle_at]]
         tag_at = id_at + UINT_BYTES[self.buffer[id_at]]
         return self.buffer[tag_at + 2 : tag_at + 2 + self.buffer[tag_at + 1]]
@@ -359,16 +361,12 @@ def _take_alike(
 # --- learning a shape ---------------------------------------------------------------------------------------
 
 
-def _handle_at(data: bytes, position: int) -> int:
-    return position + FIELDS_AT[data[position + 11]]
-
-
 def _head_end(data: bytes, position: int) -> int | None:
     """Where the value of delivery-id begins, which is where the head of the shape ends; None if this is no transfer."""
     if data[position + 8 : position + 11] != _TRANSFER:
         return None
     try:
-        handle_at = _handle_at(data, position)
+        handle_at = position + FIELDS_AT[data[position + 11]]
         return handle_at + UINT_BYTES[data[handle_at]] + 1
     except (IndexError, KeyError):
         return None
@@ -457,49 +455,57 @@ def encode_run(
     first_delivery_id: int,
     first_number: int,
     entries: list[bytes],
-    header: bytes,
+    header: bytes | list[bytes],
     settled: bool,
 ) -> list[bytes]:
     """Transfer frames of whole deliveries, one for each entry, in two pieces each: what is before the entry, and the
-    entry itself, which is not copied.
+    entry itself, which is not copied. In three pieces if each has a header section of its own, which comes between.
 
     ``first_delivery_id`` is a wire number, and the ids wrap. ``first_number`` is the delivery number of the first
     entry. The numbers become delivery-tags of four bytes, or of eight when the last one needs them; a settled delivery
-    has an empty tag. ``header`` is the encoded header section of all entries, b"" for none. The caller has made sure,
-    with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
+    has an empty tag. ``header`` is the encoded header section of all entries, b"" for none, or a list with that of
+    each. The caller has made sure, with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
     """
     n = len(entries)
     numbers = range(first_number, first_number + n)
     tag_bytes = _tag_bytes(first_number + n - 1, settled)
     head, tail = _fixed_bytes(channel, handle, tag_bytes, settled)
-    tail += header
+    sizes: Iterable[int] = map(len, entries)
+    if isinstance(header, list):
+        sizes = map(add, sizes, map(len, header))
+    else:
+        tail += header
     before_wrap = min(n, serial.MASK + 1 - first_delivery_id)
     ids = chain(range(first_delivery_id, first_delivery_id + before_wrap), range(n - before_wrap))
     tag_lead = bytes((codes.BINARY_8, tag_bytes))
-    parts = [b""] * (2 * n)
     if settled:
         template = _template(len(head), "", len(tail))
         pack, overhead = template.pack, template.size
-        parts[::2] = [
-            pack(overhead + len(entry), head, delivery_id, tag_lead, tail)
-            for entry, delivery_id in zip(entries, ids, strict=True)
+        leads = [
+            pack(overhead + size, head, delivery_id, tag_lead, tail)
+            for size, delivery_id in zip(sizes, ids, strict=True)
         ]
     else:
         template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
         pack, overhead = template.pack, template.size
-        parts[::2] = [
-            pack(overhead + len(entry), head, delivery_id, tag_lead, number, tail)
-            for entry, delivery_id, number in zip(entries, ids, numbers, strict=True)
+        leads = [
+            pack(overhead + size, head, delivery_id, tag_lead, number, tail)
+            for size, delivery_id, number in zip(sizes, ids, numbers, strict=True)
         ]
-    parts[1::2] = entries
+    if isinstance(header, list):
+        parts = [b""] * (3 * n)
+        parts[::3], parts[1::3], parts[2::3] = leads, header, entries
+    else:
+        parts = [b""] * (2 * n)
+        parts[::2], parts[1::2] = leads, entries
     return parts
 
 
-def frame_overhead(*, handle: int, last_number: int, header: bytes, settled: bool) -> int:
-    """Bytes of a frame of :func:`encode_run` besides the entry; ``last_number`` is the last entry's."""
+def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:
+    """Bytes of a frame of :func:`encode_run` besides header section and entry; ``last_number`` is the last entry's."""
     tag_bytes = _tag_bytes(last_number, settled)
     head, tail = _fixed_bytes(0, handle, tag_bytes, settled)
-    return 4 + len(head) + 4 + 2 + tag_bytes + len(tail) + len(header)
+    return 4 + len(head) + 4 + 2 + tag_bytes + len(tail)
 
 
 def _tag_bytes(last_number: int, settled: bool) -> int:

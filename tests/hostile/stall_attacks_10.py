@@ -5,6 +5,14 @@ import time
 from amqp10.wire.framing import FRAME_HEADER_BYTES
 from amqp10.wire.messaging import ACCEPTED, Modified
 from amqp10.wire.performatives import Begin, Detach, Disposition, End, Flow, decode_performative
+from amqp10.wire.sections import (
+    APPLICATION_PROPERTIES,
+    MESSAGE_ANNOTATIONS,
+    Properties,
+    encode_properties,
+    encode_section,
+)
+from amqp10.wire.types import Symbol
 from core.amqp091.methods import BasicConsume, BasicDeliver, BasicQos, QueueDeclare
 from core.amqp091.properties import BasicProperties
 from tests.kit.plain_clients import (
@@ -17,12 +25,13 @@ from tests.kit.plain_clients import (
     WIDE,
     Client10,
     grant,
+    message_transfers,
     performative,
     receiver,
     sender,
-    transfers,
 )
-from tests.kit.stall_field import Attack, Field, declare, fill, settle_up
+from tests.kit.stall_field import Attack, Field, bind, declare, exchange, fill, settle_up
+from tests.kit.wire import data_message
 
 SESSIONS = 17
 LINKS = 256
@@ -171,8 +180,8 @@ def why_many_links(field: Field) -> None:
     field.http("GET", "/metrics")
 
 
-def publish_unlike(field: Field) -> None:
-    """50,000 transfers of a hundred different sizes to an exchange without bindings."""
+def _publish(field: Field, address: str | None, messages: list[bytes]) -> None:
+    """Send messages as fast as the broker gives link credit, and end the session behind them."""
     limits = [0]
 
     def on_frame(code: int, frame: bytes) -> None:
@@ -182,18 +191,77 @@ def publish_unlike(field: Field) -> None:
 
     client = Client10(field.host, field.port, on_frame=on_frame)
     field.clients.append(client)
-    client.send(sender("/exchanges/amq.topic/key"))
-    count, sent = field.n(50_000), 0
-    while sent < count:
+    client.send(sender(address))
+    sent = 0
+    while sent < len(messages):
         flows = client.came(FLOW)
-        room = min(count, max(limits)) - sent
-        if room:
-            client.send(transfers([b"x" * (1 + number % 100) for number in range(room)], first=sent))
-            sent += room
+        end = min(len(messages), max(limits))
+        if end > sent:
+            client.send(message_transfers(messages[sent:end], first=sent))
+            sent = end
         else:
             client.wait(FLOW, flows + 1)
     client.send(performative(End()))
     client.wait(END, 1)
+
+
+def publish_unlike(field: Field) -> None:
+    """50,000 transfers of a hundred different sizes to an exchange without bindings."""
+    messages = [data_message(b"x" * (1 + number % 100)) for number in range(field.n(50_000))]
+    _publish(field, "/exchanges/amq.topic/key", messages)
+
+
+def anonymous_to_topic_patterns(field: Field) -> None:
+    """1,000 bindings of many '#' and '*', and 400 messages of the anonymous terminus, each to another routing key of
+    about 120 words."""
+    client = field.client091()
+    exchange(client, "t", "topic")
+    declare(client, "q", max_length=10)
+    for number in range(field.n(1000)):
+        words = ["#" if index % 2 else ("*" if (number >> index % 10) & 1 else "a") for index in range(60)]
+        client.tell(bind("q", "t", ".".join([*words, str(number)])[:255]))
+    settle_up(client, queue="q")
+    keys = (".".join(["a"] * 120)[:235] + str(number) for number in range(field.n(400)))
+    _publish(
+        field, None, [encode_properties(Properties(to=f"/exchanges/t/{key}")) + data_message(b"x") for key in keys]
+    )
+
+
+def _headers_any(field: Field) -> None:
+    """1,000 bindings with x-match any, all with 49 headers that every message has with another value."""
+    client = field.client091()
+    exchange(client, "h", "headers")
+    declare(client, "q", max_length=10)
+    for number in range(field.n(1000)):
+        wanted = {f"header-{index:02}": f"{number}" for index in range(48)}
+        client.tell(bind("q", "h", str(number), {**wanted, "header-48": "value", "x-match": "any"}))
+    settle_up(client, queue="q")
+
+
+def _with_headers(number: int) -> bytes:
+    headers = {f"header-{index:02}": f"{number % 1000}" for index in range(48)} | {"header-48": "value"}
+    return encode_section(APPLICATION_PROPERTIES, headers) + data_message(b"x")
+
+
+def anonymous_to_headers_exchange(field: Field) -> None:
+    """1,000 messages of the anonymous terminus to a headers exchange with 1,000 bindings, which all match."""
+    _headers_any(field)
+    to = encode_properties(Properties(to="/exchanges/h/key"))
+    _publish(field, None, [to + _with_headers(number) for number in range(field.n(1000))])
+
+
+def publish_to_headers_exchange(field: Field) -> None:
+    """1,000 messages on a link to a headers exchange with 1,000 bindings, which all match."""
+    _headers_any(field)
+    _publish(field, "/exchanges/h/key", [_with_headers(number) for number in range(field.n(1000))])
+
+
+def large_annotations(field: Field) -> None:
+    """400 messages with 60 KiB of message annotations and as much of properties, which are decoded."""
+    declare(field.client091(), "q", max_length=10)
+    annotations = encode_section(MESSAGE_ANNOTATIONS, {Symbol(f"x-{number}"): number for number in range(3800)})
+    properties = encode_properties(Properties(subject="ä" * 30_000))
+    _publish(field, "/queues/q", [annotations + properties + data_message(b"x")] * field.n(400))
 
 
 def stream_by_timestamp(field: Field) -> None:
@@ -222,5 +290,9 @@ ATTACKS = [
     Attack("4,352 links go", session_of_links_ends),
     Attack("why over 4,352 links", why_many_links),
     Attack("50,000 transfers", publish_unlike),
+    Attack("anonymous terminus, topic patterns", anonymous_to_topic_patterns),
+    Attack("anonymous terminus, headers exchange", anonymous_to_headers_exchange),
+    Attack("transfers to a headers exchange", publish_to_headers_exchange),
+    Attack("transfers with large annotations", large_annotations),
     Attack("30 readers of a long stream", stream_by_timestamp),
 ]

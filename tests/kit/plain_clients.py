@@ -281,7 +281,12 @@ def grant(
 
 
 def transfers(bodies: list[bytes], *, handle: int = 0, first: int = 0, settled: bool = True) -> bytes:
-    """Deliveries of one frame each."""
+    """Deliveries of one frame each, with one data section each."""
+    return message_transfers([data_message(body) for body in bodies], handle=handle, first=first, settled=settled)
+
+
+def message_transfers(messages: list[bytes], *, handle: int = 0, first: int = 0, settled: bool = True) -> bytes:
+    """Deliveries of one frame each, of whole messages."""
     return b"".join(
         performative(
             Transfer(
@@ -291,7 +296,7 @@ def transfers(bodies: list[bytes], *, handle: int = 0, first: int = 0, settled: 
                 message_format=0,
                 settled=settled,
             ),
-            data_message(body),
+            message,
         )
-        for index, body in enumerate(bodies)
+        for index, message in enumerate(messages)
     )

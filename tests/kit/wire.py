@@ -105,14 +105,17 @@ class InProcessBroker:
         durable: bool = False,
         storage: Storage | None = None,
         flow_ring: RecordRing | None = None,
+        one_work: bool = False,
     ) -> None:
         """``durable`` gives the broker storage on a disk in memory, and with it quorum queues and streams. ``storage``
-        is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections."""
+        is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections.
+        With ``one_work``, the engine's work counts for the turn of the client that asked for it, as in a process."""
         self.settings = settings or Settings()
         self.announced = replace(connection_settings(self.settings.amqp10), properties={})
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
         self.engine = Broker(self.settings, self.converter, storage=storage or self._own_storage)
+        self.work = self.engine.work if one_work else None
         self.now = Now(1000.0, 1_700_000_000.0)
         self.log = LogCapture()
         at_once = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0)
@@ -260,6 +263,7 @@ class WirePeer:
             wake=lambda: broker.touch(self),
             traffic=broker.traffic["amqp10"],
             flow=broker.flow,
+            work=broker.work,
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []

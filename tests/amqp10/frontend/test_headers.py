@@ -53,7 +53,7 @@ def test_more_headers_than_are_kept():
     for ttl in range(3 * CACHED_MAX):
         assert cache.of(encode_header(Header(ttl=ttl))).ttl_ms == ttl
     assert cache.of(b"") == Attributes()
-    assert len(cache._cache) <= CACHED_MAX
+    assert len(cache.known) <= CACHED_MAX
 
 
 @given(header=headers, delivery_count=st.integers(0, 2**32 - 1), first_acquirer=st.booleans())

@@ -2,18 +2,26 @@
 told."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from amqp10.wire.codec.encode import encode_value
+from amqp10.wire.framing import encode_frame
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Rejected, Source
-from amqp10.wire.performatives import Disposition
+from amqp10.wire.performatives import Detach, Disposition, encode_performative
 from amqp10.wire.sections import (
+    APPLICATION_PROPERTIES,
     DELIVERY_ANNOTATIONS,
     MESSAGE_ANNOTATIONS,
+    Header,
     Properties,
+    encode_header,
     encode_properties,
     encode_section,
 )
 from amqp10.wire.types import Symbol
+from core.config.engine import EngineSettings, WorkSettings
+from core.config.settings import Settings
 from core.interface import Binding, ExchangeDeclaration, ExchangeType
 from tests.kit.client_frames import DURABLE, EMPTY_HEADER
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
@@ -254,3 +262,172 @@ def test_the_value_of_an_entry_is_kept_byte_for_byte():
     peer.transfer(payload=EMPTY_HEADER + body)
     (payload,) = kept(broker)
     assert payload.endswith(body)
+
+
+# --- messages that are not alike ----------------------------------------------------------------------------------
+
+headers = st.sampled_from(
+    [b"", b"", EMPTY_HEADER, DURABLE, *(encode_header(Header(priority=n, ttl=n * 100_000 or None)) for n in range(4))]
+)
+properties = st.sampled_from(
+    [
+        b"",
+        *(encode_properties(Properties(message_id=f"id-{n}", content_type="text/plain")) for n in range(3)),
+        encode_properties(Properties(message_id="ü" * 3, user_id=b"guest", creation_time=1)),
+        encode_properties(Properties(subject="x" * 100)),
+    ]
+)
+places = st.sampled_from(
+    [
+        *(
+            "/queues/q",
+            "/queues/other",
+            "/queues/none",
+            "nowhere",
+            "/exchanges/amq.direct/a",
+            "/exchanges/amq.direct/b",
+        ),
+        *("/exchanges/amq.topic/a", "/exchanges/amq.headers", "/exchanges/amq.direct/unbound", "/exchanges/none/a"),
+    ]
+).map(to)
+annotations = st.sampled_from([b"", b"", b"", HOP, copies(), copies("other"), encode_section(0x72, {Symbol("x-a"): 1})])
+more = st.sampled_from(
+    [b"", encode_section(APPLICATION_PROPERTIES, {"a": 1}), encode_section(APPLICATION_PROPERTIES, {"b": "x" * 300})]
+)
+faults = st.sampled_from(
+    [
+        *(b"", b"\x00\x53\x75", data_message(b"x") + EMPTY_HEADER, BAD_ANNOTATIONS + data_message(b"x")),
+        encode_properties(Properties(user_id=b"somebody")) + data_message(b"x"),
+        b"\x00\x53\x73\xc0\x04\x01\xa1\x01\xff" + data_message(b"x"),
+        b"\x00\x53\x70\xc0\x03\x01\xa1\x00" + data_message(b"x"),
+        copies(7) + data_message(b"x"),
+    ]
+)
+
+
+def some_messages(properties_of: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[bytes]]:
+    """Messages with bodies that can be told apart, of which one may be wrong."""
+    whole = st.tuples(headers, annotations, properties_of, more).map(b"".join)
+    rights = st.lists(st.one_of(whole, whole, st.just(b"")), min_size=1, max_size=30).map(
+        lambda starts: [start + data_message(b"%d" % place) for place, start in enumerate(starts)]
+    )
+    return st.tuples(rights, st.none() | st.tuples(st.integers(0, 30), faults)).map(
+        lambda pair: pair[0] if pair[1] is None else [*pair[0][: pair[1][0]], pair[1][1], *pair[0][pair[1][0] :]]
+    )
+
+
+def told_of(peer: WirePeer) -> list[tuple[object, ...]]:
+    """What a publisher is told of each delivery, by delivery-id; or, when its link was detached, with what."""
+    if detaches := peer.take(Detach):
+        return [(each.error.condition, each.error.description) for each in detaches if each.error is not None]
+    return sorted(
+        (delivery_id, type(each.state).__name__, getattr(getattr(each.state, "error", None), "description", ""))
+        for each in peer.take(Disposition)
+        for delivery_id in range(each.first, (each.first if each.last is None else each.last) + 1)
+    )
+
+
+def published(address: str | None, messages: list[bytes], settings: Settings, pieces: list[int] | None) -> object:
+    """What becomes of messages that are sent one by one, or in pieces of so many bytes."""
+    broker = InProcessBroker(settings, one_work=True)
+    for name in ("q", "other"):
+        broker.queue(name)
+    for source, key in (("amq.direct", "a"), ("amq.direct", "b"), ("amq.topic", "#"), ("amq.headers", "")):
+        binding = Binding(source=source, destination="q", destination_is_queue=True, binding_key=key, arguments={})
+        broker.engine.bind(binding, None)
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(address)
+    frames = [
+        encode_frame(0, encode_performative(transfer), payload)
+        for transfer, payload in (peer.transfer_frame(payload=message) for message in messages)
+    ]
+    if pieces is None:
+        for frame in frames:
+            peer.send_bytes(frame)
+    else:
+        data, at = b"".join(frames), 0
+        for piece in pieces:
+            peer.send_bytes(data[at : at + piece])
+            at += piece
+        peer.send_bytes(data[at:])
+    counts = broker.traffic["amqp10"]
+    told = told_of(peer)
+    return told, kept(broker), kept(broker, "other"), counts.messages_received == len(told) or len(told) == 1
+
+
+@settings(max_examples=60)
+@given(
+    address=st.sampled_from(["/queues/q", "/exchanges/amq.direct/a", "/exchanges/amq.headers", None]),
+    data=st.data(),
+    work=st.sampled_from([100, 10**6]),
+)
+def test_messages_that_come_together_fare_as_if_each_came_alone(address, data, work):
+    """In any pieces, and however short a turn is: the same answers, the same errors, the same messages in order."""
+    messages = data.draw(some_messages(places | places | properties if address is None else properties))
+    pieces = data.draw(st.lists(st.integers(1, 3000), max_size=4))
+    short = Settings(engine=EngineSettings(work_per_turn=WorkSettings(peer=work)))
+    assert published(address, messages, short, pieces) == published(address, messages, Settings(), None)
+
+
+@pytest.mark.parametrize(
+    ("address", "payload"),
+    [
+        (None, to("/exchanges/amq.headers")),
+        ("/exchanges/amq.headers", b""),
+        ("/exchanges/amq.headers", encode_properties(Properties(message_id="1"))),
+        ("/queues/q", encode_section(MESSAGE_ANNOTATIONS, {Symbol(f"x-{n}"): [n] for n in range(1500)})),
+    ],
+)
+def test_messages_that_cost_much_wait_for_the_next_turn(address, payload):
+    """A headers exchange searches the route of each message; large annotations are decoded."""
+    broker = InProcessBroker(Settings(engine=EngineSettings(work_per_turn=WorkSettings(peer=100))), one_work=True)
+    broker.queue()
+    for number in range(200):
+        binding = Binding(
+            source="amq.headers",
+            destination="q",
+            destination_is_queue=True,
+            binding_key=str(number),
+            arguments={"x-match": "any"} | {"number": number},
+        )
+        broker.engine.bind(binding, None)
+    everything = Binding(source="amq.headers", destination="q", destination_is_queue=True, binding_key="", arguments={})
+    broker.engine.bind(everything, None)
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(address)
+    peer.frames.clear()
+    frames = [peer.transfer_frame(payload=payload + data_message(b"%d" % number)) for number in range(50)]
+    connection = peer.front_end.connection
+    data = b"".join(encode_frame(0, encode_performative(transfer), message) for transfer, message in frames)
+    peer.front_end.receive_data(data, broker.now)
+    broker.engine.turn(broker.now)
+    first = broker.ready()
+    assert connection.input_left
+    assert 0 < first < 50
+    peer.front_end.take_actions(broker.now)
+    broker.engine.turn(broker.now)
+    assert first < broker.ready() < 50
+    broker.touch(peer)
+    broker.run()
+    assert broker.ready() == 50
+    assert outcomes(peer) == [ACCEPTED] * 50
+    assert [entry[-2:].lstrip(b"\x01\x02") for entry in kept(broker)] == numbered(50)
+
+
+def test_deliveries_left_over_are_published_although_the_peer_has_gone():
+    broker = InProcessBroker(Settings(engine=EngineSettings(work_per_turn=WorkSettings(peer=100))), one_work=True)
+    broker.queue()
+    everything = Binding(source="amq.headers", destination="q", destination_is_queue=True, binding_key="", arguments={})
+    broker.engine.bind(everything, None)
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender("/exchanges/amq.headers")
+    frames = [peer.transfer_frame(body) for body in numbered(50)]
+    data = b"".join(encode_frame(0, encode_performative(transfer), message) for transfer, message in frames)
+    peer.front_end.receive_data(data, broker.now)
+    while peer.front_end.connection_lost(broker.now):
+        broker.engine.turn(broker.now)
+    broker.run()
+    assert broker.ready() == 50

@@ -373,3 +373,50 @@ def test_other_links_and_other_numbers_are_let_alone():
     assert released(session) == [(5, 6)]
     link.release(7, 9)
     assert released(session) == []
+
+
+@given(
+    messages=st.lists(
+        st.tuples(st.sampled_from([b"", HEADER, b"\x00\x53\x70\xc0\x02\x01\x41"]), st.integers(0, 900)),
+        min_size=1,
+        max_size=12,
+    ),
+    turns=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2000)), max_size=6),
+    back=st.integers(0, 6),
+    released=st.integers(0, 12),
+)
+def test_messages_with_header_sections_of_their_own(messages, turns, back, released):
+    """They are sent whole or in pieces, taken back from the end, and released from the middle."""
+    session, link = attached(frame_size_max=512)
+    whole = [header + bytes([place]) * size for place, (header, size) in enumerate(messages)]
+    link.send_run(
+        0, [bytes([place]) * size for place, (_, size) in enumerate(messages)], [each for each, _ in messages]
+    )
+    for frames, size in turns:
+        link.transmit(frames, size)
+    begun = len(messages) - link.waiting
+    returned = {
+        number for first, last in link.take_back(max(0, link.waiting - back)) for number in range(first, last + 1)
+    }
+    assert returned == set(range(len(messages) - min(back, len(messages) - begun), len(messages)))
+    if released >= begun:
+        link.release(released, released)
+    while not link.idle:
+        link.transmit(100, 100_000)
+    arrived, pieces = [], b""
+    for frame, payload in session.take():
+        if isinstance(frame, Transfer):
+            pieces += payload
+            if not frame.more:
+                arrived.append(pieces)
+                pieces = b""
+    gone = returned | ({released} if released >= begun else set())
+    assert arrived == [each for number, each in enumerate(whole) if number not in gone]
+
+
+def test_the_header_section_counts_in_what_the_receiver_takes():
+    _, link = attached(max_message_size=10)
+    link.send_run(0, [b"x" * 10, b"x" * 6], [b"", HEADER])
+    with pytest.raises(LinkFault) as fault:
+        link.send_run(2, [b"x" * 10, b"x" * 7], [b"", HEADER])
+    assert fault.value.condition == ErrorCondition.MESSAGE_SIZE_EXCEEDED

@@ -4,14 +4,14 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.errors import ConnectionFault, DecodeError
 from amqp10.wire import sections, serial
 from amqp10.wire.framing import AMQP_FRAME, ReceiveBuffer
 from amqp10.wire.performatives import Transfer, decode_performative
-from amqp10.wire.transfer_run import TransferRun, TransferRunParser, encode_run, frame_overhead
+from amqp10.wire.transfer_run import TransferRun, TransferRunParser
 from tests.kit import client_frames as kit
 from tests.kit.client_frames import CLIENTS, DURABLE, EMPTY_HEADER, EMPTY_PROPERTIES, Client
 
@@ -564,78 +564,3 @@ def test_every_byte_of_a_frame_in_many_wrong_ways(client, payload):
                 stream = b"".join([*like[:index], bytes(broken), *like[index + 1 :]])
                 for _ in read_through(stream, runs, 10):
                     pass
-
-
-# --- encoding -----------------------------------------------------------------------------
-
-
-@given(
-    channel=st.sampled_from([0, 1, 65535]),
-    handle=st.sampled_from([0, 1, 255, 256, 2**32 - 1]),
-    first_delivery_id=ids,
-    first_number=st.sampled_from([0, 1, 2**32 - 2, 2**32 - 1, 2**32, 2**40]) | st.integers(0, 2**33),
-    entries=st.lists(bodies, max_size=6),
-    header=headers,
-    settled=st.booleans(),
-)
-@example(
-    channel=0,
-    handle=0,
-    first_delivery_id=2**32 - 1,
-    first_number=2**32 - 1,
-    entries=[BODY] * 3,
-    header=b"",
-    settled=False,
-)
-def test_encoded_runs_say_what_they_were_made_of(
-    channel, handle, first_delivery_id, first_number, entries, header, settled
-):
-    last_number = first_number + len(entries) - 1
-    pieces = encode_run(
-        channel=channel,
-        handle=handle,
-        first_delivery_id=first_delivery_id,
-        first_number=first_number,
-        entries=entries,
-        header=header,
-        settled=settled,
-    )
-    assert all(piece is entry for piece, entry in zip(pieces[1::2], entries, strict=True)), "an entry was copied"
-    encoded = b"".join(pieces)
-    overhead = frame_overhead(handle=handle, last_number=last_number, header=header, settled=settled)
-    position = 0
-    for index, entry in enumerate(entries):
-        frame = generic(encoded, position)
-        assert frame is not None
-        end, frame_channel, transfer, payload = frame
-        tag = b"" if settled else (first_number + index).to_bytes(4 if last_number < 2**32 else 8)
-        assert transfer == Transfer(
-            handle=handle,
-            delivery_id=(first_delivery_id + index) % 2**32,
-            delivery_tag=tag,
-            message_format=0,
-            settled=True if settled else None,
-        )
-        assert frame_channel == channel
-        assert payload == header + entry
-        assert end - position == overhead + len(entry)
-        position = end
-    assert position == len(encoded)
-
-
-@pytest.mark.parametrize("settled", [False, True])
-def test_what_we_encode_is_one_run_for_a_peer_like_us(settled):
-    bodies = [kit.data_section(bytes([i % 256]) * 12) for i in range(300)]
-    pieces = encode_run(
-        channel=1,
-        handle=2,
-        first_delivery_id=0,
-        first_number=0,
-        entries=bodies,
-        header=DURABLE,
-        settled=settled,
-    )
-    encoded = b"".join(pieces)
-    run = parse(encoded)
-    assert run is not None
-    assert (run.entries, run.header, run.checked) == (bodies, DURABLE, True)
