@@ -136,7 +136,7 @@ class LoginAttempt:
 def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
     """The management node of a broker, with every operation of :mod:`core.operations`."""
     control.queue_of_address = named_queue
-    return ManagementNode(broker, control, OperationTable({"/headgate": OPERATIONS}))
+    return ManagementNode(control, OperationTable({"/headgate": OPERATIONS}))
 
 
 def amqp10_factory(
@@ -179,6 +179,7 @@ def amqp10_factory(
             traffic=traffic,
             flow=flow,
             work=broker.work,
+            rights_of=access.users.rights_of,
         )
 
     return FrontEndFactory(

@@ -27,6 +27,7 @@ from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
+from core.access.checked_engine import CheckedEngine
 from core.config.amqp10 import Amqp10Settings
 from core.slices import Walk
 from core.work import Work
@@ -83,7 +84,7 @@ class Pair:
             )
         return None
 
-    def answer_some(self, node: ManagementNode, owner: object) -> int:
+    def answer_some(self, node: ManagementNode, engine: CheckedEngine, owner: object) -> int:
         """Do one step towards the answer to the first request. Returns its work, in units of :mod:`core.work`.
 
         Raises LinkFault for a request that cannot be answered.
@@ -93,7 +94,7 @@ class Pair:
             raise asked.fault
         work = STEP_WORK
         if self._walk is None:
-            self._walk = node.respond(asked.message, owner)
+            self._walk = node.respond(asked.message, engine, owner)
             work += REQUEST_WORK
         try:
             next(self._walk)
@@ -148,9 +149,13 @@ class Pair:
 class ManagementRequests:
     """The pairs of one connection that have requests: each gets one step in turn."""
 
-    def __init__(self, node: ManagementNode, owner: object, settings: Amqp10Settings, work: Work) -> None:
-        """``owner`` is the connection whose exclusive queues the requests may use."""
+    def __init__(
+        self, node: ManagementNode, engine: CheckedEngine, owner: object, settings: Amqp10Settings, work: Work
+    ) -> None:
+        """``engine`` has the rights of the user, ``owner`` is the connection whose exclusive queues the requests may
+        use."""
         self._node = node
+        self._engine = engine
         self._owner = owner
         self._settings = settings
         self._work = work
@@ -179,7 +184,7 @@ class ManagementRequests:
                 continue
             link = pair.asked[0].link
             try:
-                work.spent += pair.answer_some(self._node, self._owner)
+                work.spent += pair.answer_some(self._node, self._engine, self._owner)
             except LinkFault as fault:
                 pair.forget_requests()
                 fail(link, fault)

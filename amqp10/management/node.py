@@ -38,6 +38,8 @@ from amqp10.management.message import (
 from amqp10.management.message import RequestError as RequestError
 from amqp10.wire.codec import format_codes as code
 from amqp10.wire.types import Array, UInt, ULong, plain
+from core.access.checked_engine import CheckedEngine
+from core.access.rights import Rights
 from core.declaring import once_gone
 from core.errors import (
     EngineError,
@@ -86,15 +88,14 @@ Step = Callable[[], Response | Walk[Response]]
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, engine: Engine, control: "BrokerControl", operations: OperationTable) -> None:
+    def __init__(self, control: "BrokerControl", operations: OperationTable) -> None:
         """``operations``: those under ``/headgate``, which ``control`` carries out."""
-        self._engine = engine
         self._control = control
         self._operations = operations
 
-    def respond(self, request: bytes, owner: object) -> Walk[bytes]:
-        """The response to a request, both as whole messages. ``owner`` is the connection whose exclusive queues it may
-        use.
+    def respond(self, request: bytes, engine: CheckedEngine, owner: object) -> Walk[bytes]:
+        """The response to a request, both as whole messages. ``engine`` has the rights of the user; ``owner`` is the
+        connection whose exclusive queues the request may use.
 
         Each request makes its changes in one step of the walk; what it lists may change between two steps. Raises only
         RequestError, for a message that cannot be answered.
@@ -102,7 +103,7 @@ class ManagementNode:
         answerable = decode_request(request)
         message_id = answerable.properties.message_id
         try:
-            response = yield from self._serve(answerable, owner)
+            response = yield from self._serve(answerable, engine, owner)
             return (yield from encode_response(response, message_id))
         except RequestRefusal as refusal:
             refused = Response(refusal.status, refusal.text)
@@ -110,13 +111,13 @@ class ManagementNode:
             refused = Response(STATUSES[type(error)], str(error))
         return (yield from encode_response(refused, message_id))
 
-    def _serve(self, request: ManagementRequest, owner: object) -> Walk[Response]:
+    def _serve(self, request: ManagementRequest, engine: CheckedEngine, owner: object) -> Walk[Response]:
         method = request.method
         segments, query = request.target()
         body = request.body()
         to = quote(request.properties.to)
         try:
-            step = self._step(method, segments, query, body, owner)
+            step = self._step(method, segments, query, body, engine, owner)
         except NoSuchPath:
             raise RequestRefusal(404, f"there is no resource {to}") from None
         except NoSuchMethod as there_are:
@@ -128,59 +129,65 @@ class ManagementNode:
         return answer if isinstance(answer, Response) else (yield from answer)
 
     def _step(
-        self, method: str, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
+        self,
+        method: str,
+        segments: list[str],
+        query: Sequence[tuple[str, str]],
+        body: object,
+        engine: CheckedEngine,
+        owner: object,
     ) -> Step:
         """What answers this request. Raises NoSuchPath, NoSuchMethod, RequestRefusal."""
         if segments[0] == "headgate":
             call = self._operations.find(method, [segment_text(segment) for segment in segments])
-            return lambda: self._operate(call, query, body)
-        steps = self._steps(segments, query, body, owner)
+            return lambda: self._operate(call, query, body, engine.rights)
+        steps = _steps(segments, query, body, engine, owner)
         if not steps:
             raise NoSuchPath("there is no such path")
         if method not in steps:
             raise NoSuchMethod([*steps])
         return steps[method]
 
-    def _operate(self, call: Call, query: Sequence[tuple[str, str]], body: object) -> Walk[Response]:
+    def _operate(self, call: Call, query: Sequence[tuple[str, str]], body: object, rights: Rights) -> Walk[Response]:
         """Carry out an operation, whose parameters come in the query or in the body, a map."""
         fields = {} if body is None else plain(body)
         if not isinstance(fields, dict):
             raise RequestRefusal(400, f"the body must be a map, not {quote(fields)}")
-        answer = yield from call.carry_out(self._control, [*query, *call.operation.in_body(fields)])
+        answer = yield from call.carry_out(self._control, [*query, *call.operation.in_body(fields)], rights)
         return Response(answer.status, answer.value)
 
-    def _steps(
-        self, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
-    ) -> Mapping[str, Step]:
-        """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
-        engine = self._engine
-        match segments:
-            case ["queues", segment]:
-                queue = segment_text(segment)
-                return {
-                    "PUT": lambda: _declare_queue(engine, queue, body, owner),
-                    "GET": lambda: Response(200, _show_queue(engine.queue_info(queue, owner))),
-                    "DELETE": lambda: _message_count(engine.delete_queue(queue, owner)),
-                }
-            case ["queues", segment, "messages"]:
-                queue = segment_text(segment)
-                return {"DELETE": lambda: _purge_queue(engine, queue, owner)}
-            case ["exchanges", segment]:
-                exchange = segment_text(segment)
-                return {
-                    "PUT": lambda: _declare_exchange(engine, exchange, body),
-                    "DELETE": lambda: _delete_exchange(engine, exchange),
-                }
-            case ["bindings"]:
-                return {
-                    "POST": lambda: bind(engine, body, owner),
-                    "GET": lambda: listed(engine, query),
-                }
-            case ["bindings", segment]:
-                return {"DELETE": lambda: unbind(engine, segment, owner)}
-            case ["auth", "tokens"]:
-                return {"PUT": lambda: _renew_token(body)}
-        return {}
+
+def _steps(
+    segments: list[str], query: Sequence[tuple[str, str]], body: object, engine: CheckedEngine, owner: object
+) -> Mapping[str, Step]:
+    """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
+    match segments:
+        case ["queues", segment]:
+            queue = segment_text(segment)
+            return {
+                "PUT": lambda: _declare_queue(engine, queue, body, owner),
+                "GET": lambda: Response(200, _show_queue(engine.show_queue(queue, owner))),
+                "DELETE": lambda: _message_count(engine.delete_queue(queue, owner)),
+            }
+        case ["queues", segment, "messages"]:
+            queue = segment_text(segment)
+            return {"DELETE": lambda: _purge_queue(engine, queue, owner)}
+        case ["exchanges", segment]:
+            exchange = segment_text(segment)
+            return {
+                "PUT": lambda: _declare_exchange(engine, exchange, body),
+                "DELETE": lambda: _delete_exchange(engine, exchange),
+            }
+        case ["bindings"]:
+            return {
+                "POST": lambda: bind(engine, body, owner),
+                "GET": lambda: listed(engine, query),
+            }
+        case ["bindings", segment]:
+            return {"DELETE": lambda: unbind(engine, segment, owner)}
+        case ["auth", "tokens"]:
+            return {"PUT": lambda: _renew_token(body)}
+    return {}
 
 
 def _declare_queue(engine: Engine, name: str, body: object, owner: object) -> Walk[Response]:

@@ -164,8 +164,13 @@ class _AnonymousExchange:
 
 
 def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
-    """Return the mechanisms for one AMQP 1.0 peer, the best first."""
-    return (ScramSha256Mechanism(access, peer), PlainMechanism(access, peer), *offered_anonymous(access, peer))
+    """Return the mechanisms for one AMQP 1.0 peer, the best first.
+
+    Clients choose SCRAM where it is offered. So it is not offered while a user has a hash of RabbitMQ: that user's
+    first login, which gives it keys, must be one with PLAIN.
+    """
+    scram = () if access.users.has_rabbit_hashes else (ScramSha256Mechanism(access, peer),)
+    return (*scram, PlainMechanism(access, peer), *offered_anonymous(access, peer))
 
 
 def offered_anonymous(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:

@@ -15,6 +15,7 @@ from core.admin.exposition import Collector
 from core.admin.health import Health
 from core.admin.sampling import Sampling
 from core.admin.serving import AdminServer
+from core.admin.signing_in import SignIn
 from core.config.admin import AdminSettings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
@@ -47,6 +48,7 @@ async def open_admin_server(
         read_token=None
         if settings.read_token_file is None
         else read_token(settings.read_token_file, "admin.read_token_file"),
+        sign_in=None if control.access is None else SignIn(control.access),
         api=make_api(control, live, body_max=settings.body_max, log=log),
         health=health,
         collect=collect,

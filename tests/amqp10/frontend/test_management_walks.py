@@ -11,6 +11,7 @@ from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
 from amqp10.wire.types import ULong
+from core.access.checked_engine import CheckedEngine
 from core.slices import Walk
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request
@@ -32,7 +33,7 @@ class SlowNode:
         """The message-id of the request of each step."""
         self.ended: list[object] = []
 
-    def respond(self, request: bytes, owner: object) -> Walk[bytes]:
+    def respond(self, request: bytes, engine: CheckedEngine, owner: object) -> Walk[bytes]:
         properties = decode_request(request).properties
         try:
             for _ in range(STEPS if properties.to == PATH else 1):
