@@ -92,21 +92,20 @@ class CheckedEngine:
 
     def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
         """See Engine. Raises Forbidden; then no message of the run is published."""
-        self.rights.check("write", "exchange", exchange)
-        if self.rights.restricts_topics(exchange):
+        rights = self.rights
+        if exchange not in rights.free_exchanges and rights.check_write(exchange):
             self._check_topics("write", exchange, keys)
         self.unchecked.publish_by_keys(publisher, exchange, keys, run, now)
 
     def check_target(self, target: Target, further_keys: Sequence[str] = ()) -> None:
         """Raises Forbidden if the user may not publish to this target, with these routing keys besides its own."""
-        rights = self.rights
+        rights, free = self.rights, self.rights.free_exchanges
         if isinstance(target, ExchangeTarget):
             exchange = target.exchange
-            rights.check("write", "exchange", exchange)
-            if rights.restricts_topics(exchange):
+            if exchange not in free and rights.check_write(exchange):
                 self._check_topics("write", exchange, (target.routing_key, *further_keys))
-        else:
-            rights.check("write", "exchange", DEFAULT_EXCHANGE)
+        elif DEFAULT_EXCHANGE not in free:
+            rights.check_write(DEFAULT_EXCHANGE)
 
     def check_source(self, queue: str) -> None:
         """Raises Forbidden if the user may not consume from this queue."""

@@ -72,7 +72,17 @@ FULL = Permission(configure=EVERYTHING, write=EVERYTHING, read=EVERYTHING)
 class Rights:
     """The rights of one user on one virtual host, shared by the user's connections."""
 
-    __slots__ = ("_allowed", "_patterns", "_permission", "_topics", "holders", "tags", "user", "virtual_host")
+    __slots__ = (
+        "_allowed",
+        "_patterns",
+        "_permission",
+        "_topics",
+        "free_exchanges",
+        "holders",
+        "tags",
+        "user",
+        "virtual_host",
+    )
 
     def __init__(
         self,
@@ -89,6 +99,8 @@ class Rights:
         self.tags = tags
         self.holders: dict[Mailbox, None] = {}
         """The mailboxes of the connections to tell of a change."""
+        self.free_exchanges: set[str] = set()
+        """Exchanges that the user was found to be allowed to publish to with any key: what is asked for each run."""
         self._allowed: dict[tuple[str, ...], bool] = {}
         self._patterns: dict[str, Pattern] = {}
         self._permission = permission
@@ -103,6 +115,7 @@ class Rights:
         self._permission, self._topics, self.tags = permission, topics, tags
         self._allowed.clear()
         self._patterns.clear()
+        self.free_exchanges.clear()
         for mailbox in self.holders:
             mailbox.put(RightsChanged())
 
@@ -165,6 +178,17 @@ class Rights:
     def refusal(self) -> str | None:
         """Why the user may not use the virtual host; None if the user may."""
         return None if self.welcome else f"access to vhost '{self.virtual_host}' refused for user '{self.user}'"
+
+    def check_write(self, exchange: str) -> bool:
+        """Whether the keys of messages to an exchange have to be checked too. Raises Forbidden if the user may not
+        publish to it."""
+        self.check("write", "exchange", exchange)
+        if exchange in self._topics:
+            return True
+        if len(self.free_exchanges) >= ANSWERS_KEPT:
+            self.free_exchanges.clear()
+        self.free_exchanges.add(exchange)
+        return False
 
     def _found(self, text: str, name: str) -> bool:
         pattern = self._patterns.get(text)

@@ -115,7 +115,7 @@ def test_a_changed_password_holds_without_a_restart(place: Place):
     place.run("users", "set", "shop", "--new-password", typed="wonderland\n")
 
 
-def test_guest_is_gone_and_users_outlive_a_restart(place: Place, data: Path, tmp_path: Path):
+def test_guest_is_gone_and_users_move_to_another_broker(place: Place, tmp_path: Path):
     assert run_process(*HEADGATE, "status", url=place.broker.url()).code != 0
     exported = tmp_path / "definitions.json"
     place.run("definitions", "export", str(exported))
@@ -128,3 +128,14 @@ def test_guest_is_gone_and_users_outlive_a_restart(place: Place, data: Path, tmp
         assert ran.code == 0, ran.err
         listed = {row["name"]: row["tags"] for row in json.loads(ran.out)}
         assert listed["root"] == ["administrator"]
+
+
+def test_users_outlive_a_restart(tmp_path: Path):
+    data = str(tmp_path / "data")
+    with broker_process("--data", data, "--admin", "off") as broker:
+        Place(broker)
+    with broker_process("--data", data, "--admin", "off") as broker:
+        assert run_process(*HEADGATE, "status", url=broker.url()).code != 0, "guest stays gone"
+        ran = run_process(*HEADGATE, "permissions", "list", "--json", url=broker.url(ADMIN.replace(" ", "%20")))
+        (row,) = json.loads(ran.out)
+        assert (row["user"], row["configure"]) == ("shop", "^shop")

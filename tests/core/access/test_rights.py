@@ -74,4 +74,18 @@ def test_kept_answers_are_bounded():
     rights = Rights("alice", ALICE)
     for number in range(ANSWERS_KEPT + 10):
         rights.may("write", f"alice-{number}")
+        rights.check_write(f"alice-{number}")
     assert len(rights._allowed) <= ANSWERS_KEPT
+    assert len(rights.free_exchanges) <= ANSWERS_KEPT
+
+
+def test_the_keys_of_an_exchange_with_a_topic_permission_are_checked():
+    rights = Rights("alice", ALICE, topics={"alice-news": TopicPermission(write="x")})
+    assert rights.check_write("alice-news") is True
+    assert rights.check_write("alice-other") is False
+    assert rights.free_exchanges == {"alice-other"}
+    rights.change(Permission(write="^alice-"), {}, frozenset())
+    assert rights.free_exchanges == set()
+    assert rights.check_write("alice-news") is False
+    with pytest.raises(Forbidden):
+        rights.check_write("")
