@@ -44,6 +44,7 @@ from amqp10.protocol.events import (
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
+from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Attach, Open
 from core.access.checked_engine import CheckedEngine
 from core.access.rights import Rights, all_rights, no_rights
@@ -196,15 +197,15 @@ class Amqp10FrontEnd:
                 self._take_action(action)
                 work.spent += ACTION_WORK
 
-    def data_to_send(self, now: Now) -> bytes:
+    def pieces_to_send(self, now: Now) -> list[Piece]:
         if self._flow.recorder is not None:
             self._flow.report(now)
-        data = self.connection.data_to_send(now.monotonic)
+        pieces = self.connection.pieces_to_send(now.monotonic)
         if self._blocks.watches and self._blocks.tell(self._alarms.on, now):
-            data += self.connection.data_to_send(now.monotonic)
+            pieces += self.connection.pieces_to_send(now.monotonic)
         if self.connection.events:
             self._answer_events(now)
-        return data
+        return pieces
 
     def output_backlog(self, waiting_bytes: int) -> None:
         self.connection.output_backlog(waiting_bytes)

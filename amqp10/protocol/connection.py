@@ -26,7 +26,16 @@ from amqp10.protocol.link_names import LinkNames
 from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionEvent, SessionLimits
 from amqp10.wire.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
 from amqp10.wire.disposition_run import DispositionRun, DispositionRunParser
-from amqp10.wire.framing import AMQP_FRAME, EMPTY_FRAME, MIN_MAX_FRAME_SIZE, ReceiveBuffer, encode_frame
+from amqp10.wire.framing import (
+    AMQP_FRAME,
+    EMPTY_FRAME,
+    MIN_MAX_FRAME_SIZE,
+    FrameBounds,
+    Piece,
+    ReceiveBuffer,
+    encode_frame,
+    piece_of,
+)
 from amqp10.wire.messaging import Error
 from amqp10.wire.performatives import (
     Begin,
@@ -34,7 +43,8 @@ from amqp10.wire.performatives import (
     End,
     Open,
     Performative,
-    decode_performative,
+    PerformativeDecoder,
+    Transfer,
     encode_performative,
 )
 from amqp10.wire.transfer_run import TransferRun, TransferRunParser
@@ -97,7 +107,7 @@ class Connection:
         self.frame_size_max = MIN_MAX_FRAME_SIZE
         self.link_names: LinkNames[Session] = LinkNames()
         self.backlog_bytes = 0
-        """Bytes that the socket has not taken; the owner of the socket keeps it up to date."""
+        """Bytes that the socket has not taken, as its owner says."""
         self.frames_received = 0
         self.frames_sent = 0
         self.flow_frames: Counter[tuple[str, str]] = Counter()
@@ -106,13 +116,16 @@ class Connection:
         self._buffer = ReceiveBuffer()
         self.events: deque[Event] = deque()
         """Events that were not taken yet. Callers may read it, to save a call when it is empty."""
-        self._output: list[bytes] = []
+        self._output: list[Piece] = []
         self._output_bytes = 0
         self._by_incoming: dict[int, Session] = {}
         self._by_outgoing: dict[int, Session] = {}
         self._to_flush: dict[Session, None] = {}
         self._partial_bytes = 0
         self._transfer_runs = TransferRunParser(max_frame_size=settings.max_frame_size)
+        self._performatives = PerformativeDecoder()
+        self._amid_delivery = False
+        """The latest transfer that came alone is not the last one of its delivery, so no run begins behind it."""
         self._disposition_runs = DispositionRunParser(max_frame_size=settings.max_frame_size)
         self._heard_at: float | None = None
         self._spoke_at = 0.0
@@ -157,23 +170,23 @@ class Connection:
         return self.events.popleft()
 
     def data_to_send(self, monotonic: float) -> bytes:
-        """The pending output as bytes for the socket, up to about ``unsent_bytes_max``; b"" when there is none.
+        """The pending output as :meth:`pieces_to_send` gives it, joined; b"" when there is none."""
+        return b"".join(self.pieces_to_send(monotonic))
 
-        Call it again until it returns b"", as long as the socket accepts bytes.
+    def pieces_to_send(self, monotonic: float) -> list[Piece]:
+        """The pending output for the socket, up to about ``unsent_bytes_max``; large messages are not copied into it.
+
+        Call it again until it returns [], as long as the socket accepts bytes.
         """
         while self._to_flush:
             sessions, self._to_flush = self._to_flush, {}
             for session in sessions:
                 session.flush()
-        output = self.handshake.output
-        if output:
-            self.handshake.output = b""
         if self._output_bytes and self.output_room() <= 0:
             self._flush_blocked()
-        if self._output:
-            output += b"".join(self._output)
-            self._output.clear()
-            self._output_bytes = 0
+        output, self._output, self._output_bytes = self._output, [], 0
+        if self.handshake.output:
+            output, self.handshake.output = [self.handshake.output, *output], b""
         if output:
             self._spoke_at = monotonic
         return output
@@ -329,12 +342,13 @@ class Connection:
     def write(self, channel: int, performative: Performative, payload: bytes) -> None:
         self.write_frames(encode_frame(channel, encode_performative(performative), payload))
 
-    def write_frames(self, frames: bytes) -> None:
+    def write_frames(self, *pieces: Piece) -> None:
         if self._close_written:
             return  # nothing may follow a close [2.4.3]
         self.frames_sent += 1
-        self._output.append(frames)
-        self._output_bytes += len(frames)
+        self._output += pieces
+        for piece in pieces:
+            self._output_bytes += len(piece)
 
     def report(self, event: Event) -> None:
         self.events.append(event)
@@ -367,12 +381,12 @@ class Connection:
         try:
             if not self.handshake.complete:
                 return self._advance_handshake()
-            if self._buffer.position == len(self._buffer.data):
+            if self._buffer.position == len(self._buffer.data) and not self._buffer.go_on():
                 return False
-            if self.state is ConnectionState.OPENED and self._take_run():
+            if self.state is ConnectionState.OPENED and not self._amid_delivery and self._take_run():
                 return True
             limit = self.settings.max_frame_size if self.remote else self.settings.pre_open_frame_size_max
-            frame = self._buffer.next_frame(limit)
+            frame = self._buffer.next_frame(limit, in_parts=True)
             if frame is None:
                 return False
             self.frames_received += 1
@@ -381,7 +395,7 @@ class Connection:
                     ErrorCondition.FRAMING_ERROR, f"frame of type {frame.frame_type}, expected 0 (AMQP)"
                 )
             if frame.body_start != frame.body_end:
-                self._take_frame(frame.channel, self._buffer.data, frame.body_start, frame.body_end)
+                self._take_frame(frame, self._buffer.data, self._buffer.take_parts())
         except ConnectionFault as fault:
             self._fail(fault)
         except DecodeError as error:
@@ -425,9 +439,17 @@ class Connection:
             session.fail(fault)
         return True
 
-    def _take_frame(self, channel: int, data: bytes, start: int, end: int) -> None:
+    def _take_frame(self, frame: FrameBounds, data: bytes, parts: list[Piece]) -> None:
+        """Take a frame in ``data``, or the beginning of one there, and the rest in ``parts``."""
+        channel, start, end = frame.channel, frame.body_start, min(frame.body_end, len(data))
         depth = DEPTH_BEFORE_OPEN if self.remote is None else DEPTH_MAX
-        performative, payload_start = decode_performative(data, start, end, depth)
+        try:
+            performative, payload_start = self._performatives.decode(data, start, end, depth)
+        except DecodeError:
+            if not parts:
+                raise
+            data, parts, end = b"".join((data, *parts)), [], frame.body_end  # its performative is longer than most
+            performative, payload_start = self._performatives.decode(data, start, end, depth)
         if self._close_written and not isinstance(performative, Close):
             return  # the peer sent it before our close arrived [2.4.6]
         if self.remote is None and not self._close_written:
@@ -450,7 +472,8 @@ class Connection:
             case _:
                 session = self._session(channel)
                 try:
-                    session.frame_received(performative, data[payload_start:end])
+                    self._amid_delivery = isinstance(performative, Transfer) and performative.more
+                    session.frame_received(performative, piece_of(data, payload_start, end), *parts)
                 except SessionFault as fault:
                     session.fail(fault)
 

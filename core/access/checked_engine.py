@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from core.access.rights import AccessKind, Rights
 from core.clock import Now
+from core.declaring import Recording
 from core.errors import NotFound
 from core.interface import (
     Binding,
@@ -42,7 +43,7 @@ ANY: tuple[AccessKind, ...] = ("configure", "write", "read")
 class CheckedEngine:
     """The :class:`core.interface.Engine` for one connection, with the rights of its user."""
 
-    __slots__ = ("grant", "knows_route", "ready_messages", "rights", "settle", "unchecked")
+    __slots__ = ("grant", "known_routes", "ready_messages", "rights", "settle", "unchecked")
 
     def __init__(self, engine: Engine, rights: Rights) -> None:
         self.unchecked = engine
@@ -52,7 +53,7 @@ class CheckedEngine:
         # these act on what is attached: one lookup less for each
         self.grant = engine.grant
         self.settle = engine.settle
-        self.knows_route = engine.knows_route
+        self.known_routes = engine.known_routes
         self.ready_messages = engine.ready_messages
 
     # --- messages ----------------------------------------------------------------------------------------------
@@ -139,12 +140,22 @@ class CheckedEngine:
     ) -> tuple[QueueInfo, bool]:
         """See Engine. Raises Forbidden; dead letters need the right to read from the queue and to write to the
         exchange."""
+        self._check_declaration(declaration)
+        return self.unchecked.declare_queue(declaration, owner, named_by_broker=named_by_broker)
+
+    def begin_declaring(
+        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
+    ) -> Recording[tuple[QueueInfo, bool]]:
+        """See Engine. Raises Forbidden, as :meth:`declare_queue`."""
+        self._check_declaration(declaration)
+        return self.unchecked.begin_declaring(declaration, owner, named_by_broker=named_by_broker)
+
+    def _check_declaration(self, declaration: QueueDeclaration) -> None:
         self.rights.check("configure", "queue", declaration.name)
         exchange = declaration.arguments.get(DEAD_LETTERS_TO)
         if isinstance(exchange, str):
             self.rights.check("read", "queue", declaration.name)
             self.rights.check("write", "exchange", exchange)
-        return self.unchecked.declare_queue(declaration, owner, named_by_broker=named_by_broker)
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         """See Engine. Raises Forbidden."""
@@ -172,6 +183,11 @@ class CheckedEngine:
         """See Engine. Raises Forbidden."""
         self.rights.check("configure", "queue", name)
         return self.unchecked.delete_queue(name, owner)
+
+    def begin_deleting(self, name: str, owner: object) -> Recording[int]:
+        """See Engine. Raises Forbidden."""
+        self.rights.check("configure", "queue", name)
+        return self.unchecked.begin_deleting(name, owner)
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
         """See Engine. Raises Forbidden."""

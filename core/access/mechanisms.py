@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
+from core.access.external import ExternalMechanism
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.users import GUEST
 
@@ -170,7 +171,18 @@ def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     first login, which gives it keys, must be one with PLAIN.
     """
     scram = () if access.users.has_rabbit_hashes else (ScramSha256Mechanism(access, peer),)
-    return (*scram, PlainMechanism(access, peer), *offered_anonymous(access, peer))
+    external = offered_external(access, peer)
+    return (
+        *external,
+        *scram,
+        PlainMechanism(access, peer),
+        *offered_anonymous(access, peer),
+    )
+
+
+def offered_external(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
+    """Return EXTERNAL if the peer's certificate has a name, else nothing."""
+    return () if peer.certificate_name is None else (ExternalMechanism(access, peer),)
 
 
 def offered_anonymous(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
