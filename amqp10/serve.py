@@ -135,7 +135,7 @@ class LoginAttempt:
 def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
     """The management node of a broker, with every operation of :mod:`core.operations`."""
     control.queue_of_address = named_queue
-    return ManagementNode(broker, control, OperationsOnRequest("/headgate", broker.work).table)
+    return ManagementNode(control, OperationsOnRequest("/headgate", broker.work).table)
 
 
 def amqp10_factory(
@@ -178,6 +178,7 @@ def amqp10_factory(
             traffic=traffic,
             flow=flow,
             work=broker.work,
+            rights_of=access.users.rights_of,
         )
 
     return FrontEndFactory(

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from core.access.login import Access
+from core.access.users import Users
 from core.engine.broker import Broker
 from core.errors import PreconditionFailed
 from core.interface import Snapshot
@@ -37,8 +39,8 @@ class BrokerControl:
         self.lanes: Sequence[Lane] = ()
         self.limits: Mapping[str, int] = {}
         """The configured limits, by what they limit: queues, exchanges, bindings, policies, unauthenticated."""
-        self.users: Callable[[], Sequence[str]] = list
-        """Returns the names of the present users."""
+        self.access: Access | None = None
+        """The users and what logins share."""
         self.settings_text: Callable[[], str] = str
         """Returns the settings in force, as a file without secrets; "" where they are not known."""
         self.queue_of_address: Callable[[str], str] = str
@@ -110,6 +112,18 @@ class BrokerControl:
         if self.server is None:
             raise PreconditionFailed("this broker serves no connections")
         return self.server
+
+    @property
+    def logins(self) -> Access:
+        """The users and what logins share. Raises PreconditionFailed where there are none."""
+        if self.access is None:
+            raise PreconditionFailed("this broker has no users")
+        return self.access
+
+    @property
+    def users(self) -> Users:
+        """The users. Raises PreconditionFailed where there are none."""
+        return self.logins.users
 
     @property
     def measuring(self) -> Sampler:

@@ -35,7 +35,7 @@ class Invalid(EngineError):
 
 
 class Forbidden(EngineError):
-    """A reserved name, or a thing that clients may not touch."""
+    """A reserved name, a thing that clients may not touch, or a right that the user does not have."""
 
 
 class LimitReached(EngineError):

@@ -278,6 +278,11 @@ class AlarmChanged:
     alarms: frozenset[str]
 
 
+@dataclass(eq=False, slots=True)
+class RightsChanged:
+    """The rights of the connection's user have changed: what is attached has to be checked again."""
+
+
 Action = (
     Delivered
     | GrantReply
@@ -288,6 +293,7 @@ Action = (
     | Cancelled
     | ActivityChanged
     | AlarmChanged
+    | RightsChanged
 )
 
 

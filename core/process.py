@@ -22,7 +22,7 @@ from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
 from core.access.login import Access
-from core.access.users import Users
+from core.access.users import Users, UserStore
 from core.clock import Now
 from core.config import Settings, render
 from core.config.rewrite import KeysInFile
@@ -212,7 +212,7 @@ async def _serve(
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(broker.idle_consumers, idle).run] if settings.admin.enabled else []
-    access, hashing = _access(settings, clock=clock, log=log, config=surface.config)
+    access, hashing = _access(settings, clock=clock, log=log, config=surface.config, store=data.users)
     tasks += [hashing.run, StallRounds(stalls, stall_log).run]
     server = Server(
         settings=settings.server,
@@ -230,7 +230,7 @@ async def _serve(
     reload = _reload(settings, surface, access.users, server, sampler)
     control = protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
-    control.limits, control.users = _limits(settings), lambda: access.users.names
+    control.limits, control.access = _limits(settings), access
     control.settings_text = lambda: render(reload.in_force)
     open_admin = partial(
         _open_admin,
@@ -336,7 +336,7 @@ def _measures(
 
 
 def _access(
-    settings: Settings, *, clock: Callable[[], Now], log: FilteringBoundLogger, config: Path | None
+    settings: Settings, *, clock: Callable[[], Now], log: FilteringBoundLogger, config: Path | None, store: UserStore
 ) -> tuple[Access, Hashing]:
     """Make the state that logins share, and the threads that hash their passwords."""
 
@@ -352,7 +352,11 @@ def _access(
     )
     access = Access(
         users=Users(
-            settings.users, cache_seconds=own.password_cache, monotonic=monotonic, random_bytes=secrets.token_bytes
+            settings.users,
+            cache_seconds=own.password_cache,
+            monotonic=monotonic,
+            random_bytes=secrets.token_bytes,
+            store=store,
         ),
         attempts=Attempts(own, monotonic=monotonic),
         submit=hashing.submit,
@@ -362,6 +366,8 @@ def _access(
         anonymous=own.anonymous,
         keep=KeysInFile(config).replace,
     )
+    for why in access.users.unusable:
+        log.error("user-not-usable", reason=why)
     return access, hashing
 
 

@@ -27,7 +27,9 @@ limit. The status is 404 for a thing that does not exist. The answers of `rows.l
 [fields of rows](http-api.md#fields-of-rows).
 
 The right says what an operation does: *monitor* changes nothing, *operate* acts on what is there, *configure* changes
-what is declared. `admin.read_token_file` is the file of a token for operations that need only *monitor*.
+policies, *administer* is about users and imports. A user has rights by its [tags](users-and-rights.md#tags); a request
+of a user without the right is answered 403. `admin.read_token_file` is the file of a token for operations that need
+only *monitor*.
 
 | operation | does | right |
 |---|---|---|

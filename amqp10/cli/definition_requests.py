@@ -1,7 +1,8 @@
 """The requests to a broker that apply a definitions file, one step after the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.printing import Row
@@ -33,6 +34,18 @@ class AppliedSteps:
 def snapshots(broker: BlockingManagement) -> dict[str, Sequence[Row]]:
     """All definitions of a broker, in the form that :func:`core.definitions_file.from_snapshots` takes."""
     return {kind: pages(broker, kind) for kind in KINDS}
+
+
+def by_user(lists: Mapping[str, object]) -> Iterator[dict[str, object]]:
+    """The lists about users of a file as bodies of requests, one for each user, so that each is small."""
+    bodies: dict[object, dict[str, object]] = {}
+    for name, key in (("users", "name"), ("permissions", "user"), ("topic_permissions", "user")):
+        entries = lists.get(name, [])
+        for entry in entries if isinstance(entries, list) else []:
+            user = entry.get(key) if isinstance(entry, dict) else None
+            body = bodies.setdefault(user, {})
+            body[name] = [*cast("list[object]", body.get(name, [])), encodable(entry)]
+    yield from bodies.values()
 
 
 def take(

@@ -5,15 +5,16 @@ The form of a file, the comparison and the order of the steps are in :mod:`core.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from amqp10.blocking.requests import BlockingManagement
-from amqp10.cli.definition_requests import AppliedSteps, snapshots, take
+from amqp10.cli.definition_requests import AppliedSteps, by_user, snapshots, take
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import print_json
-from amqp10.cli.remote import with_broker
+from amqp10.cli.remote import ask, row_of, with_broker
+from amqp10.client_core.errors import RequestRefused
 from core.definitions_file import (
     FILE_BYTES_MAX,
     Change,
@@ -40,8 +41,8 @@ MARKS = {Change.CREATE: "+", Change.CHANGE: "~", Change.CONFLICT: "!", Change.EX
 
 def export(file: Path | None, *, json: bool, url: str) -> None:
     """Write the definitions of a broker to a file or to standard output."""
-    document = with_broker(url, _running)
-    written = text(document, version=headgate_version())
+    document, users = with_broker(url, lambda broker: (_running(broker), _users(broker)))
+    written = text(document, version=headgate_version(), users=users)
     if file is None:
         sys.stdout.write(written)
         return
@@ -86,6 +87,9 @@ def apply(file: Path, *, dry_run: bool, delete_extra: bool, keep_going: bool, vh
         if not dry_run and not (conflicts and not keep_going):
             with _progress(len(planned)) as advance:
                 take(broker, planned, outcome, keep_going=keep_going, taken=advance)
+            if not outcome.failed:
+                for body in by_user(reading.users):
+                    broker.request("POST", "/headgate/definitions/users", body)
         return differences
 
     try:
@@ -145,6 +149,15 @@ def _running(broker: BlockingManagement) -> Document:
     reading = from_snapshots(snapshots(broker))
     _refuse(reading.problems, "not everything that the broker has can be written in a file", code=Exit.REFUSED)
     return reading.document
+
+
+def _users(broker: BlockingManagement) -> Mapping[str, object]:
+    """The lists about users; none where the user of the command may not see them."""
+    try:
+        return row_of(ask(broker, "users.export"))
+    except RequestRefused as refused:
+        complain(_printable(f"users are left out: {refused.text}"))
+        return {}
 
 
 def _write(file: Path, written: str) -> None:

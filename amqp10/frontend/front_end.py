@@ -20,9 +20,9 @@ from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches
+from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
-from amqp10.frontend.stream_filters import check_unfiltered, stream_filters
 from amqp10.frontend.virtual_host import host_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
@@ -44,6 +44,8 @@ from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Attach, Open
+from core.access.checked_engine import CheckedEngine
+from core.access.rights import Rights, all_rights, no_rights
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -57,16 +59,15 @@ from core.interface import (
     Converter,
     Delivered,
     Engine,
-    FlowReason,
     GrantReply,
     Mailbox,
     PublisherBlocked,
     PublisherClosed,
+    RightsChanged,
     TakenBack,
 )
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import SLICE, Stalls
-from core.server.drain import DRAINED
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
 from core.server.orders import Order
@@ -96,10 +97,11 @@ class Amqp10FrontEnd:
         traffic: Traffic | None = None,
         flow: FlowEvents | None = None,
         work: Work | None = None,
+        rights_of: Callable[[str], Rights] = all_rights,
     ) -> None:
-        """``unique`` returns the part of a dynamic node's name that no peer can guess; ``wake`` asks for another turn.
-        ``traffic`` holds the counters of all connections of the protocol, ``flow`` records flow events, ``work`` counts
-        all work in the event loop."""
+        """``rights_of`` returns the rights of a user, ``unique`` the part of a dynamic node's name that no peer can
+        guess; ``wake`` asks for another turn. ``traffic`` holds the counters of all connections of the protocol,
+        ``flow`` records flow events, ``work`` counts all work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -109,14 +111,16 @@ class Amqp10FrontEnd:
         self._work_per_turn_max = settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
-        self._engine = engine
+        self._engine = CheckedEngine(engine, no_rights(""))
+        """The engine, with the rights of the user once the connection is open."""
+        self._rights_of = rights_of
         self._converter = converter
-        self._management = ManagementRequests(management, info.identity, self.settings, self._work)
+        self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
         self._stalls = stalls
         self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
-        self._dynamic = termini.DynamicNodes(connection, engine, owner=info.identity, unique=unique)
+        self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
@@ -131,6 +135,8 @@ class Amqp10FrontEnd:
         """The remaining steps of the release when the connection ends."""
         self._steps: Iterator[None] | None = None
         """What is left of an event: messages to publish, or links to release. Later events wait for these steps."""
+        self._rechecks: Iterator[None] | None = None
+        """The remaining checks of links against changed rights."""
         self._now = Now(0.0, 0.0)
 
     # --- the server's side -------------------------------------------------------------------------------------------
@@ -163,6 +169,11 @@ class Amqp10FrontEnd:
         self._take_some_actions()
         if self._releasing is not None:
             self._go_on_releasing()
+        if self._rechecks is not None:
+            if self._work.take_steps(self._rechecks, until=self._until, cost=0):
+                self._rechecks = None
+            else:
+                self._wake()
         if self._management.waiting and self._management.go_on(self._until, self._fail_receiver):
             self._wake()
         if self._mailbox.actions:
@@ -320,7 +331,8 @@ class Amqp10FrontEnd:
                 pass  # the broker does not use a publisher's available count or its settling
 
     def _opened(self, remote: Open, now: Now) -> None:
-        if fault := host_fault(remote.hostname):
+        self._engine.rights = self._rights_of(self.connection.handshake.identity)
+        if fault := host_fault(remote.hostname, self._engine.rights):
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()
@@ -383,7 +395,7 @@ class Amqp10FrontEnd:
                 return
             if target.address == FLOW_SELF:
                 raise refuse_sender()
-            self._check_welcome()
+            self._alarms.check_welcome()
             queue_name = self._dynamic.make(link, attach.name, target.address) if target.dynamic else None
             effective = termini.effective_target(target, queue_name)
             engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
@@ -396,7 +408,7 @@ class Amqp10FrontEnd:
             publisher,
             name=link_identity(self.info, session, link),
             engine=self._engine,
-            identity=self.connection.handshake.identity,
+            rights=self._engine.rights,
             attributes=self._attributes,
             settings=self.settings,
             traffic=self.traffic,
@@ -427,11 +439,12 @@ class Amqp10FrontEnd:
             if source.address == FLOW_SELF and not source.dynamic:
                 self._flow.receiver_attached(link, attach)
                 return
-            self._check_welcome()
+            self._alarms.check_welcome()
             if source.dynamic:
                 queue_name = self._dynamic.make(link, attach.name, source.address)
             else:
                 queue_name = termini.queue_of(source.address)
+            self._engine.check_source(queue_name)
             user = ConsumerLink(
                 link,
                 engine=self._engine,
@@ -441,14 +454,8 @@ class Amqp10FrontEnd:
                 traffic=self.traffic,
             )
             queue = self._engine.queue_info(queue_name, self.info.identity)
-            is_stream = queue.type == "stream"
-            termini.check_distribution_mode(source, copies=is_stream)
-            if is_stream:
-                stream = stream_filters(source.filter, now.wall)
-            else:
-                check_unfiltered(source.filter)
-                stream = None
-            user.of_stream = is_stream
+            user.of_stream = queue.type == "stream"
+            stream = termini.checked_filters(source, of_stream=user.of_stream, wall=now.wall)
             options = termini.consume_options(attach, source, stream)
             user.consumer = self._engine.consume(queue_name, self._mailbox, self.info.identity, options, user)
         except (EngineError, AmqpError) as error:
@@ -467,11 +474,6 @@ class Amqp10FrontEnd:
             properties={termini.QUEUE_IDENTITY: queue.identity},
         )
         user.flow = self._flow.recorder_of(user)
-
-    def _check_welcome(self) -> None:
-        """Raises LinkFault while the broker is being drained: then only the management node can be attached to."""
-        if FlowReason.DRAIN_MODE in self._alarms.on:
-            raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
 
     def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:
         self._dynamic.delete(link)
@@ -499,6 +501,11 @@ class Amqp10FrontEnd:
                 self._consumer(action.consumer.reference).taken_back(action)
             case AlarmChanged():
                 self._alarms.changed(action.alarms, self._now)
+            case RightsChanged():
+                self._rechecks = rights_rechecks(self.connection, self._engine, self._work, self._detach)
+                if fault := host_fault(None, self._engine.rights):
+                    self.connection.close(fault, monotonic=self._now.monotonic)
+                    self._release_all()
             case PublisherClosed():
                 publisher = action.publisher.reference
                 assert isinstance(publisher, PublisherLink)
@@ -565,6 +572,7 @@ class Amqp10FrontEnd:
             self._stalls.look_at(self.look, wanted=False)
             self._sessions.forget_all(self._now)
             self._releasing = self._releases()
+            self._rechecks = None
         self._go_on_releasing()
 
     def _releases_of(self, session: Session) -> Iterator[None]:

@@ -33,6 +33,7 @@ from amqp10.wire.sections import (
 )
 from amqp10.wire.serial import MASK
 from amqp10.wire.types import Symbol
+from core.access.rights import Rights
 from core.clock import Now
 from core.config.amqp10 import Amqp10Settings
 from core.counters.traffic import Traffic
@@ -149,7 +150,7 @@ class PublisherLink:
         "_bound_by",
         "_engine",
         "_held_up",
-        "_identity",
+        "_rights",
         "_settings",
         "_target",
         "_targets",
@@ -172,26 +173,27 @@ class PublisherLink:
         *,
         name: str,
         engine: Engine,
-        identity: str,
+        rights: Rights,
         attributes: AttributesByHeader,
         settings: Amqp10Settings,
         traffic: Traffic,
         work: Work,
     ) -> None:
-        """``name`` is the broker's own name of the link, ``identity`` the user that a message's user-id must be."""
+        """``name`` is the broker's own name of the link, ``rights`` are those of the user, whose name a message's
+        user-id must be."""
         self.name = name
         self.link = link
         self.publisher = publisher
         self.flow: LinkAccount | None = None
         """Records flow events of this link; None while they are not wanted."""
         self._engine = engine
-        self._identity = identity
+        self._rights = rights
         self._attributes = attributes
         self._settings = settings
         self._target = publisher.fixed_target
         self._targets: dict[bytes, Target] = {}
         """Where messages of the anonymous terminus go, by their encoded ``to``; the last ones."""
-        self._user_ids = (None, NULL_FIELD, encode_value(identity.encode()))
+        self._user_ids = (None, NULL_FIELD, encode_value(rights.user.encode()))
         """The encoded user-ids that a message may have; None if its properties end before it."""
         self._traffic = traffic
         self._work = work
@@ -526,7 +528,8 @@ class PublisherLink:
                 )
             return self._target
         properties = decode_property_fields(payload, *bounds.properties)
-        if properties.user_id is not None and properties.user_id != self._identity.encode():
+        user, rights = properties.user_id, self._rights
+        if user is not None and user != rights.user.encode() and not rights.impersonates:
             raise LinkFault(
                 ErrorCondition.UNAUTHORIZED_ACCESS, "the message's user-id is not the user of this connection"
             )

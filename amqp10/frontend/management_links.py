@@ -28,6 +28,7 @@ from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
+from core.access.checked_engine import CheckedEngine
 from core.config.amqp10 import Amqp10Settings
 from core.work import Work
 
@@ -83,7 +84,7 @@ class Pair:
             )
         return None
 
-    def answer_some(self, node: ManagementNode, owner: object) -> int:
+    def answer_some(self, node: ManagementNode, engine: CheckedEngine, owner: object) -> int:
         """Do one step towards the answer to the first request, and begin the next one if the first is being recorded.
         Returns the work, in units of :mod:`core.work`; 0 if all that is to be done is to wait.
 
@@ -94,7 +95,7 @@ class Pair:
             raise asked.fault
         work = STEP_WORK
         if not self._served:
-            self._served.append(node.serve(asked.message, owner))
+            self._served.append(node.serve(asked.message, engine, owner))
             work += REQUEST_WORK
         first = self._served[0]
         begun = first.begun
@@ -102,7 +103,7 @@ class Pair:
             if first.response is None and not first.step():
                 if not first.waits:
                     return work
-                return self._begin_next(node, owner) + (0 if begun else work)
+                return self._begin_next(node, engine, owner) + (0 if begun else work)
         except RequestError as error:
             raise LinkFault(error.condition, str(error)) from error
         self._served.popleft()
@@ -111,14 +112,14 @@ class Pair:
         self._send(asked, first.response)
         return work
 
-    def _begin_next(self, node: ManagementNode, owner: object) -> int:
+    def _begin_next(self, node: ManagementNode, engine: CheckedEngine, owner: object) -> int:
         """Begin the request behind those that are being recorded, if it may begin. Returns the work."""
         work = 0
         if self._served[-1].begun:
             number = len(self._served)
             if number == len(self.asked) or self.asked[number].fault is not None:
                 return 0
-            self._served.append(node.serve(self.asked[number].message, owner))
+            self._served.append(node.serve(self.asked[number].message, engine, owner))
             work = REQUEST_WORK
         last = self._served[-1]
         if last.changes_queue:
@@ -169,9 +170,13 @@ class Pair:
 class ManagementRequests:
     """The pairs of one connection that have requests: each gets one step in turn."""
 
-    def __init__(self, node: ManagementNode, owner: object, settings: Amqp10Settings, work: Work) -> None:
-        """``owner`` is the connection whose exclusive queues the requests may use."""
+    def __init__(
+        self, node: ManagementNode, engine: CheckedEngine, owner: object, settings: Amqp10Settings, work: Work
+    ) -> None:
+        """``engine`` has the rights of the user, ``owner`` is the connection whose exclusive queues the requests may
+        use."""
         self._node = node
+        self._engine = engine
         self._owner = owner
         self._settings = settings
         self._work = work
@@ -202,7 +207,7 @@ class ManagementRequests:
             link = pair.asked[0].link
             done = STEP_WORK
             try:
-                done = pair.answer_some(self._node, self._owner)  # it may add to the work itself
+                done = pair.answer_some(self._node, self._engine, self._owner)  # it may add to the work itself
             except LinkFault as fault:
                 pair.forget_requests()
                 fail(link, fault)

@@ -18,6 +18,7 @@ from amqp10.protocol.session import Link, Session
 from core.clock import Now
 from core.errors import EngineError, Invalid, NotFound
 from core.interface import FlowReason
+from core.server.drain import DRAINED
 from core.server.frontends import PeerInfo
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
 
@@ -46,6 +47,11 @@ class AlarmEffects:
                 self.close_window(session, now)
             for publisher in publishers:
                 self._blocks.look_at(publisher)
+
+    def check_welcome(self) -> None:
+        """Raises LinkFault while the broker is being drained: then only the management node can be attached to."""
+        if FlowReason.DRAIN_MODE in self.on:
+            raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
 
     def close_window(self, session: Session, now: Now) -> None:
         """Close the window of a session that publishes while an alarm is on."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, queue_address
 from amqp10.errors import ErrorCondition, LinkFault, quote
-from amqp10.frontend.stream_filters import StreamFilters
+from amqp10.frontend.stream_filters import StreamFilters, check_unfiltered, stream_filters
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
@@ -20,7 +20,8 @@ from amqp10.targets import parse_target
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong
-from core.interface import ConsumeOptions, Engine, StreamOptions
+from core.access.checked_engine import CheckedEngine
+from core.interface import ConsumeOptions, StreamOptions
 from core.interface import Target as EngineTarget
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
@@ -103,6 +104,26 @@ def check_distribution_mode(source: Source, *, copies: bool) -> None:
         )
 
 
+def checked_filters(source: Source, *, of_stream: bool, wall: float) -> StreamFilters | None:
+    """The filters of a consumer; None for a queue that is no stream. Raises LinkFault for what the node does not have:
+    filters, or the distribution mode."""
+    check_distribution_mode(source, copies=of_stream)
+    if of_stream:
+        return stream_filters(source.filter, wall)
+    check_unfiltered(source.filter)
+    return None
+
+
+def consume_options(attach: Attach, source: Source, stream: StreamFilters | None) -> ConsumeOptions:
+    """What the attach asks of its queue; ``stream`` is given for a stream. Raises LinkFault."""
+    return ConsumeOptions(
+        priority=consumer_priority(attach),
+        exclusive=stream is None and consumes_alone(source),
+        stream=StreamOptions() if stream is None else stream.options,
+        consumer_timeout_ms=consumer_timeout_ms(attach),
+    )
+
+
 def consumes_alone(source: Source) -> bool:
     """Whether the consumer of a queue asked for the subscription of a topic that is not shared, which gets all
     messages. Shared subscriptions, and consumers that ask for a queue, get a part of them each."""
@@ -177,7 +198,9 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
 class DynamicNodes:
     """The queues behind the dynamic nodes of one connection: each lives as long as the link that asked for it."""
 
-    def __init__(self, connection: Connection, engine: Engine, *, owner: object, unique: Callable[[], str]) -> None:
+    def __init__(
+        self, connection: Connection, engine: CheckedEngine, *, owner: object, unique: Callable[[], str]
+    ) -> None:
         """``unique`` returns the part of a name that no peer can guess."""
         self._connection = connection
         self._engine = engine
@@ -198,7 +221,7 @@ class DynamicNodes:
         """Delete the queue of a link that is over, if it had one."""
         name = self._names.pop(link, None)
         if name is not None:
-            self._engine.delete_queue(name, self._owner)
+            self._engine.unchecked.delete_queue(name, self._owner)
 
 
 def effective_source(source: Source, queue_name: str, stream: StreamFilters | None = None) -> Source:
@@ -231,16 +254,6 @@ def effective_target(target: Target, queue_name: str | None) -> Target:
         dynamic=dynamic,
         dynamic_node_properties={LIFETIME_POLICY: DELETE_ON_CLOSE} if dynamic else None,
         capabilities=tuple(name for name in target.capabilities if held.get(name)),
-    )
-
-
-def consume_options(attach: Attach, source: Source, stream: StreamFilters | None) -> ConsumeOptions:
-    """What a consumer asks of its queue; ``stream`` is given for a stream. Raises LinkFault."""
-    return ConsumeOptions(
-        priority=consumer_priority(attach),
-        exclusive=stream is None and consumes_alone(source),
-        stream=StreamOptions() if stream is None else stream.options,
-        consumer_timeout_ms=consumer_timeout_ms(attach),
     )
 
 

@@ -1,16 +1,19 @@
-"""The virtual host that a client asks for, in the hostname of its open [2.7.1]. There is one."""
+"""The virtual host that a client asks for, in the hostname of its open [2.7.1], and whether it may use it. There is
+one."""
 
 from amqp10.errors import ConnectionFault, ErrorCondition
+from core.access.rights import Rights
 
 VIRTUAL_HOST = "/"
 HOST_PREFIX = "vhost:"
 """A hostname that begins so selects a virtual host; other hostnames only name the machine."""
 
 
-def host_fault(hostname: str | None) -> ConnectionFault | None:
-    """What ends a connection whose open has this hostname; None if it asks for no other virtual host."""
+def host_fault(hostname: str | None, rights: Rights) -> ConnectionFault | None:
+    """What ends a connection whose open has this hostname, for a user with these rights; None if it may go on."""
     wanted = (hostname or "").removeprefix(HOST_PREFIX)
     if wanted in (hostname or "", VIRTUAL_HOST):
-        return None
+        why = None if rights.operates else rights.refusal()
+        return None if why is None else ConnectionFault(ErrorCondition.UNAUTHORIZED_ACCESS, why)
     text = f"there is no virtual host {wanted!r}; this broker has {VIRTUAL_HOST!r}"
     return ConnectionFault(ErrorCondition.NOT_FOUND, text)

@@ -40,6 +40,8 @@ from amqp10.management.message import (
 from amqp10.management.message import RequestError as RequestError
 from amqp10.wire.codec import format_codes as code
 from amqp10.wire.types import Array, UInt, ULong, plain
+from core.access.checked_engine import CheckedEngine
+from core.access.rights import Rights
 from core.declaring import Recording, once_gone
 from core.errors import (
     EngineError,
@@ -128,25 +130,22 @@ class Serving:
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(
-        self, engine: Engine, control: "BrokerControl", operations: Callable[[], Walk[OperationTable]]
-    ) -> None:
+    def __init__(self, control: "BrokerControl", operations: Callable[[], Walk[OperationTable]]) -> None:
         """``operations`` returns those under ``/headgate``, which ``control`` carries out. Only requests to one of them
         call it."""
-        self._engine = engine
         self._control = control
         self._operations = operations
 
-    def respond(self, request: bytes, owner: object) -> Walk[bytes]:
-        """The response to a request, both as whole messages. ``owner`` is the connection whose exclusive queues it may
-        use.
+    def respond(self, request: bytes, engine: CheckedEngine, owner: object) -> Walk[bytes]:
+        """The response to a request, both as whole messages. ``engine`` has the rights of the user; ``owner`` is the
+        connection whose exclusive queues the request may use.
 
         Each request makes its changes in one step of the walk; what it lists may change between two steps. Raises only
         RequestError, for a message that cannot be answered.
         """
-        return self.serve(request, owner).walk
+        return self.serve(request, engine, owner).walk
 
-    def serve(self, request: bytes, owner: object) -> Serving:
+    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> Serving:
         """The same, with what the caller must know to begin the next request. Raises RequestError in the walk only."""
         serving = Serving()
         try:
@@ -155,13 +154,15 @@ class ManagementNode:
             serving.walk = _unanswerable(error)
             return serving
         serving.changes_queue = decoded.properties.subject in ("PUT", "DELETE") and _is_queue(decoded.properties.to)
-        serving.walk = self._responded(decoded, owner, serving)
+        serving.walk = self._responded(decoded, engine, owner, serving)
         return serving
 
-    def _responded(self, request: ManagementRequest, owner: object, serving: Serving) -> Walk[bytes]:
+    def _responded(
+        self, request: ManagementRequest, engine: CheckedEngine, owner: object, serving: Serving
+    ) -> Walk[bytes]:
         message_id = request.properties.message_id
         try:
-            response = yield from self._serve(request, owner, serving)
+            response = yield from self._serve(request, engine, owner, serving)
             return (yield from encode_response(response, message_id))
         except RequestRefusal as refusal:
             refused = Response(refusal.status, refusal.text)
@@ -169,13 +170,15 @@ class ManagementNode:
             refused = Response(STATUSES[type(error)], str(error))
         return (yield from encode_response(refused, message_id))
 
-    def _serve(self, request: ManagementRequest, owner: object, serving: Serving) -> Walk[Response]:
+    def _serve(
+        self, request: ManagementRequest, engine: CheckedEngine, owner: object, serving: Serving
+    ) -> Walk[Response]:
         method = request.method
         segments, query = request.target()
         body = request.body()
         to = quote(request.properties.to)
         try:
-            step = yield from self._step(method, segments, query, body, owner, serving)
+            step = yield from self._step(method, segments, query, body, engine, owner, serving)
         except NoSuchPath:
             raise RequestRefusal(404, f"there is no resource {to}") from None
         except NoSuchMethod as there_are:
@@ -192,6 +195,7 @@ class ManagementNode:
         segments: list[str],
         query: Sequence[tuple[str, str]],
         body: object,
+        engine: CheckedEngine,
         owner: object,
         serving: Serving,
     ) -> Walk[Step]:
@@ -199,54 +203,59 @@ class ManagementNode:
         if segments[0] == "headgate":
             operations = yield from self._operations()
             call = operations.find(method, [segment_text(segment) for segment in segments])
-            return lambda: self._operate(call, query, body)
-        steps = self._steps(segments, query, body, owner, serving)
+            return lambda: self._operate(call, query, body, engine.rights)
+        steps = _steps(segments, query, body, engine, owner, serving)
         if not steps:
             raise NoSuchPath("there is no such path")
         if method not in steps:
             raise NoSuchMethod([*steps])
         return steps[method]
 
-    def _operate(self, call: Call, query: Sequence[tuple[str, str]], body: object) -> Walk[Response]:
+    def _operate(self, call: Call, query: Sequence[tuple[str, str]], body: object, rights: Rights) -> Walk[Response]:
         """Carry out an operation, whose parameters come in the query or in the body, a map."""
         fields = {} if body is None else plain(body)
         if not isinstance(fields, dict):
             raise RequestRefusal(400, f"the body must be a map, not {quote(fields)}")
-        answer = yield from call.carry_out(self._control, [*query, *call.operation.in_body(fields)])
+        answer = yield from call.carry_out(self._control, [*query, *call.operation.in_body(fields)], rights)
         return Response(answer.status, answer.value)
 
-    def _steps(
-        self, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object, serving: Serving
-    ) -> Mapping[str, Step]:
-        """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
-        engine = self._engine
-        match segments:
-            case ["queues", segment]:
-                queue = segment_text(segment)
-                return {
-                    "PUT": lambda: _declare_queue(engine, queue, body, owner, serving),
-                    "GET": lambda: Response(200, _show_queue(engine.queue_info(queue, owner))),
-                    "DELETE": lambda: _delete_queue(engine, queue, owner, serving),
-                }
-            case ["queues", segment, "messages"]:
-                queue = segment_text(segment)
-                return {"DELETE": lambda: _purge_queue(engine, queue, owner)}
-            case ["exchanges", segment]:
-                exchange = segment_text(segment)
-                return {
-                    "PUT": lambda: _declare_exchange(engine, exchange, body),
-                    "DELETE": lambda: _delete_exchange(engine, exchange),
-                }
-            case ["bindings"]:
-                return {
-                    "POST": lambda: bind(engine, body, owner),
-                    "GET": lambda: listed(engine, query),
-                }
-            case ["bindings", segment]:
-                return {"DELETE": lambda: unbind(engine, segment, owner)}
-            case ["auth", "tokens"]:
-                return {"PUT": lambda: _renew_token(body)}
-        return {}
+
+def _steps(
+    segments: list[str],
+    query: Sequence[tuple[str, str]],
+    body: object,
+    engine: CheckedEngine,
+    owner: object,
+    serving: Serving,
+) -> Mapping[str, Step]:
+    """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
+    match segments:
+        case ["queues", segment]:
+            queue = segment_text(segment)
+            return {
+                "PUT": lambda: _declare_queue(engine, queue, body, owner, serving),
+                "GET": lambda: Response(200, _show_queue(engine.show_queue(queue, owner))),
+                "DELETE": lambda: _delete_queue(engine, queue, owner, serving),
+            }
+        case ["queues", segment, "messages"]:
+            queue = segment_text(segment)
+            return {"DELETE": lambda: _purge_queue(engine, queue, owner)}
+        case ["exchanges", segment]:
+            exchange = segment_text(segment)
+            return {
+                "PUT": lambda: _declare_exchange(engine, exchange, body),
+                "DELETE": lambda: _delete_exchange(engine, exchange),
+            }
+        case ["bindings"]:
+            return {
+                "POST": lambda: bind(engine, body, owner),
+                "GET": lambda: listed(engine, query),
+            }
+        case ["bindings", segment]:
+            return {"DELETE": lambda: unbind(engine, segment, owner)}
+        case ["auth", "tokens"]:
+            return {"PUT": lambda: _renew_token(body)}
+    return {}
 
 
 def _unanswerable(error: RequestError) -> Walk[bytes]:

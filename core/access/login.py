@@ -18,8 +18,13 @@ from structlog.typing import FilteringBoundLogger
 from core.access.attempts import Attempts
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
-from core.access.users import SALT_BYTES, Users
+from core.access.users import SALT_BYTES, Credentials, Users
 from core.config.access import ScramKeys
+from core.errors import EngineError, Invalid, LimitReached
+from core.slices import Walk
+
+PASSWORD_CHARACTERS_MAX = 512
+"""With it a password has no more bytes than the mechanisms take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Access:
 
     users: Users
     attempts: Attempts
-    submit: Callable[["PasswordCheck"], bool]
+    submit: Callable[["PasswordCheck | NewPassword"], bool]
     """Queues a check until a thread is free. Returns False if too many checks wait."""
     random_bytes: Callable[[int], bytes]
     """Must be fit for secrets. It is also called in worker threads."""
@@ -96,7 +101,7 @@ class PasswordCheck:
     password: str
     reply: Reply = WAIT
     """The reply; ``WAIT`` until it is known."""
-    _keys: ScramKeys | None = None
+    _compared: Credentials | None = None
 
     def start(self) -> Reply:
         """Return the reply if it needs no hash or no thread can be had; else submit the check and return ``WAIT``."""
@@ -110,13 +115,13 @@ class PasswordCheck:
         if self._known():
             self.peer.wake()
             return None
-        self._keys = self._keys_now()
+        self._compared = self._credentials()
         return self._prove
 
     def finish(self, proof: Proof) -> None:
         """Process the thread's result."""
-        users, keys = self.access.users, self._keys
-        if keys != self._keys_now():  # the user's keys were replaced meanwhile
+        users = self.access.users
+        if self._compared != self._credentials():  # the user's keys were replaced meanwhile
             self._submit()
             if self.reply is not WAIT:
                 self.peer.wake()
@@ -125,8 +130,7 @@ class PasswordCheck:
             self.reply = self.access.failed(self.mechanism, self.user, self.peer)
         else:
             if proof.new_keys is not None:
-                users.set_keys(self.user, proof.new_keys)
-                self._tell_upgrade(proof)
+                self._tell_upgrade(self._upgraded(proof, proof.new_keys))
             users.remember(self.user, self.password, loopback=self.peer.loopback)
             self.reply = self.access.succeeded(self.user, self.peer)
         self.peer.wake()
@@ -149,22 +153,36 @@ class PasswordCheck:
             self.reply = self.access.succeeded(self.user, self.peer)
         return self.reply is not WAIT
 
-    def _keys_now(self) -> ScramKeys:
-        return self.access.users.keys(self.user, loopback=self.peer.loopback)
+    def _upgraded(self, proof: Proof, keys: ScramKeys) -> Proof:
+        """Use the new keys; those of a user of the broker are kept here."""
+        try:
+            self.access.users.set_keys(self.user, keys)
+        except EngineError as error:
+            return proof._replace(problem=str(error))
+        return proof
+
+    def _credentials(self) -> Credentials:
+        return self.access.users.credentials(self.user, loopback=self.peer.loopback)
 
     def _prove(self) -> Proof:
         """Hash and compare the password, in a worker thread."""
-        access, keys = self.access, self._keys
-        assert keys is not None
+        access, compared = self.access, self._compared
+        assert compared is not None
+        keys, rabbit = compared
         try:
             given = hash_password(self.password, salt=keys.salt, iterations=keys.iterations)
         except ValueError:
             return Proof(right=False)
-        if not hmac.compare_digest(given.stored_key, keys.stored_key):
+        right = hmac.compare_digest(given.stored_key, keys.stored_key)
+        if rabbit is not None:  # the keys, which match no password, were compared for the same work
+            right = rabbit.fits(self.password)
+        if not right:
             return Proof(right=False)
-        if keys.iterations >= access.iterations or not access.users.configured(self.user):
+        if (keys.iterations >= access.iterations and rabbit is None) or not access.users.configured(self.user):
             return Proof(right=True)
         new = hash_password(self.password, salt=access.random_bytes(SALT_BYTES), iterations=access.iterations)
+        if not access.users.in_file(self.user):
+            return Proof(right=True, new_keys=new)
         try:
             access.keep(keys, new)
         except (OSError, ValueError) as error:
@@ -178,3 +196,48 @@ class PasswordCheck:
         else:
             remedy = "make its line with headgate hash-password"
             log.warning("password-hash-not-kept", user=self.user, reason=proof.problem, remedy=remedy)
+
+
+@dataclass(slots=True)
+class NewPassword:
+    """The hash of a password that a user is to have."""
+
+    access: Access
+    password: str
+    keys: ScramKeys | None = None
+    """The hash; None until it is known."""
+    problem: str | None = None
+    """Why there is no hash."""
+
+    def hashing(self) -> Walk[ScramKeys]:
+        """Return the hash, when a thread has computed it. Raises Invalid for a password that cannot be used, and
+        LimitReached if no thread is free in time."""
+        if len(self.password) > PASSWORD_CHARACTERS_MAX:
+            raise Invalid(f"a password may have {PASSWORD_CHARACTERS_MAX} characters, not {len(self.password)}")
+        if not self.access.submit(self):
+            raise LimitReached("too many logins wait for a thread; try again later")
+        while self.keys is None:
+            if self.problem is not None:
+                raise Invalid(self.problem)
+            yield
+        return self.keys
+
+    def begin(self) -> Callable[[], Proof]:
+        """A thread is free: return the function for it to run."""
+        return self._hash
+
+    def finish(self, proof: Proof) -> None:
+        """Process the thread's result."""
+        self.keys, self.problem = proof.new_keys, proof.problem
+
+    def give_up(self, reason: str) -> None:
+        """No thread was free in time."""
+        self.problem = f"the password was not hashed: {reason}"
+
+    def _hash(self) -> Proof:
+        access = self.access
+        try:
+            keys = hash_password(self.password, salt=access.random_bytes(SALT_BYTES), iterations=access.iterations)
+        except ValueError as error:
+            return Proof(right=False, problem=f"the password cannot be used: {error}")
+        return Proof(right=True, new_keys=keys)

@@ -165,11 +165,16 @@ class _AnonymousExchange:
 
 
 def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
-    """Return the mechanisms for one AMQP 1.0 peer, the best first."""
+    """Return the mechanisms for one AMQP 1.0 peer, the best first.
+
+    Clients choose SCRAM where it is offered. So it is not offered while a user has a hash of RabbitMQ: that user's
+    first login, which gives it keys, must be one with PLAIN.
+    """
+    scram = () if access.users.has_rabbit_hashes else (ScramSha256Mechanism(access, peer),)
     external = offered_external(access, peer)
     return (
         *external,
-        ScramSha256Mechanism(access, peer),
+        *scram,
         PlainMechanism(access, peer),
         *offered_anonymous(access, peer),
     )

@@ -1,24 +1,53 @@
 """The users that may connect, with the keys of their passwords, and a cache of recently verified passwords.
 
+There are two kinds. Users in the configuration file have all rights and cannot be changed by command. Users of the
+broker were made by command or import; they are kept in the definitions, with tags and permissions
+(:mod:`core.access.records`). A name in the file hides the same name in the broker. While the file has no user and the
+broker no administrator who can log in, guest may log in from this machine with all rights, so that the first
+administrator can be made.
+
 A peer must not learn which names exist, neither from the time of a reply nor from the values that SCRAM shows. So an
 unknown name has keys too, derived from the name and a secret of this process: always the same salt, the iteration count
-of some user, and keys that match no password. It costs the same work as a wrong password.
+of some user, and keys that match no password. It costs the same work as a wrong password. So does a user with a hash of
+RabbitMQ, which is compared in addition.
 """
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from core.access.passwords import hash_password
+from core.access.records import RabbitHash, UserRecord
+from core.access.rights import ADMINISTRATOR, FULL, VIRTUAL_HOST, Permission, Rights, TopicPermission
 from core.config.access import ITERATIONS_MIN, ScramKeys, UserSettings
+from core.errors import Invalid, LimitReached, NotFound, PreconditionFailed
 
 GUEST = "guest"
 """User name and password if no users are configured; the examples of AMQP clients use them. Because they are not secret
 and local clients connect often, the keys have the fewest iterations that SCRAM allows."""
+ANONYMOUS = "anonymous"
+"""The name of peers that need not log in. They have all rights, as users in the file, unless the broker has a user of
+this name."""
 
 SECRET_BYTES = 32
 SALT_BYTES = 16
+USERS_MAX = 10_000
+"""The most users of the broker. Each takes about 1 KiB of memory."""
+
+
+class UserStore(Protocol):
+    """Keeps the records of users, each as a text by name."""
+
+    def users(self) -> Mapping[str, str]:
+        """All records."""
+
+    def set_user(self, name: str, keys: str) -> None:
+        """Keep a record, in place of the one with this name. Raises PreconditionFailed."""
+
+    def remove_user(self, name: str) -> None:
+        """Remove a record. Raises PreconditionFailed."""
 
 
 class _Remembered(NamedTuple):
@@ -26,8 +55,16 @@ class _Remembered(NamedTuple):
     until: float
 
 
+class Credentials(NamedTuple):
+    """What a password is compared with."""
+
+    keys: ScramKeys
+    rabbit: RabbitHash | None = None
+    """If there is one, the password must fit it, and not the keys."""
+
+
 class Users:
-    """The configured users; if there are none, guest for loopback peers."""
+    """The users of the configuration file and of the broker; if there are none, guest for loopback peers."""
 
     def __init__(
         self,
@@ -36,49 +73,215 @@ class Users:
         cache_seconds: float,
         monotonic: Callable[[], float],
         random_bytes: Callable[[int], bytes],
+        store: UserStore | None = None,
     ) -> None:
-        """``monotonic`` is only for the cache; ``random_bytes`` must be fit for secrets."""
+        """``users`` are those of the configuration file. ``monotonic`` is only for the cache; ``random_bytes`` must be
+        fit for secrets; ``store`` has the users of the broker, and is None where they need not be kept."""
         self._guest_salt = random_bytes(SALT_BYTES)
         self._guest_keys: ScramKeys | None = None
         self._secret = random_bytes(SECRET_BYTES)
         self._cache_seconds = cache_seconds
         self._monotonic = monotonic
         self._right: dict[str, _Remembered] = {}
+        self._rights: dict[str, Rights] = {}
+        """Of users that have connected."""
+        self._store = store
+        self.unusable: list[str] = []
+        """Why records that are kept cannot be used. Their users cannot log in."""
+        self._records: dict[str, UserRecord] = {}
+        for name, text in {} if store is None else store.users().items():
+            try:
+                self._records[name] = UserRecord.parse(name, text)
+            except Invalid as error:
+                self.unusable.append(str(error))
         self.replace(users)
 
     def replace(self, users: Iterable[UserSettings]) -> None:
-        """Replace all users. Open connections stay; the cache of passwords is emptied."""
+        """Replace all users of the file. Open connections stay; the cache of passwords is emptied."""
         self._keys = {user.name: user.scram for user in users}
-        self._counts = self._iteration_counts()
+        self._recount()
         self._right.clear()
+        for name in [name for name in self._rights if self._exists(name)]:
+            self._refresh(name)
+
+    # --- who there is ------------------------------------------------------------------------------------------
 
     @property
     def names(self) -> list[str]:
         """The names of all users."""
-        return list(self._keys) or [GUEST]
+        return list(dict.fromkeys((*self._keys, *self._records, *([GUEST] if self._has_guest else []))))
+
+    def _exists(self, name: str) -> bool:
+        return name in self._keys or name in self._records or (name == GUEST and self._has_guest)
+
+    def in_file(self, name: str) -> bool:
+        """Whether the user stands in the configuration file."""
+        return name in self._keys
+
+    def is_own(self, name: str) -> bool:
+        """Whether this is a user of the broker, and not hidden by the file."""
+        return name in self._records and name not in self._keys
+
+    def record(self, name: str) -> UserRecord:
+        """Return the record of any user: that of a user in the file has all rights, and no password. Raises
+        NotFound."""
+        if name in self._keys or (name not in self._records and self._exists(name)):
+            return UserRecord(name=name, tags=(ADMINISTRATOR,), permissions={VIRTUAL_HOST: FULL})
+        found = self._records.get(name)
+        if found is None:
+            raise NotFound(f"there is no user '{name}'")
+        return found
+
+    def records(self) -> Sequence[UserRecord]:
+        """Return the records of the users of the broker, by name."""
+        return [self._records[name] for name in sorted(self._records)]
+
+    def rights_of(self, name: str) -> Rights:
+        """Return the rights of a user, which change in place; those of a name without a user allow nothing."""
+        rights = self._rights.get(name)
+        if rights is None:
+            rights = Rights(name, None)
+            self._apply(rights)
+            if self._exists(name) or name == ANONYMOUS:
+                self._rights[name] = rights
+        return rights
+
+    def _apply(self, rights: Rights) -> None:
+        name = rights.user
+        if name == ANONYMOUS and not self._exists(name):
+            rights.change(FULL, {}, frozenset((ADMINISTRATOR,)))
+        elif self._exists(name):
+            record = self.record(name)
+            rights.change(record.permission, record.topics.get(VIRTUAL_HOST, {}), frozenset(record.tags))
+        else:
+            rights.change(None, {}, frozenset())
+
+    def _refresh(self, name: str) -> None:
+        if (rights := self._rights.get(name)) is not None:
+            self._apply(rights)
+            if not (self._exists(name) or name == ANONYMOUS):
+                del self._rights[name]
+
+    # --- changing the users of the broker ----------------------------------------------------------------------
+
+    def check_changeable(self, name: str) -> None:
+        """Raises PreconditionFailed for a user in the configuration file."""
+        if name in self._keys:
+            raise PreconditionFailed(
+                f"user '{name}' stands in the configuration file and has all rights; change the file, or remove the "
+                "user there"
+            )
+
+    def set(self, record: UserRecord) -> bool:
+        """Make a user, or replace the one with this name; it applies at once. Returns whether there was none.
+
+        Raises Invalid, PreconditionFailed, LimitReached.
+        """
+        self.check_changeable(record.name)
+        record.check()
+        is_new = record.name not in self._records
+        if is_new and len(self._records) >= USERS_MAX:
+            raise LimitReached(f"there are {USERS_MAX} users, and no more are possible; delete some")
+        if self._store is not None:
+            self._store.set_user(record.name, record.render())
+        self._records[record.name] = record
+        self._changed(record.name)
+        return is_new
+
+    def delete(self, name: str) -> None:
+        """Delete a user: the user's connections are closed. Raises NotFound, PreconditionFailed."""
+        self.check_changeable(name)
+        if name not in self._records:
+            raise NotFound(f"there is no user '{name}'")
+        if self._store is not None:
+            self._store.remove_user(name)
+        del self._records[name]
+        self._changed(name)
+
+    def set_permission(self, name: str, permission: Permission | None) -> bool:
+        """Set or clear what a user may do on the virtual host. Returns whether there was no permission."""
+        record = self._changeable(name)
+        permissions = {} if permission is None else {VIRTUAL_HOST: permission}
+        self.set(replace(record, permissions=permissions))
+        return record.permission is None
+
+    def set_topic_permission(self, name: str, exchange: str | None, topic: TopicPermission | None) -> bool:
+        """Set or clear what a user may do with the keys of an exchange; None clears all. Returns whether there was no
+        permission."""
+        record = self._changeable(name)
+        topics = dict(record.topics.get(VIRTUAL_HOST, {}))
+        was_there = exchange in topics
+        if exchange is None:
+            topics.clear()
+        elif topic is None:
+            topics.pop(exchange, None)
+        else:
+            topics[exchange] = topic
+        self.set(replace(record, topics={VIRTUAL_HOST: topics} if topics else {}))
+        return not was_there
+
+    def _changeable(self, name: str) -> UserRecord:
+        self.check_changeable(name)
+        record = self._records.get(name)
+        if record is None and self._exists(name):
+            raise PreconditionFailed(f"user '{name}' is the default user with all rights; make users of your own")
+        return self.record(name)
+
+    def _changed(self, name: str) -> None:
+        self._recount()
+        self._right.pop(name, None)
+        self._refresh(name)
+
+    def _recount(self) -> None:
+        """Find out again what depends on all users."""
+        records = self._records.values()
+        secrets = (*self._keys.values(), *(record.secret for record in records))
+        counts = {keys.iterations for keys in secrets if isinstance(keys, ScramKeys)}
+        self._counts = sorted(counts) or [ITERATIONS_MIN]
+        self.has_rabbit_hashes = any(isinstance(record.secret, RabbitHash) for record in records)
+        """Whether a user has a hash of RabbitMQ, with which SCRAM is impossible."""
+        able = any(ADMINISTRATOR in record.tags and record.secret is not None for record in records)
+        self._has_guest = not self._keys and not able
+
+    # --- passwords ---------------------------------------------------------------------------------------------
 
     def guest_is_welcome(self, *, loopback: bool) -> bool:
-        """Return whether a peer may log in as guest: no users are configured, and the peer is on this machine."""
-        return loopback and not self._keys
+        """Return whether a peer may log in as guest: it is the default user, and the peer is on this machine."""
+        return loopback and self._has_guest and GUEST not in self._records
+
+    def credentials(self, name: str, *, loopback: bool) -> Credentials:
+        """Return what a password of this user is compared with; for an unknown name, what fits no password."""
+        record = self._login_record(name, loopback)
+        rabbit = record.secret if record is not None and isinstance(record.secret, RabbitHash) else None
+        return Credentials(self.keys(name, loopback=loopback), rabbit)
 
     def keys(self, name: str, *, loopback: bool) -> ScramKeys:
         """Return the keys of a user; for an unknown name, keys that match no password."""
         keys = self._keys.get(name)
-        if keys is None and name == GUEST and self.guest_is_welcome(loopback=loopback):
+        if (record := self._login_record(name, loopback)) is not None:
+            keys = record.secret if isinstance(record.secret, ScramKeys) else None
+        elif keys is None and name == GUEST and self.guest_is_welcome(loopback=loopback):
             if self._guest_keys is None:
                 self._guest_keys = hash_password(GUEST, salt=self._guest_salt, iterations=ITERATIONS_MIN)
             keys = self._guest_keys
         return self._decoy(name) if keys is None else keys
 
+    def _login_record(self, name: str, loopback: bool) -> UserRecord | None:
+        """The user of the broker that logs in with this name. One with the name guest can do so from this machine only,
+        as with RabbitMQ, because its password is often guest."""
+        return None if name in self._keys or (name == GUEST and not loopback) else self._records.get(name)
+
     def configured(self, name: str) -> bool:
-        """Return whether a user of this name is configured; guest as the default user does not count."""
-        return name in self._keys
+        """Return whether there is a user of this name; guest as the default user does not count."""
+        return name in self._keys or name in self._records
 
     def set_keys(self, name: str, keys: ScramKeys) -> None:
-        """Replace a user's keys by new keys of the same password."""
-        assert name in self._keys
-        self._keys[name] = keys
-        self._counts = self._iteration_counts()
+        """Replace a user's keys by new keys of the same password. Raises PreconditionFailed."""
+        if name in self._keys:
+            self._keys[name] = keys
+            self._recount()
+        else:
+            self.set(replace(self._records[name], secret=keys))
 
     def remember(self, name: str, password: str, *, loopback: bool) -> None:
         """Remember for ``cache_seconds`` that this password is right."""
@@ -94,9 +297,6 @@ class Users:
 
     def _right_digest(self, name: str, password: str, loopback: bool) -> bytes:
         return self._digest(b"right", name, password, self.keys(name, loopback=loopback).stored_key)
-
-    def _iteration_counts(self) -> list[int]:
-        return sorted({keys.iterations for keys in self._keys.values()}) or [ITERATIONS_MIN]
 
     def _decoy(self, name: str) -> ScramKeys:
         counts = self._counts

@@ -22,6 +22,7 @@ from core.admin.console.serving import console_routes
 from core.admin.exposition import CONTENT_TYPE, Collector, exposition
 from core.admin.guard import Guard
 from core.admin.health import Health
+from core.admin.signing_in import SignIn
 from core.config.address import parse_address
 from core.config.admin import AdminSettings
 
@@ -38,6 +39,7 @@ def admin_application(
     settings: AdminSettings,
     token: bytes | None,
     read_token: bytes | None,
+    sign_in: SignIn | None = None,
     api: ASGIApp,
     health: Health,
     collect: Collector,
@@ -69,6 +71,8 @@ def admin_application(
         app,
         token=token,
         read_token=read_token,
+        sign_in=sign_in,
+        users_only=settings.users_only,
         hosts=hosts,
         open_paths=checks.keys() | {route.path for route in console},
         body_max=settings.body_max,

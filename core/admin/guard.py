@@ -3,8 +3,10 @@
 The admin server is for programs and people on this machine, and a browser on this machine also runs pages of other
 sites. Such a page can send requests to a loopback port. It can also make a host name of its own resolve to 127.0.0.1
 and then read the answers (DNS rebinding). So the Host field must name this server, and a request that comes from a page
-of another site is refused. Answers have no CORS fields. A write needs a token; if no token is configured, it needs a
-header field that no form and no link can send.
+of another site is refused. Answers have no CORS fields.
+
+A client shows a token, or name and password of a user, whose rights it then has. A write needs one of these; if no
+token is configured, it needs a header field that no form and no link can send.
 """
 
 import hmac
@@ -18,13 +20,19 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
+from core.access.rights import MONITORING, Rights, all_rights
 from core.admin.answers import problem
+from core.admin.signing_in import SignIn
 from core.config.address import is_loopback
+from core.operations.operation import Right, permits
 
 API_PREFIX = "/api/"
 """The only paths on which requests may write and may have bodies."""
-MAY_WRITE = "headgate.may_write"
-"""The key of the scope under which the guard tells the application whether the client may change anything."""
+RIGHTS = "headgate.rights"
+"""The key of the scope under which the guard tells the application the rights of the client."""
+METRICS_PREFIX = "/metrics"
+TOKEN_NAME, READ_TOKEN_NAME = "administrator", "monitoring"
+"""The names of clients that show a token, or need none: those of the tags that they have."""
 WRITE_HEADER = "x-headgate-request"
 LENGTH_DIGITS_MAX = 15
 """The most digits of a Content-Length; no real request needs more."""
@@ -44,16 +52,21 @@ class Guard:
         *,
         token: bytes | None,
         read_token: bytes | None,
+        sign_in: SignIn | None,
+        users_only: bool,
         hosts: AbstractSet[str],
         open_paths: AbstractSet[str],
         body_max: int,
         log: FilteringBoundLogger,
     ) -> None:
         """``hosts``: names that Host may have, besides loopback names and the address that the client connected to.
-        ``open_paths``: paths that need no token."""
+        ``open_paths``: paths that need no token. ``sign_in`` finds the rights of a user; None where there are none.
+        With ``users_only``, a client without token and user is refused even if no token is configured."""
         self._app = app
         self._token = token
         self._read_token = read_token
+        self._sign_in = sign_in
+        self._users_only = users_only
         self._body_max = body_max
         self._hosts = {host.lower() for host in hosts}
         self._open_paths = open_paths
@@ -64,7 +77,7 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})  # answered 403, since it was not accepted
             return
-        refusal = self._refusal(scope)
+        refusal = await self._refusal(scope)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -83,27 +96,47 @@ class Guard:
                 fault = problem(500, "internal-error", "the broker failed to answer; its log has the details")
                 await fault(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    async def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._is_ours(host, scope):
             return problem(421, "wrong-host", "the Host field names another server; see admin.hosts")
         if _is_cross_site(headers, host):
             return problem(403, "cross-site", "requests from pages of other sites are refused")
-        may_write = self._may_write(headers)
-        if scope["path"] not in self._open_paths and may_write is None:
-            self._log.warning("admin-token-wrong", peer=_peer(scope), given="authorization" in headers)
-            reason = "the Authorization field must be Bearer and the token in admin.token_file"
-            return problem(401, "unauthorized", reason, {"www-authenticate": "Bearer"})
-        scope[MAY_WRITE] = bool(may_write)
-        return self._refused_write(scope, headers) or self._refused_body(scope, headers)
+        if scope["path"] in self._open_paths:
+            return self._refused_body(scope, headers)
+        authorization = headers.get("authorization", "")
+        rights = self._rights_of_token(_given_token(authorization))
+        is_user = rights is None and self._sign_in is not None and authorization.lower().startswith("basic ")
+        if is_user:
+            assert self._sign_in is not None
+            rights = await self._sign_in.rights(authorization, host=(scope.get("client") or ("",))[0])
+        elif rights is None and self._token is None and not self._users_only:
+            rights = all_rights(TOKEN_NAME)
+        if rights is None:
+            return self._unauthorized(scope, given=bool(authorization))
+        scope[RIGHTS] = rights
+        if scope["path"].startswith(METRICS_PREFIX) and not permits(rights, Right.MONITOR):
+            return problem(403, "forbidden", f"metrics need the tag {MONITORING} or administrator")
+        may_write = is_user or rights.user == TOKEN_NAME
+        return self._refused_write(scope, headers, may_write=may_write, is_user=is_user) or self._refused_body(
+            scope, headers
+        )
 
-    def _refused_write(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+    def _unauthorized(self, scope: Scope, *, given: bool) -> JSONResponse:
+        self._log.warning("admin-token-wrong", peer=_peer(scope), given=given)
+        if self._token is None:
+            reason = "the Authorization field must be Basic, with the name and the password of a user"
+            return problem(401, "unauthorized", reason, {"www-authenticate": 'Basic realm="Headgate"'})
+        reason = "the Authorization field must be Bearer and the token in admin.token_file"
+        return problem(401, "unauthorized", reason, {"www-authenticate": "Bearer"})
+
+    def _refused_write(self, scope: Scope, headers: Headers, *, may_write: bool, is_user: bool) -> JSONResponse | None:
         if not is_write(scope["method"]) or not scope["path"].startswith(API_PREFIX):
             return None
-        if not scope[MAY_WRITE]:
+        if not may_write:
             return problem(403, "forbidden", "this token may read, and change nothing")
-        if self._token is None and WRITE_HEADER not in headers:
+        if self._token is None and not is_user and WRITE_HEADER not in headers:
             return problem(
                 403, "forbidden", "without a token, a request that changes something needs X-Headgate-Request: 1"
             )
@@ -132,14 +165,13 @@ class Guard:
         dialled = (scope.get("server") or ("",))[0]
         return name is not None and (is_loopback(name) or name in self._hosts or name == dialled)
 
-    def _may_write(self, headers: Headers) -> bool | None:
-        """Return whether the client may write; None if it may not even read."""
-        if self._token is None:
-            return True
-        given = _given_token(headers.get("authorization", ""))
-        if hmac.compare_digest(given, self._token):
-            return True
-        return False if self._read_token is not None and hmac.compare_digest(given, self._read_token) else None
+    def _rights_of_token(self, given: bytes) -> Rights | None:
+        """Return the rights that a token gives; None if it is none of the tokens."""
+        if self._token is not None and hmac.compare_digest(given, self._token):
+            return all_rights(TOKEN_NAME)
+        if self._read_token is not None and hmac.compare_digest(given, self._read_token):
+            return all_rights(READ_TOKEN_NAME, (MONITORING,))
+        return None
 
 
 def _given_token(authorization: str) -> bytes:

@@ -17,6 +17,7 @@ from core.admin.application import admin_application
 from core.admin.connection import AdminConnection
 from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
+from core.admin.signing_in import SignIn
 from core.clock import Now
 from core.config.admin import AdminSettings
 from core.control_plane import BrokerControl
@@ -96,6 +97,7 @@ def make_service(
         settings=settings,
         token=token,
         read_token=read_token,
+        sign_in=None if control.access is None else SignIn(control.access),
         api=make_api(control, live, body_max=settings.body_max, log=log),
         health=Health(
             observable=control.broker,

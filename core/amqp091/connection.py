@@ -49,7 +49,7 @@ from core.amqp091.methods import (
     ConnectionUpdateSecretOk,
     Method,
 )
-from core.amqp091.negotiation import Negotiation, NegotiationStage
+from core.amqp091.negotiation import Negotiation, NegotiationStage, only_the_default
 from core.amqp091.output import Output
 from core.amqp091.publish_run import SINGLES_MAX, PublishRunParser
 from core.amqp091.table import FieldTable
@@ -99,11 +99,16 @@ class Amqp091Connection:
         *,
         server_properties: FieldTable | None = None,
         refusal_delay_s: Callable[[], float] = lambda: 0.0,
+        refuse_virtual_host: Callable[[str, str], str | None] = only_the_default,
     ) -> None:
         """See :class:`core.amqp091.negotiation.Negotiation`, which gets these arguments."""
         self.settings = settings
         self._negotiation = Negotiation(
-            settings, mechanisms, server_properties=server_properties, refusal_delay_s=refusal_delay_s
+            settings,
+            mechanisms,
+            server_properties=server_properties,
+            refusal_delay_s=refusal_delay_s,
+            refuse_virtual_host=refuse_virtual_host,
         )
         self._state = _State.NEGOTIATING
         self._buffer = Amqp091ReceiveBuffer()

@@ -13,7 +13,7 @@ from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
 from core.amqp091.methods import ConnectionClose
-from core.amqp091.negotiation import Negotiation
+from core.amqp091.negotiation import Negotiation, only_the_default
 from core.amqp091.table import FieldTable
 from core.config import Settings
 from core.config.amqp091 import Amqp091Settings
@@ -65,6 +65,9 @@ def amqp091_factory(
     def refusal_delay_s() -> float:
         return random.uniform(*REFUSAL_DELAY_S)
 
+    def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
+        return only_the_default(virtual_host, identity) or access.users.rights_of(identity).refusal()
+
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
@@ -83,6 +86,7 @@ def amqp091_factory(
                 logins.counting(mechanisms),
                 server_properties=properties,
                 refusal_delay_s=refusal_delay_s,
+                refuse_virtual_host=refuse_virtual_host,
             ),
             engine=engine,
             converter=converter,
@@ -93,6 +97,7 @@ def amqp091_factory(
             traffic=traffic,
             flow=flow,
             work=work,
+            rights_of=access.users.rights_of,
         )
 
     return FrontEndFactory(

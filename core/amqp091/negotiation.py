@@ -45,7 +45,8 @@ CAPABILITIES = (
 """The extensions of 0.9.1 that we support, by RabbitMQ's names."""
 
 
-def _only_the_default(virtual_host: str, identity: str) -> str | None:
+def only_the_default(virtual_host: str, identity: str) -> str | None:
+    """Return why the virtual host cannot be used, because there is only the default one; None for that one."""
     return None if virtual_host == "/" else f"vhost {virtual_host} not found"
 
 
@@ -78,7 +79,7 @@ class Negotiation:
         *,
         server_properties: FieldTable | None = None,
         refusal_delay_s: Callable[[], float] = _at_once,
-        refuse_virtual_host: Callable[[str, str], str | None] = _only_the_default,
+        refuse_virtual_host: Callable[[str, str], str | None] = only_the_default,
     ) -> None:
         """``mechanisms`` are offered in this order. ``server_properties`` describe the server in connection.start,
         beside its capabilities. ``refusal_delay_s`` returns the delay before the next refused login is answered.

@@ -70,7 +70,7 @@ def _parse_keys(value: object) -> object:
 
 
 class UserSettings(Section):
-    """One user. Users have all rights."""
+    """One user. Users in this file have all rights."""
 
     name: str = Field(min_length=1, max_length=255)
     """The user name that the client gives."""

@@ -26,6 +26,10 @@ class AdminSettings(Section):
     read_token_file: FilePath | None = None
     """A file with a second token, which allows to read everything and change nothing. Only beside a token_file."""
 
+    users_only: bool = False
+    """Whether every request must carry a token, or the name and the password of a user: Authorization: Basic. When not
+    set, and without a token_file, a request from this machine that carries neither may do everything."""
+
     listen: tuple[str, ...] = Field(default=("127.0.0.1:15692",), min_length=1, strict=False)
     """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs a token_file."""
 

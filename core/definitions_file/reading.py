@@ -7,7 +7,7 @@ for each kind and not for each entry. Nothing is left out without a note.
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nsmallest
 
 from core.definitions_file.document import Document, Remark, Thing, identity, label, sort_key
@@ -39,13 +39,8 @@ SECTIONS: Mapping[str, EntryModel] = {
 }
 """The lists that are imported, in the order in which their definitions can be made."""
 
-NO_PERMISSIONS = "this broker has no permissions: every user may do everything"
 LIMITS = "limits are in the configuration file"
 LEFT_OUT: Mapping[str, str] = {
-    "users": "users are in the configuration file, with keys that headgate hash-password makes; "
-    "hashes of RabbitMQ are of another kind and cannot be used",
-    "permissions": NO_PERMISSIONS,
-    "topic_permissions": NO_PERMISSIONS,
     "global_parameters": "they are settings of a cluster of RabbitMQ",
     "limits": LIMITS,
 }
@@ -56,6 +51,8 @@ PARAMETERS: Mapping[str, str] = {
     "federation-upstream": "this broker has no federation",
     "federation-upstream-set": "this broker has no federation",
 }
+ABOUT_USERS = ("users", "permissions", "topic_permissions")
+"""Lists that :mod:`core.access.user_definitions` reads."""
 ABOUT_THE_FILE = frozenset(
     {
         "rabbit_version",
@@ -81,6 +78,8 @@ class Reading:
     document: Document
     problems: list[Remark]
     notes: list[Remark]
+    users: Mapping[str, object] = field(default_factory=dict)
+    """The lists about users, as the file has them; the broker checks them."""
 
 
 def read(data: bytes, *, host: str = DEFAULT_HOST) -> Reading:
@@ -112,7 +111,8 @@ def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
     yield from _note_the_rest(value, host, found)
     yield from _check_matches(things, found)
     document = Document() if found.problems else (yield from _sorted([thing for _, thing in things]))
-    return Reading(document=document, problems=found.problems, notes=found.notes)
+    users = {name: value[name] for name in ABOUT_USERS if value.get(name)}
+    return Reading(document=document, problems=found.problems, notes=found.notes, users=users)
 
 
 def document_of(things: list[Thing]) -> Document:
@@ -187,7 +187,7 @@ def _check_host(value: Mapping[str, object], host: str, found: Findings) -> Walk
 
 def _note_the_rest(value: Mapping[str, object], host: str, found: Findings) -> Walk[None]:
     for key, entries in value.items():
-        if key in SECTIONS or key in ABOUT_THE_FILE:
+        if key in SECTIONS or key in ABOUT_THE_FILE or key in ABOUT_USERS:
             continue
         if key in ("vhosts", "parameters") and not isinstance(entries, list):
             found.problem((key,), f"it is {cut(entries)}, it must be an array")

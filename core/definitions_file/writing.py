@@ -1,6 +1,7 @@
 """Writes a document as text in RabbitMQ's format. Equal documents give equal bytes."""
 
 import json
+from collections.abc import Mapping
 
 from core.definitions_file.document import Document, Thing
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
@@ -11,9 +12,10 @@ RABBITMQ_VERSION = "4.0.0"
 HOST = "/"
 
 
-def text(document: Document, *, version: str) -> str:
-    """Return the text of the file, with a line break at its end. ``version`` is Headgate's."""
-    value = as_value(document, version=version)
+def text(document: Document, *, version: str, users: Mapping[str, object] | None = None) -> str:
+    """Return the text of the file, with a line break at its end. ``version`` is Headgate's; ``users`` has the lists
+    about users."""
+    value = {**as_value(document, version=version), **(users or {})}
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

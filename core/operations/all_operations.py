@@ -1,6 +1,6 @@
 """The table: all operations of a broker, in the order of the documentation."""
 
-from core.operations import broker, definitions, links, observed, policies, queues, rows
+from core.operations import broker, definitions, links, observed, policies, queues, rows, users
 from core.operations.operation import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -11,4 +11,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *links.OPERATIONS,
     *policies.OPERATIONS,
     *definitions.OPERATIONS,
+    *users.OPERATIONS,
 )

@@ -2,12 +2,13 @@
 
 An import makes what is missing and changes policies that differ; it deletes nothing. If a queue or exchange exists with
 other properties, that is a conflict, and the import does nothing: the queue would have to be deleted with its messages.
-Users are neither exported nor imported.
+Users are exported and imported with their permissions, for callers that may administer them.
 """
 
 from collections.abc import Sequence
 from functools import partial
 
+from core.access.user_definitions import LISTS, set_users, shown_users, users_of
 from core.control_plane import BrokerControl
 from core.declaring import once_gone
 from core.definitions_file.compare import Change, Difference, comparing
@@ -19,12 +20,20 @@ from core.definitions_file.writing import making_value
 from core.engine.broker import OPERATOR, Broker
 from core.errors import Inequivalent, Invalid, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
-from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
+from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation, permits
 from core.slices import Walk
 
 TOLD_MAX = 5
 """The most problems or conflicts that one answer names."""
 DOCUMENT = Parameter("document", "Definitions in RabbitMQ's form.", "map", is_document=True, required=True)
+USER_LISTS = Shape(
+    "map",
+    (
+        AnswerField("users", "list", "The users, with hashes of their passwords."),
+        AnswerField("permissions", "list", "The permissions."),
+        AnswerField("topic_permissions", "list", "The topic permissions."),
+    ),
+)
 DEFINITIONS = Shape(
     "map",
     (
@@ -38,8 +47,11 @@ DEFINITIONS = Shape(
 
 @operation("definitions.export", "GET", "/definitions", answer=DEFINITIONS, gives={"vhosts": [{"name": "/"}]})
 def export(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
-    """Show all definitions as one document in RabbitMQ's form, without users."""
-    return Reply(200, (yield from making_value((yield from _found(control.broker)), version=control.version)))
+    """Show all definitions as one document in RabbitMQ's form; with users only for administrators."""
+    value = yield from making_value((yield from _found(control.broker)), version=control.version)
+    if control.access is not None and permits(arguments.rights, Right.ADMINISTER):
+        value.update(shown_users(control.users.records()))
+    return Reply(200, value)
 
 
 @operation(
@@ -47,7 +59,7 @@ def export(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     "POST",
     "/definitions",
     DOCUMENT,
-    right=Right.CONFIGURE,
+    right=Right.ADMINISTER,
     example={"document": {"queues": [{"name": "made", "vhost": "/", "durable": True}]}},
 )
 def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
@@ -58,6 +70,8 @@ def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     reading = Reading(document=Document(), problems=[], notes=[]) if problems else (yield from examining(value))
     if problems or reading.problems:
         raise Invalid(_told([*problems, *reading.problems]))
+    has_users = any(value.get(name) for name in LISTS)
+    records = (yield from users_of(value, control.users)) if has_users else []
     differences = yield from comparing(reading.document, (yield from _found(broker)))
     conflicts = []
     for one in differences:
@@ -70,6 +84,39 @@ def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
         if one.change in (Change.CREATE, Change.CHANGE):
             yield from once_gone(partial(_make, broker, one.thing))
         yield
+    if has_users:
+        yield from set_users(records, control.users)
+    return DONE
+
+
+@operation(
+    "users.export",
+    "GET",
+    "/definitions/users",
+    right=Right.ADMINISTER,
+    answer=USER_LISTS,
+    gives={"permissions": [{"user": "reader", "read": "^orders$"}]},
+)
+def export_users(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show the users of the broker as definitions have them: with hashes of passwords, and permissions."""
+    return Reply(200, {**shown_users(control.users.records())})
+
+
+@operation(
+    "users.import",
+    "POST",
+    "/definitions/users",
+    DOCUMENT,
+    right=Right.ADMINISTER,
+    example={"document": {"users": [{"name": "made", "password_hash": "", "tags": ["monitoring"]}]}},
+)
+def import_users(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
+    """Make and change the users that a document has; no user is deleted."""
+    value = arguments.map("document")
+    problems: Sequence[object] = yield from finding_problems(value)
+    if problems:
+        raise Invalid(_told(problems))
+    yield from set_users((yield from users_of(value, control.users)), control.users)
     return DONE
 
 
@@ -101,4 +148,4 @@ def _told(found: Sequence[object]) -> str:
     return "; ".join(map(str, found[:TOLD_MAX])) + (f"; and {more} more" if more > 0 else "")
 
 
-OPERATIONS = (export, import_)
+OPERATIONS = (export, import_, export_users, import_users)

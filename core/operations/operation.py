@@ -11,7 +11,9 @@ from enum import Enum
 from types import GeneratorType, MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from core.errors import Invalid
+from core.access.checked_engine import CheckedEngine
+from core.access.rights import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Rights
+from core.errors import Forbidden, Invalid
 from core.slices import Walk
 
 if TYPE_CHECKING:  # front ends import this module, and must not load the server
@@ -28,14 +30,35 @@ QUOTED_CHARACTERS_MAX = 48
 
 
 class Right(Enum):
-    """What a caller may do. An operation changes nothing if it needs MONITOR, and only then; its method is GET."""
+    """What a caller may do, by the tags of its user. An operation that needs MONITOR changes nothing; its method is
+    GET."""
 
+    MANAGE = "manage"
+    """See queues, exchanges and bindings, and declare what the user's permissions allow. It needs a permission on the
+    virtual host."""
     MONITOR = "monitor"
     """See the broker, its queues, connections and messages."""
     OPERATE = "operate"
     """Act on what is there: move messages, close connections, drain the broker."""
     CONFIGURE = "configure"
-    """Change what is declared: queues, exchanges, bindings, policies."""
+    """Change policies."""
+    ADMINISTER = "administer"
+    """See and change users and permissions, and import definitions."""
+
+
+RIGHTS_OF_TAGS: Mapping[str, frozenset[Right]] = {
+    ADMINISTRATOR: frozenset(Right),
+    MONITORING: frozenset((Right.MANAGE, Right.MONITOR)),
+    POLICYMAKER: frozenset((Right.MANAGE, Right.CONFIGURE)),
+    MANAGEMENT: frozenset((Right.MANAGE,)),
+}
+"""What a user may do with each of RabbitMQ's tags."""
+
+
+def permits(rights: Rights, right: Right) -> bool:
+    """Whether a user's tags give this right."""
+    given = any(right in RIGHTS_OF_TAGS.get(tag, ()) for tag in rights.tags)
+    return given and (right is not Right.MANAGE or rights.welcome)
 
 
 Kind = Literal["text", "number", "flag", "map", "list"]
@@ -125,8 +148,12 @@ class Arguments:
     """The parameters of one call by name; all have been checked, and None stands for those that were not given."""
 
     values: Mapping[str, object]
-    right: Right
-    """What the caller may do."""
+    rights: Rights
+    """Those of the caller."""
+
+    def engine(self, control: "BrokerControl") -> CheckedEngine:
+        """The engine, with the rights of the caller."""
+        return CheckedEngine(control.broker, self.rights)
 
     def text(self, name: str) -> str:
         """Return a text that was given, or has a default."""
@@ -151,6 +178,12 @@ class Arguments:
     def flag(self, name: str) -> bool:
         """Return a flag; False where it was not given."""
         return self.values[name] is True
+
+    def list(self, name: str) -> list[object]:
+        """Return a list; an empty one where it was not given."""
+        value = self.values[name]
+        assert isinstance(value, list | None)
+        return value or []
 
     def map(self, name: str) -> dict[str, object]:
         """Return a map; an empty one where it was not given."""
@@ -248,6 +281,16 @@ class Operation:
         """Return the parameter whose value is the whole body; None for an operation whose body has parameters."""
         return next((parameter for parameter in self.parameters if parameter.is_document), None)
 
+    def check_right(self, rights: Rights) -> None:
+        """Raises Forbidden if the caller lacks the right that this operation needs."""
+        if not permits(rights, self.right):
+            tags = ", ".join(sorted(rights.tags)) or "none"
+            needed = " or ".join(tag for tag, given in RIGHTS_OF_TAGS.items() if self.right in given)
+            raise Forbidden(
+                f"{self.name} needs the right {self.right.value}, which user '{rights.user}' does not have: it needs "
+                f"the tag {needed}, and the tags are {tags}"
+            )
+
     def carry_out(self, control: "BrokerControl", arguments: Arguments) -> Walk[Reply]:
         """Carry it out. Raises EngineError."""
         answer = self.handler(control, arguments)
@@ -271,14 +314,14 @@ def operation(
     method: str,
     path: str,
     *parameters: Parameter,
-    right: Right = Right.OPERATE,
+    right: Right | None = None,
     answer: Shape = NOTHING,
     example: Mapping[str, object] = MappingProxyType({}),
     gives: object = None,
     also: tuple[Spelling, ...] = (),
 ) -> Callable[[Handler], Operation]:
-    """Make an operation of its handler, whose docstring is the summary. A GET needs the right MONITOR. ``example`` and
-    ``gives`` are the parameters and the answer of its example."""
+    """Make an operation of its handler, whose docstring is the summary. Without ``right``, a GET needs MONITOR, any
+    other method OPERATE. ``example`` and ``gives`` are the parameters and the answer of its example."""
 
     def made(handler: Handler) -> Operation:
         assert handler.__doc__ is not None
@@ -288,7 +331,7 @@ def operation(
             path=path,
             summary=" ".join(handler.__doc__.split()),
             handler=handler,
-            right=Right.MONITOR if method == "GET" else right,
+            right=right or (Right.MONITOR if method == "GET" else Right.OPERATE),
             parameters=parameters,
             answer=answer,
             example=Example(parameters=example, answer=gives),
@@ -299,7 +342,7 @@ def operation(
 
 
 def read(
-    parameters: Iterable[Parameter], path: Mapping[str, str], given: Iterable[tuple[str, object]], right: Right
+    parameters: Iterable[Parameter], path: Mapping[str, str], given: Iterable[tuple[str, object]], rights: Rights
 ) -> Arguments:
     """Read the parameters of a call: those in its path, and those in its query and body, which may repeat what the path
     says.
@@ -325,7 +368,7 @@ def read(
             if parameter.required:
                 raise Invalid(f"{name} is missing")
             values[name] = parameter.default
-    return Arguments(values, right)
+    return Arguments(values, rights)
 
 
 def quoted(value: object) -> str:

@@ -45,6 +45,7 @@ MESSAGES = Shape(
 )
 def peek(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the first ready messages of a queue, which stay in the queue unchanged."""
+    arguments.rights.check("read", "queue", arguments.text("queue"))
     return Reply(200, control.broker.peek_queue(arguments.text("queue"), arguments.number("count")))
 
 
@@ -61,6 +62,8 @@ def peek(control: BrokerControl, arguments: Arguments) -> Reply:
 def move(control: BrokerControl, arguments: Arguments) -> Reply:
     """Begin to move messages from a queue to another queue or to an exchange, the oldest first."""
     queue, target, count = arguments.text("queue"), _target(arguments), arguments.optional_number("count")
+    arguments.rights.check("read", "queue", queue)
+    arguments.engine(control).check_target(target)
     return Reply(200, {"move": control.broker.move_messages(queue, target, count)})
 
 
@@ -86,6 +89,7 @@ def _target(arguments: Arguments) -> Target:
 def replay(control: BrokerControl, arguments: Arguments) -> Reply:
     """Begin to send dead letters back, each to the queue in which it first became a dead letter."""
     count = arguments.optional_number("count")
+    arguments.rights.check("read", "queue", arguments.text("queue"))
     return Reply(200, {"move": control.broker.replay_messages(arguments.text("queue"), count)})
 
 

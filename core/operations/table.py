@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.operations.operation import Operation, Reply, Right, Spelling, quoted, read
+from core.access.rights import Rights
+from core.operations.operation import Operation, Reply, Spelling, quoted, read
 from core.slices import Walk
 
 if TYPE_CHECKING:
@@ -68,12 +69,11 @@ class Call:
     spelling: Spelling
     path: Mapping[str, str]
 
-    def carry_out(
-        self, control: "BrokerControl", given: Iterable[tuple[str, object]], right: Right = Right.CONFIGURE
-    ) -> Walk[Reply]:
-        """Carry the operation out with the parameters of its query and body, for a caller with this right. Raises
-        EngineError."""
-        arguments = read(self.operation.parameters, self.path, given, right)
+    def carry_out(self, control: "BrokerControl", given: Iterable[tuple[str, object]], rights: Rights) -> Walk[Reply]:
+        """Carry the operation out with the parameters of its query and body, for a caller with these rights.
+        Raises EngineError."""
+        self.operation.check_right(rights)
+        arguments = read(self.operation.parameters, self.path, given, rights)
         answer = yield from self.operation.carry_out(control, arguments)
         value = {self.spelling.within: answer.value} if self.spelling.within else answer.value
         return Reply(self.spelling.status or answer.status, value)

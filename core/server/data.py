@@ -253,6 +253,11 @@ class OpenData:
         return not any(folder_of(self._folder.path, kind, number).exists() for kind in FOLDERS_OF_KINDS)
 
     @property
+    def users(self) -> DefinitionsDatabase:
+        """The definitions, which keep the users of the broker (:class:`core.access.users.UserStore`)."""
+        return self._definitions
+
+    @property
     def status(self) -> str:
         """A line for the service manager about data that waits to be adopted or discarded; empty when there is none."""
         lost = sum(1 for _ in lost_entries(self._folder.path))

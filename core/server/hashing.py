@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import trio
 
-from core.access.login import PasswordCheck
+from core.access.login import NewPassword, PasswordCheck
 from core.clock import Now
 
 WAITED_TOO_LONG = "waited-too-long"
@@ -25,9 +25,9 @@ class Hashing:
         self._running_max = running_max
         self._wait_seconds_max = wait_seconds_max
         self._clock = clock
-        self._send, self._receive = trio.open_memory_channel[tuple[float, PasswordCheck]](waiting_max)
+        self._send, self._receive = trio.open_memory_channel[tuple[float, PasswordCheck | NewPassword]](waiting_max)
 
-    def submit(self, check: PasswordCheck) -> bool:
+    def submit(self, check: PasswordCheck | NewPassword) -> bool:
         """See :class:`core.access.login.Access`."""
         try:
             self._send.send_nowait((self._clock().monotonic + self._wait_seconds_max, check))

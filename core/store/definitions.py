@@ -283,7 +283,7 @@ class DefinitionsDatabase:
         return [name for (name,) in self._one.connection.execute("SELECT name FROM vhosts ORDER BY id")]
 
     def users(self) -> Mapping[str, str]:
-        """By user name, the keys derived from the password."""
+        """By user name, the record of the user: a text of :mod:`core.access.records`."""
         return dict(self._one.connection.execute("SELECT name, keys FROM users ORDER BY name"))
 
     @property
@@ -411,7 +411,7 @@ class DefinitionsDatabase:
         )
 
     def set_user(self, name: str, keys: str) -> None:
-        """Record a user with the keys derived from the password. It replaces the user of this name."""
+        """Keep the record of a user. It replaces the user of this name."""
         self._change(f"user '{name}'", "INSERT OR REPLACE INTO users VALUES (?, ?)", (name, keys))
 
     def remove_user(self, name: str) -> None:

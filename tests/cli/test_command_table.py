@@ -12,6 +12,7 @@ from amqp10.cli.completion import SHELLS
 from amqp10.cli.remote import ask
 from amqp10.cli.requests import values_sent
 from amqp10.cli.table import commands, value_name
+from core.access.rights import all_rights
 from core.config.access import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import DONE, Example, Operation, Parameter, Right, read
@@ -105,7 +106,7 @@ def test_the_command_of_an_example_requests_the_example(operation: Operation):
     method, path, body = asked.made
     address, _, query = path.partition("?")
     call = OperationTable({"/headgate": OPERATIONS}).find(method, [unquote(part) for part in address.split("/")[1:]])
-    given = body.items() if isinstance(body, dict) else parse_qsl(query)
-    read_by_broker = read(operation.parameters, call.path, given, Right.CONFIGURE).values
+    given = body.items() if isinstance(body, dict) else parse_qsl(query, keep_blank_values=True)
+    read_by_broker = read(operation.parameters, call.path, given, all_rights("me")).values
     assert call.operation is operation
     assert dict(operation.example.parameters).items() <= read_by_broker.items()

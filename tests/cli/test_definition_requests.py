@@ -29,10 +29,9 @@ from core.definitions_file import (
 )
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import ExchangeType, QueueDeclaration
-from core.slices import run_at_once
 from core.store.definitions import PolicyDeclaration
 from tests.kit.engine import binding, exchange, queue
-from tests.kit.management import decode_answer, encode_request
+from tests.kit.management import decode_answer, encode_request, respond
 from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker
 
@@ -49,7 +48,7 @@ class Link:
             self._left -= 1
             if self._left < 0:
                 raise ConnectionLost("the connection broke")
-        answer = decode_answer(run_at_once(self._broker.node.respond(encode_request(method, path, body), "me")))
+        answer = decode_answer(respond(self._broker.node, self._broker.engine, encode_request(method, path, body)))
         if answer.status >= 400:
             raise RequestRefused(str(answer.body), status=answer.status)
         return Answer(answer.status, answer.body)

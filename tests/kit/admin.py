@@ -25,6 +25,7 @@ from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
 from core.admin.service import AdminService
 from core.admin.serving import AdminServer
+from core.admin.signing_in import SignIn
 from core.clock import Now
 from core.config.admin import AdminSettings
 from core.config.tls import TlsSettings
@@ -43,6 +44,7 @@ from core.server.run import Server, read_clocks
 from core.store.definitions import PolicyDeclaration
 from core.store.lane import Lane
 from tests.kit.engine import make_broker
+from tests.kit.logins import make_access
 
 TOKEN = b"0123456789abcdef"
 
@@ -158,7 +160,7 @@ class Facts:
         self.stalls = Stalls(clock=lambda: self.now)
         self.control = BrokerControl(self.broker, version="1.2.3", pid=4711, stalls=self.stalls)
         self.control.server = cast("Server", self.server)
-        self.control.node, self.control.limits, self.control.users = "headgate@here", LIMITS, lambda: ["guest"]
+        self.control.node, self.control.limits, self.control.access = "headgate@here", LIMITS, make_access()
         self.control.lanes = [Lane("classic", generation=1, sync_interval_s=1.0)]
         self.server.work = self.work
         self.overview = Overview(
@@ -231,6 +233,7 @@ class Facts:
             settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
             token=token,
             read_token=read_token,
+            sign_in=SignIn(self.control.logins),
             api=api or self.api(**settings)[0],
             health=Health(observable=self, started=lambda: self.started, draining=lambda: self.draining),
             collect=lambda: self.collect(),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from amqp10.addresses import percent_encode
+from amqp10.management.node import ManagementNode
 from amqp10.serve import management_node
 from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
 from amqp10.wire.sections import (
@@ -17,6 +18,8 @@ from amqp10.wire.sections import (
     scan,
 )
 from amqp10.wire.types import Described, ULong, plain
+from core.access.checked_engine import CheckedEngine
+from core.access.rights import Rights, all_rights
 from core.clock import Now
 from core.config.settings import Settings
 from core.control_plane import BrokerControl
@@ -142,6 +145,13 @@ class Plant:
         self.orders.append(order)
 
 
+def respond(
+    node: ManagementNode, broker: Broker, request: bytes, *, owner: object = "me", rights: Rights | None = None
+) -> bytes:
+    """Return the node's response to an encoded request; without ``rights``, of a user who may do everything."""
+    return run_at_once(node.respond(request, CheckedEngine(broker, rights or all_rights("me")), owner))
+
+
 class Console:
     """A broker in memory, and a client that manages it."""
 
@@ -152,9 +162,15 @@ class Console:
         control.server = cast("Server", self.plant)
         self.node = management_node(self.broker, control)
 
-    def ask(self, method: str, to: object, body: object = None, *, owner: object = "me") -> Answer:
-        """Send a request and return its decoded response."""
-        return decode_answer(run_at_once(self.node.respond(encode_request(method, to, body), owner)))
+    def ask(
+        self, method: str, to: object, body: object = None, *, owner: object = "me", rights: Rights | None = None
+    ) -> Answer:
+        """Send a request and return its decoded response; without ``rights``, of a user who may do everything."""
+        return decode_answer(self.respond(encode_request(method, to, body), owner=owner, rights=rights))
+
+    def respond(self, request: bytes, *, owner: object = "me", rights: Rights | None = None) -> bytes:
+        """Return the response to an encoded request."""
+        return respond(self.node, self.broker, request, owner=owner, rights=rights)
 
     def publish(self, target: Target, count: int) -> None:
         """Publish messages through the engine, as a front end does."""

@@ -42,6 +42,7 @@ from amqp10.wire.performatives import (
     encode_performative,
 )
 from amqp10.wire.sections import scan
+from core.access.rights import all_rights
 from core.clock import Now
 from core.config.log import LogSettings
 from core.config.settings import Settings
@@ -116,6 +117,8 @@ class InProcessBroker:
         self.converter = MessageConverter()
         self.engine = Broker(self.settings, self.converter, storage=storage or self._own_storage)
         self.work = self.engine.work if one_work else None
+        self.rights = all_rights("guest")
+        """The rights of clients that connect from now on."""
         self.now = Now(1000.0, 1_700_000_000.0)
         self.log = LogCapture()
         at_once = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0)
@@ -264,6 +267,7 @@ class WirePeer:
             traffic=broker.traffic["amqp10"],
             flow=broker.flow,
             work=broker.work,
+            rights_of=lambda user: broker.rights,
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []

@@ -94,6 +94,7 @@ class Wire091Peer:
             traffic=broker.traffic["amqp091"],
             flow=broker.flow,
             work=broker.engine.work,
+            rights_of=lambda user: broker.rights,
         )
         broker.peers.append(self)
         self.received: list[tuple[int, Method, bytes | None]] = []

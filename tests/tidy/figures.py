@@ -39,7 +39,6 @@ NAMED_MAX = 5
 
 ALLOWED: Mapping[str, str] = {
     "Disk": "tests hand in a disk in memory and one that fails",
-    "Engine": "tests hand in one that only takes turns; the engine knows no front end, and front ends no more of it",
     "LinkChannel": "tests hand in a session in memory; a session and its links would import each other",
     "OutputChannel": "tests hand in a session in memory; a session and its output would import each other",
     "Pages": "tests hand in a backing that pages; a queue asks its backing whether it pages",
@@ -51,6 +50,7 @@ ALLOWED: Mapping[str, str] = {
     "SendingChannel": "tests hand in a session in memory; a session and its links would import each other",
     "SessionConnection": "tests hand in a connection in memory; a connection and its sessions would import each other",
     "Touched": "tests hand in peers of their own; the peer and the pump would import each other",
+    "UserStore": "tests hand in one that keeps users in memory",
     "WatchedBroker": "tests hand in a broker with the rows that they need",
 }
 """Protocols that may have one implementation in the product, or none, with the reason: a second one is handed in by

@@ -5,8 +5,8 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
-    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top trace undrain watch why'
+    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --tags --token-file --type --url --vhost --wait -p'
+    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain users watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --tags --token-file --type --url --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -93,7 +93,10 @@ complete -c headgate -n __fish_use_subcommand -a 'flow-map' -d 'Show who publish
 complete -c headgate -n __fish_use_subcommand -a 'timelines' -d 'Time lines: the last five minutes of links, sessions, channels and queues.'
 complete -c headgate -n __fish_use_subcommand -a 'stalls' -d 'Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
 complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settings for all queues and exchanges whose names match a pattern.'
-complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings and policies as a file: export, diff, apply. Files …'
+complete -c headgate -n __fish_use_subcommand -a 'users' -d 'Users of the broker. Users in the configuration file are shown, and can be chan…'
+complete -c headgate -n __fish_use_subcommand -a 'permissions' -d 'What users may do with queues and exchanges, by patterns of their names.'
+complete -c headgate -n __fish_use_subcommand -a 'topic-permissions' -d 'With which routing keys and binding keys users may use topic exchanges.'
+complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings, policies and users as a file: export, diff, apply.…'
 complete -c headgate -n __fish_use_subcommand -a 'alarms' -d 'Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
 complete -c headgate -n __fish_use_subcommand -a 'tls' -d 'TLS: certificates for a trial, and those that a broker uses.'
 complete -c headgate -n __fish_use_subcommand -a 'memory' -d 'Memory: how much the broker uses, and the watermark above which publishers wait.'
@@ -341,7 +344,7 @@ complete -c headgate -n '__fish_headgate_using_command debug bundle' -l json -d 
 complete -c headgate -n '__fish_headgate_using_command debug bundle' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: definitions
-complete -c headgate -n '__fish_headgate_using_command definitions' -a 'export' -d 'Write all exchanges, queues, bindings and policies as JSON, in RabbitMQ'\''s form.'
+complete -c headgate -n '__fish_headgate_using_command definitions' -a 'export' -d 'Write all exchanges, queues, bindings, policies and users as JSON, in RabbitMQ'\''…'
 complete -c headgate -n '__fish_headgate_using_command definitions' -a 'diff' -d 'Show what applying a file would change, and change nothing. The exit code is 10…'
 complete -c headgate -n '__fish_headgate_using_command definitions' -a 'apply' -d 'Create the definitions that a file has and the broker does not have, and change…'
 # Options for: definitions
@@ -608,6 +611,40 @@ complete -c headgate -n '__fish_headgate_using_command overview' -s h -d 'Displa
 complete -c headgate -n '__fish_headgate_using_command overview' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command overview' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command overview' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Subcommands for: permissions
+complete -c headgate -n '__fish_headgate_using_command permissions' -a 'list' -d 'List the permissions of all users.'
+complete -c headgate -n '__fish_headgate_using_command permissions' -a 'set' -d 'Set what a user may configure, write to and read from; an empty pattern allows …'
+complete -c headgate -n '__fish_headgate_using_command permissions' -a 'clear' -d 'Take the virtual host from a user; the user'\''s connections are closed.'
+# Options for: permissions
+complete -c headgate -n '__fish_headgate_using_command permissions' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions' -l version -d 'Display application version.'
+
+# Options for: permissions clear
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -s p -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: permissions list
+complete -c headgate -n '__fish_headgate_using_command permissions list' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions list' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command permissions list' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command permissions list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: permissions set
+complete -c headgate -n '__fish_headgate_using_command permissions set' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -s p -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Subcommands for: pipeline
 complete -c headgate -n '__fish_headgate_using_command pipeline' -a 'run' -d 'Add the flow events that are there now to the tables, and end.'
@@ -1009,6 +1046,41 @@ complete -c headgate -n '__fish_headgate_using_command top' -l version -d 'Displ
 complete -c headgate -n '__fish_headgate_using_command top' -l url -r -d 'The admin server, as http://HOST:PORT.'
 complete -c headgate -n '__fish_headgate_using_command top' -l token-file -r -F -d 'A file with the admin server'\''s token.'
 
+# Subcommands for: topic-permissions
+complete -c headgate -n '__fish_headgate_using_command topic-permissions' -a 'list' -d 'List the topic permissions of all users.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions' -a 'set' -d 'Restrict the keys with which a user may publish to a topic exchange, and bind t…'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions' -a 'clear' -d 'Remove the restriction of a user'\''s keys.'
+# Options for: topic-permissions
+complete -c headgate -n '__fish_headgate_using_command topic-permissions' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions' -l version -d 'Display application version.'
+
+# Options for: topic-permissions clear
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l exchange -r -d 'The topic exchange; without it all.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -s p -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: topic-permissions list
+complete -c headgate -n '__fish_headgate_using_command topic-permissions list' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions list' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions list' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: topic-permissions set
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -s p -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
 # Subcommands for: trace
 complete -c headgate -n '__fish_headgate_using_command trace' -a 'frames' -d 'Print the frames of a connection as they are sent and received, until the comma…'
 # Options for: trace
@@ -1036,6 +1108,46 @@ complete -c headgate -n '__fish_headgate_using_command undrain' -s h -d 'Display
 complete -c headgate -n '__fish_headgate_using_command undrain' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command undrain' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command undrain' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Subcommands for: users
+complete -c headgate -n '__fish_headgate_using_command users' -a 'list' -d 'List the users and their tags.'
+complete -c headgate -n '__fish_headgate_using_command users' -a 'set' -d 'Make a user, or change the password or the tags of one.'
+complete -c headgate -n '__fish_headgate_using_command users' -a 'delete' -d 'Delete a user; the user'\''s connections are closed.'
+complete -c headgate -n '__fish_headgate_using_command users' -a 'show' -d 'Show one user.'
+# Options for: users
+complete -c headgate -n '__fish_headgate_using_command users' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users' -l version -d 'Display application version.'
+
+# Options for: users delete
+complete -c headgate -n '__fish_headgate_using_command users delete' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users delete' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users delete' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command users delete' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command users delete' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: users list
+complete -c headgate -n '__fish_headgate_using_command users list' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users list' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command users list' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command users list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: users set
+complete -c headgate -n '__fish_headgate_using_command users set' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users set' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users set' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command users set' -l new-password -d 'Ask for a new password.'
+complete -c headgate -n '__fish_headgate_using_command users set' -l tags -r -d 'The tags, with commas between them: administrator, monitoring, policymaker, man…'
+complete -c headgate -n '__fish_headgate_using_command users set' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command users set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: users show
+complete -c headgate -n '__fish_headgate_using_command users show' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users show' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command users show' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command users show' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command users show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Options for: why
 complete -c headgate -n '__fish_headgate_using_command why' -l help -d 'Display this message and exit.'

@@ -36,7 +36,10 @@ _cyclopts_headgate() {
         'timelines:Time lines\: the last five minutes of links, sessions, channels and queues.'
         'stalls:Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
         'policies:Policies\: settings for all queues and exchanges whose names match a pattern.'
-        'definitions:Exchanges, queues, bindings and policies as a file\: export, diff, apply. Files …'
+        'users:Users of the broker. Users in the configuration file are shown, and can be chan…'
+        'permissions:What users may do with queues and exchanges, by patterns of their names.'
+        'topic-permissions:With which routing keys and binding keys users may use topic exchanges.'
+        'definitions:Exchanges, queues, bindings, policies and users as a file\: export, diff, apply.…'
         'alarms:Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
         'tls:TLS\: certificates for a trial, and those that a broker uses.'
         'memory:Memory\: how much the broker uses, and the watermark above which publishers wait.'
@@ -973,6 +976,193 @@ _cyclopts_headgate() {
               ;;
           esac
           ;;
+        users)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'list:List the users and their tags.'
+                'set:Make a user, or change the password or the tags of one.'
+                'delete:Delete a user; the user'\''s connections are closed.'
+                'show:Show one user.'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                list)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                set)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    '--new-password[Ask for a new password.]' \
+                    '*--tags[The tags, with commas between them\: administrator, monitoring, policymaker, man…]:tags' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                delete)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                show)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
+        permissions)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'list:List the permissions of all users.'
+                'set:Set what a user may configure, write to and read from; an empty pattern allows …'
+                'clear:Take the virtual host from a user; the user'\''s connections are closed.'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                list)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                set)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    '2:A pattern\: queues and exchanges that the user may declare and delete.' \
+                    '3:A pattern\: exchanges that the user may publish to, and bind others to.' \
+                    '4:A pattern\: queues that the user may consume from, and exchanges to bind.' \
+                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
+                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                clear)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
+                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
+        topic-permissions)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'list:List the topic permissions of all users.'
+                'set:Restrict the keys with which a user may publish to a topic exchange, and bind t…'
+                'clear:Remove the restriction of a user'\''s keys.'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                list)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                set)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    '2:The name of a topic exchange.' \
+                    '3:A pattern\: routing keys with which the user may publish.' \
+                    '4:A pattern\: binding keys that the user may use.' \
+                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
+                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                clear)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    '*--exchange[The topic exchange; without it all.]:exchange' \
+                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
+                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
         definitions)
           _arguments -C \
             '--help[Display this message and exit.]' \
@@ -985,7 +1175,7 @@ _cyclopts_headgate() {
             cmds)
               local -a commands
               commands=(
-                'export:Write all exchanges, queues, bindings and policies as JSON, in RabbitMQ'\''s form.'
+                'export:Write all exchanges, queues, bindings, policies and users as JSON, in RabbitMQ'\''…'
                 'diff:Show what applying a file would change, and change nothing. The exit code is 10…'
                 'apply:Create the definitions that a file has and the broker does not have, and change…'
               )

@@ -10,12 +10,13 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
+from core.access.rights import no_rights
 from core.admin.answers import problem
 from core.admin.api.openapi import description
 from core.admin.api.refusals import HttpRefusal, refusal_of
 from core.admin.api.rendering import done, rendered
 from core.admin.api.requests import body_fields, path_segments, query_fields, read_body
-from core.admin.guard import MAY_WRITE, is_write
+from core.admin.guard import RIGHTS, is_write
 from core.admin.slices import conclusion
 from core.control_plane import BrokerControl
 from core.errors import EngineError
@@ -73,7 +74,12 @@ class Api:
         finally:
             if is_write(scope["method"]):
                 self._log.info(
-                    "admin-write", method=scope["method"], path=_path(scope), status=status, peer=_peer(scope)
+                    "admin-write",
+                    method=scope["method"],
+                    path=_path(scope),
+                    status=status,
+                    peer=_peer(scope),
+                    user=scope.get(RIGHTS, no_rights("")).user,
                 )
 
     async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp:
@@ -86,9 +92,9 @@ class Api:
             given += await conclusion(body_fields(content, call.operation))
         if call.operation.answer.form == "events" and scope["method"] == "HEAD":
             return done(200)  # a GET would be answered without end
-        right = Right.CONFIGURE if scope.get(MAY_WRITE, False) else Right.MONITOR
+        rights = scope.get(RIGHTS, no_rights(""))
         try:
-            return rendered(await conclusion(call.carry_out(self._control, given, right)))
+            return rendered(await conclusion(call.carry_out(self._control, given, rights)))
         finally:
             self._control.turn()  # work that was left before a refusal has to be done too
 

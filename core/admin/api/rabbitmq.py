@@ -33,8 +33,6 @@ DIALECT = "4.1.0"
 """The version of RabbitMQ whose API this follows; scripts compare it. AMQP clients are told the same version."""
 STATISTICS = {"publish": "in", "confirm": "confirmed", "deliver_get": "out", "ack": "settled"}
 """RabbitMQ's names of rates, and the names in :data:`core.observe.overview.RATES`."""
-ADMINISTRATOR, MONITORING = "administrator", "monitoring"
-"""RabbitMQ's tags of users that may do everything, and of users that may see everything."""
 ROWS: Mapping[str, Callable[[Snapshot, str], Snapshot]] = {
     "connections": connection_row,
     "channels": channel_row,
@@ -48,6 +46,8 @@ ROWS: Mapping[str, Callable[[Snapshot, str], Snapshot]] = {
 DESTINATIONS = {"q": "queue", "e": "exchange"}
 CHOICES: Mapping[str, Sequence[str]] = {"vhost": (VHOST,), "kind": tuple(DESTINATIONS)}
 IN_A_PATH = {"vhost": ", in a path %2F", "kind": ": a destination is q, a queue, or e, an exchange"}
+RIGHTS_OF_KINDS: Mapping[str, Right] = dict.fromkeys(("connections", "channels", "consumers"), Right.MONITOR)
+"""Of kinds that show what other users do. The others need MANAGE."""
 QUEUE, EXCHANGE = "/queues/{vhost}/{name}", "/exchanges/{vhost}/{name}"
 BETWEEN = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 
@@ -86,15 +86,34 @@ def operation(
     )
 
 
-def _list(path: str, summary: str, rows: Callable[[BrokerControl, Arguments], Iterable[Snapshot | None]]) -> Operation:
+def list_operation(
+    path: str,
+    summary: str,
+    rows: Callable[[BrokerControl, Arguments], Iterable[Snapshot | None]],
+    right: Right = Right.MONITOR,
+) -> Operation:
+    """Return an operation that lists rows."""
     return operation(
-        "GET", path, summary, lambda control, arguments: listed(arguments, rows(control, arguments)), parameters=LIST
+        "GET",
+        path,
+        summary,
+        lambda control, arguments: listed(arguments, rows(control, arguments)),
+        parameters=LIST,
+        right=right,
     )
 
 
-def _item(path: str, summary: str, row: Callable[[BrokerControl, Arguments], Snapshot]) -> Operation:
+def item_operation(
+    path: str, summary: str, row: Callable[[BrokerControl, Arguments], Snapshot], right: Right = Right.MONITOR
+) -> Operation:
+    """Return an operation that shows one row."""
     return operation(
-        "GET", path, summary, lambda control, arguments: shown(arguments, row(control, arguments)), parameters=ITEM
+        "GET",
+        path,
+        summary,
+        lambda control, arguments: shown(arguments, row(control, arguments)),
+        parameters=ITEM,
+        right=right,
     )
 
 
@@ -239,66 +258,60 @@ def _vhost_row(control: BrokerControl, arguments: Arguments) -> Snapshot:
     }
 
 
-def _users(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
-    return [{"name": name, "tags": [ADMINISTRATOR], "limits": {}} for name in control.users()]
-
-
-def _user(control: BrokerControl, arguments: Arguments) -> Snapshot:
-    name = arguments.text("name")
-    for row in _users(control, arguments):
-        if row["name"] == name:
-            return row
-    raise not_found(f"there is no user {name!r}")
-
-
 def _whoami(control: BrokerControl, arguments: Arguments) -> Snapshot:
-    tag = MONITORING if arguments.right is Right.MONITOR else ADMINISTRATOR
-    return {"name": tag, "tags": [tag], "is_internal_user": True}
+    rights = arguments.rights
+    return {"name": rights.user, "tags": sorted(rights.tags), "is_internal_user": True}
 
 
 OPERATIONS = (
-    operation("GET", "/overview", "The broker in numbers.", _overview, parameters=ITEM),
-    _list("/nodes", "The one node.", lambda control, arguments: [_node_row(control)]),
-    _item("/nodes/{name}", "The one node.", _one_node),
-    _list("/vhosts", "The one virtual host.", lambda control, arguments: [_vhost_row(control, arguments)]),
-    _item("/vhosts/{vhost}", "The one virtual host.", _vhost_row),
+    operation("GET", "/overview", "The broker in numbers.", _overview, parameters=ITEM, right=Right.MANAGE),
+    list_operation("/nodes", "The one node.", lambda control, arguments: [_node_row(control)]),
+    item_operation("/nodes/{name}", "The one node.", _one_node),
+    list_operation(
+        "/vhosts",
+        "The one virtual host.",
+        lambda control, arguments: [_vhost_row(control, arguments)],
+        Right.MANAGE,
+    ),
+    item_operation("/vhosts/{vhost}", "The one virtual host.", _vhost_row, Right.MANAGE),
     *(
         operation("GET", path, "What is durable, for RabbitMQ to read.", definitions.export.handler)
         for path in ("/definitions", "/definitions/{vhost}")
     ),
     *(
-        _list(path.format(kind), f"The {kind}.", _all(kind))
+        list_operation(path.format(kind), f"The {kind}.", _all(kind), RIGHTS_OF_KINDS.get(kind, Right.MANAGE))
         for kind in ROWS
         for path in ("/{}", "/vhosts/{{vhost}}/{}" if kind in ("connections", "channels") else "/{}/{{vhost}}")
     ),
-    _item("/connections/{name}", "One connection.", _one("connections")),
-    _list(
+    item_operation("/connections/{name}", "One connection.", _one("connections")),
+    list_operation(
         "/connections/{connection}/channels",
         "Its channels.",
         _some("channels", "connection", lambda name: {"connection_details": {"name": name}}),
     ),
-    _item("/channels/{name}", "One channel of AMQP 0.9.1.", _one("channels")),
-    _item(QUEUE, "One queue.", _one("queues")),
-    _list(
+    item_operation("/channels/{name}", "One channel of AMQP 0.9.1.", _one("channels")),
+    item_operation(QUEUE, "One queue.", _one("queues"), Right.MANAGE),
+    list_operation(
         "/queues/{vhost}/{queue}/bindings",
         "What it is bound to.",
         _some("bindings", "queue", lambda name: {"destination": name, "destination_type": "queue"}),
+        Right.MANAGE,
     ),
-    _item(EXCHANGE, "One exchange.", _one("exchanges")),
-    _list(
+    item_operation(EXCHANGE, "One exchange.", _one("exchanges"), Right.MANAGE),
+    list_operation(
         "/exchanges/{vhost}/{exchange}/bindings/source",
         "What leaves it.",
         _some("bindings", "exchange", lambda name: {"source": name}),
+        Right.MANAGE,
     ),
-    _list(
+    list_operation(
         "/exchanges/{vhost}/{exchange}/bindings/destination",
         "What arrives at it.",
         _some("bindings", "exchange", lambda name: {"destination": name, "destination_type": "exchange"}),
+        Right.MANAGE,
     ),
-    _list(BETWEEN, "Those between two ends.", _between),
-    operation("GET", f"{BETWEEN}/{{properties_key}}", "One binding.", _binding, parameters=ITEM),
-    _item("/policies/{vhost}/{name}", "One policy.", _one("policies")),
-    _list("/users", "Who may connect.", _users),
-    _item("/users/{name}", "One user.", _user),
-    _item("/whoami", "Whose token it is.", _whoami),
+    list_operation(BETWEEN, "Those between two ends.", _between, Right.MANAGE),
+    operation("GET", f"{BETWEEN}/{{properties_key}}", "One binding.", _binding, parameters=ITEM, right=Right.MANAGE),
+    item_operation("/policies/{vhost}/{name}", "One policy.", _one("policies"), Right.MANAGE),
+    item_operation("/whoami", "Who the client is.", _whoami, Right.MANAGE),
 )

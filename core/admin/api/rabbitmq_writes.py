@@ -1,6 +1,6 @@
 """The operations of RabbitMQ's management API that change queues, exchanges, bindings, policies and connections.
 
-The engine decides what is allowed. The API calls it as a front end does for a client: with no further rights, and
+The engine decides what is allowed. The API calls it as a front end does for a client: with the rights of the user, and
 without owning any queue. A body may also have what RabbitMQ's own tools send in addition: fields that repeat a part of
 the path, and numbers and booleans as text.
 """
@@ -44,23 +44,25 @@ def _declare_queue(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
         auto_delete=arguments.flag("auto_delete"),
         arguments=arguments.map("arguments"),
     )
-    _, made = yield from once_gone(lambda: control.broker.declare_queue(declaration, OPERATOR))
+    engine = arguments.engine(control)
+    _, made = yield from once_gone(lambda: engine.declare_queue(declaration, OPERATOR))
     return MADE if made else DONE
 
 
 def _delete_queue(control: BrokerControl, arguments: Arguments) -> Reply:
-    name = arguments.text("name")
-    info = control.broker.queue_info(name, OPERATOR)
+    name, engine = arguments.text("name"), arguments.engine(control)
+    engine.rights.check("configure", "queue", name)
+    info = engine.queue_info(name, OPERATOR)
     if arguments.flag("if-empty") and info.ready + info.unacknowledged:
         raise PreconditionFailed(f"queue '{name}' is not empty")
     if arguments.flag("if-unused") and info.consumers:
         raise PreconditionFailed(f"queue '{name}' has consumers")
-    control.broker.delete_queue(name, OPERATOR)
+    engine.delete_queue(name, OPERATOR)
     return DONE
 
 
 def _purge(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
-    for _ in control.broker.purge_queue(arguments.text("name"), OPERATOR):
+    for _ in arguments.engine(control).purge_queue(arguments.text("name"), OPERATOR):
         control.turn()
         yield
     return DONE
@@ -75,16 +77,18 @@ def _declare_exchange(control: BrokerControl, arguments: Arguments) -> Walk[Repl
         internal=arguments.flag("internal"),
         arguments=arguments.map("arguments"),
     )
-    made = yield from once_gone(lambda: control.broker.declare_exchange(declaration))
+    engine = arguments.engine(control)
+    made = yield from once_gone(lambda: engine.declare_exchange(declaration))
     return MADE if made else DONE
 
 
 def _delete_exchange(control: BrokerControl, arguments: Arguments) -> Reply:
-    name = arguments.text("name")
-    control.broker.exchange_info(name)
-    if arguments.flag("if-unused") and control.broker.exchange_in_use(name):
+    name, engine = arguments.text("name"), arguments.engine(control)
+    engine.rights.check("configure", "exchange", name)
+    engine.exchange_info(name)
+    if arguments.flag("if-unused") and engine.exchange_in_use(name):
         raise PreconditionFailed(f"exchange '{name}' has bindings")
-    control.broker.delete_exchange(name)
+    engine.delete_exchange(name)
     return DONE
 
 
@@ -104,13 +108,14 @@ def _bind(control: BrokerControl, arguments: Arguments) -> Reply:
         raise bad_request(f"routing_key must have at most {SHORT_STRING_BYTES} bytes")
     if arguments.optional_text("destination_type") not in (None, kind):
         raise bad_request(f"destination_type: the path says {kind!r}")
-    control.broker.bind(_ends(arguments, key, arguments.map("arguments")), OPERATOR)
+    arguments.engine(control).bind(_ends(arguments, key, arguments.map("arguments")), OPERATOR)
     return MADE
 
 
 def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     wanted, is_queue = arguments.text("properties_key"), arguments.text("kind") == "q"
     ends = arguments.text("source"), arguments.text("destination"), is_queue
+    arguments.engine(control).bindings(*ends)  # the right to see them comes before what there is
     for row in control.rows("bindings"):
         yield
         key, own = str(row["binding_key"]), row["arguments"]
@@ -118,7 +123,7 @@ def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
         if (row["source"], row["destination"], row["destination_is_queue"]) != ends:
             continue
         if properties_key(key, own) in (wanted, quote(wanted, safe="")):
-            control.broker.unbind(_ends(arguments, key, own), OPERATOR)
+            arguments.engine(control).unbind(_ends(arguments, key, own), OPERATOR)
             return DONE
     raise not_found(f"there is no binding {wanted!r} between these")
 
@@ -134,7 +139,7 @@ def _clear_policy(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
 
 
 def _renamed(arguments: Arguments, names: Mapping[str, str]) -> Arguments:
-    return Arguments({names.get(name, name): value for name, value in arguments.values.items()}, arguments.right)
+    return Arguments({names.get(name, name): value for name, value in arguments.values.items()}, arguments.rights)
 
 
 def _import(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
@@ -155,8 +160,9 @@ def _write(
     handler: Callable[[BrokerControl, Arguments], Reply | Walk[Reply]],
     *parameters: Parameter,
     answer: Shape = NOTHING,
+    right: Right = Right.MANAGE,
 ) -> Operation:
-    return operation(method, path, summary, handler, parameters=parameters, answer=answer, right=Right.CONFIGURE)
+    return operation(method, path, summary, handler, parameters=parameters, answer=answer, right=right)
 
 
 OPERATIONS = (
@@ -205,11 +211,12 @@ OPERATIONS = (
         _set_policy,
         *(replace(one, name=THEIRS.get(one.name, one.name)) for one in policies.SET if not one.in_path),
         answer=MAKES,
+        right=Right.CONFIGURE,
     ),
-    _write("DELETE", "/policies/{vhost}/{name}", "Remove a policy.", _clear_policy),
+    _write("DELETE", "/policies/{vhost}/{name}", "Remove a policy.", _clear_policy, right=Right.CONFIGURE),
     *(
-        _write("POST", path, "Make what is missing.", _import, definitions.DOCUMENT)
+        _write("POST", path, "Make what is missing.", _import, definitions.DOCUMENT, right=Right.ADMINISTER)
         for path in ("/definitions", "/definitions/{vhost}")
     ),
-    _write("DELETE", "/connections/{name}", "Close a connection.", _close, links.REASON),
+    _write("DELETE", "/connections/{name}", "Close a connection.", _close, links.REASON, right=Right.OPERATE),
 )

@@ -75,6 +75,7 @@ class ConsumerMethods:
         queue = self._definitions.named(method.queue)
         if queue == DIRECT_REPLY_TO:
             queue = self._reply_queue(method)
+        shared.engine.check_source(queue)
         kind = shared.engine.queue_info(queue, shared.owner).type
         _check_arguments(method.arguments, queue, kind)
         stream = self._stream_options(method, now) if kind == "stream" else StreamOptions()
@@ -112,6 +113,7 @@ class ConsumerMethods:
     def _get(self, method: methods.BasicGet) -> None:
         """Begin basic.get. It is answered when the engine has replied."""
         queue = self._definitions.named(method.queue)
+        self._shared.engine.check_source(queue)
         if self._shared.engine.queue_info(queue, self._shared.owner).type == "stream":
             raise Amqp091ConnectionFault(ReplyCode.NOT_IMPLEMENTED, "basic.get from a stream; use basic.consume")
         self._consuming.get(queue, no_ack=method.no_ack)

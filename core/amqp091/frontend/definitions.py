@@ -70,7 +70,7 @@ class DefinitionMethods:
         if method.passive:
             if not method.exchange:
                 raise Forbidden("the default exchange cannot be declared, not even to ask for it")
-            self._shared.engine.exchange_info(method.exchange)
+            self._shared.engine.show_exchange(method.exchange)
             return methods.ExchangeDeclareOk()
         try:
             kind = ExchangeType(method.type)
@@ -92,6 +92,7 @@ class DefinitionMethods:
 
     def _delete_exchange(self, method: methods.ExchangeDelete) -> Method:
         engine = self._shared.engine
+        engine.rights.check("configure", "exchange", method.exchange)
         if method.if_unused and engine.exchange_in_use(method.exchange):
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"exchange {quote(method.exchange)} in use")
         engine.delete_exchange(method.exchange)
@@ -147,7 +148,7 @@ class DefinitionMethods:
         if name == DIRECT_REPLY_TO:
             return methods.QueueDeclareOk(queue=name)
         try:
-            info = self._shared.engine.queue_info(name, self._shared.owner)
+            info = self._shared.engine.show_queue(name, self._shared.owner)
         except Locked:
             if not is_reply_queue(name):
                 raise
@@ -192,6 +193,7 @@ class DefinitionMethods:
     def _delete_queue(self, method: methods.QueueDelete) -> Method:
         engine, owner = self._shared.engine, self._shared.owner
         name = self.named(method.queue)
+        engine.rights.check("configure", "queue", name)
         try:
             info = engine.queue_info(name, owner)
         except NotFound:

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from core.access.checked_engine import CheckedEngine
+from core.access.rights import Rights, all_rights, no_rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.events import (
@@ -34,6 +36,7 @@ from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
+from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
@@ -42,7 +45,7 @@ from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
-from core.errors import NotFound
+from core.errors import EngineError, NotFound
 from core.interface import (
     Action,
     AlarmChanged,
@@ -54,6 +57,7 @@ from core.interface import (
     FlowReason,
     GrantReply,
     Mailbox,
+    RightsChanged,
     Snapshot,
     TakenBack,
 )
@@ -79,6 +83,8 @@ ACTIONS_AT_ONCE = 16
 EVENT_WORK, ACTION_WORK, CHANNEL_WORK = 20, 15, 30
 """The least cost of a method or a run, of an action, and of a channel that begins or ends, in units of
 :mod:`core.work`."""
+RECHECK_WORK = 5
+"""The least cost of checking a consumer against changed rights, in the same units."""
 DELIVERED_BYTES_AT_ONCE = 256 * 1024
 """Message bytes of one delivery that are sent at once: each byte is copied three times, which takes 5 ms for 1 MiB."""
 DONE = object()
@@ -108,10 +114,11 @@ class Amqp091FrontEnd:
         traffic: Traffic | None = None,
         flow: FlowEvents | None = None,
         work: Work | None = None,
+        rights_of: Callable[[str], Rights] = all_rights,
     ) -> None:
-        """``unique`` returns the part of a name that must not be guessed; ``wake`` requests another turn. ``traffic``
-        has the counts of all connections of the protocol, ``flow`` records flow events, ``work`` counts the work in the
-        event loop."""
+        """``rights_of`` returns the rights of a user, ``unique`` the part of a name that must not be guessed; ``wake``
+        requests another turn. ``traffic`` has the counts of all connections of the protocol, ``flow`` records flow
+        events, ``work`` counts the work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -134,7 +141,7 @@ class Amqp091FrontEnd:
         self._shared = Shared(
             identity=info.identity,
             owner=info.identity,
-            engine=engine,
+            engine=CheckedEngine(engine, no_rights("")),
             converter=converter,
             mailbox=mailbox,
             connection=connection,
@@ -148,6 +155,9 @@ class Amqp091FrontEnd:
         )
         self._events_per_turn_max = settings.amqp091.events_per_turn_max
         self._flow = flow
+        self._rights_of = rights_of
+        self._rechecking: Iterator[None] | None = None
+        """The remaining channels to check against changed rights."""
         self._stages: StageReports | None = None
         """None while flow events are not recorded."""
         self._releasing: deque[Iterator[None]] = deque()
@@ -200,6 +210,8 @@ class Amqp091FrontEnd:
             return
         if self._releasing:
             self._go_on_releasing()
+        if self._rechecking is not None:
+            self._go_on_rechecking()
         busy = [channel for channel in self.channels.values() if not channel.idle]
         if len(busy) > 1:  # begin with the channel behind the one that had the last turn
             busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
@@ -351,6 +363,7 @@ class Amqp091FrontEnd:
                 self._within(channel, partial(channel.take, event, now))
             case Amqp091ConnectionOpened():
                 self._record_flow()
+                self._shared.engine.rights = self._rights_of(self.connection.identity)
                 self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
                 if FlowReason.DRAIN_MODE in self.throttle.alarms:
                     self.shut_down(DRAINED, now)
@@ -469,8 +482,41 @@ class Amqp091FrontEnd:
                     consuming.tell_cancelled(consumption)
             case AlarmChanged():
                 self._alarms_changed(action.alarms)
+            case RightsChanged():
+                self._rechecking = self._rechecks()
+                self._go_on_rechecking()
             case _:
                 pass  # 0.9.1 has no method for the other actions
+
+    def _go_on_rechecking(self) -> None:
+        """Check more channels against changed rights, until the turn is over."""
+        shared = self._shared
+        if self._rechecking is None or shared.work.take_steps(
+            self._rechecking, until=shared.work_until, cost=RECHECK_WORK
+        ):
+            self._rechecking = None
+        else:
+            shared.wake()
+
+    def _rechecks(self) -> Iterator[None]:
+        """Close the channels with a consumer that the rights of the user do not allow any more, a consumer at each
+        step. Publishes are checked as they come."""
+        engine = self._shared.engine
+        if (why := engine.rights.refusal()) is not None:
+            fault = Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, why)
+            self.connection.close(fault, self._now.monotonic)
+            self._release_all()
+            return
+        for channel in list(self.channels.values()):
+            channel.publishing.forget_options()
+            for consumption in list(channel.consuming.by_tag.values()):
+                if consumption.consumer is not None and not channel.released:
+                    try:
+                        engine.check_source(consumption.consumer.queue_name)
+                    except EngineError as error:
+                        self._release(channel)
+                        self.connection.fail_channel(channel.number, channel_fault(error))
+                yield
 
     def _taken_back(self, action: TakenBack) -> None:
         """Close the channel, as RabbitMQ does, because a delivery was not acknowledged in time."""

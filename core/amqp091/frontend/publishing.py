@@ -176,6 +176,10 @@ class Publishing:
         if self._confirm_base is None:
             self._confirm_base = self._published
 
+    def forget_options(self) -> None:
+        """Examine every property list again: the user may have lost the right to another user's user-id."""
+        self._options.clear()
+
     def begin_transactions(self) -> None:
         """tx.select. Raises ChannelFault on a channel in confirm mode."""
         if self.confirming:
@@ -367,7 +371,8 @@ class Publishing:
 
     def _check_user(self, properties: BasicProperties) -> None:
         user = properties.user_id
-        if user is not None and user != self._shared.connection.identity:
+        rights = self._shared.engine.rights
+        if user is not None and user != self._shared.connection.identity and not rights.impersonates:
             raise ChannelFault(
                 ReplyCode.PRECONDITION_FAILED,
                 f"user_id property set to '{user}' but authenticated user was '{self._shared.connection.identity}'",
@@ -456,11 +461,13 @@ class Publishing:
 
     def _hold(self, run: Run, target: Target, returnable: Returnable | None) -> None:
         """Hold a run back for the commit, at whose time it will be published."""
-        if isinstance(target, ExchangeTarget):
-            try:
-                self._shared.engine.exchange_info(target.exchange)
-            except EngineError as error:
-                raise channel_fault(error) from error
+        engine = self._shared.engine
+        try:
+            engine.check_target(target, run.routing_keys)
+            if isinstance(target, ExchangeTarget):
+                engine.exchange_info(target.exchange)
+        except EngineError as error:
+            raise channel_fault(error) from error
         step = partial(self._publish, run, target, returnable)
         self._transaction.hold_publishes(sum(map(len, run.entries)), step)
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from core.access.checked_engine import CheckedEngine
 from core.amqp091.connection import Amqp091Connection
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.flow_facts import FlowLink
-from core.interface import Converter, Engine, Mailbox
+from core.interface import Converter, Mailbox
 from core.observe.flow_events.accounts import LinkAccount
 from core.observe.flow_events.recorder import ConnectionEvents
 from core.work import Work
@@ -22,7 +23,8 @@ class Shared:
     """The broker's own name for the connection."""
     owner: object
     """The owner of the connection's exclusive queues."""
-    engine: Engine
+    engine: CheckedEngine
+    """The engine, with the rights of the user once the connection is open."""
     converter: Converter
     mailbox: Mailbox
     connection: Amqp091Connection

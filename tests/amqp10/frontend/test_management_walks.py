@@ -12,6 +12,7 @@ from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
 from amqp10.wire.types import ULong
+from core.access.checked_engine import CheckedEngine
 from core.slices import Walk
 from core.work import Work
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
@@ -37,7 +38,7 @@ class SlowNode:
         self.step_work = 0
         """What each step adds to ``work`` itself."""
 
-    def serve(self, request: bytes, owner: object) -> Serving:
+    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> Serving:
         serving = Serving()
         serving.walk = self._walk(request)
         return serving

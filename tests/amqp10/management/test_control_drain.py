@@ -1,12 +1,11 @@
 """Requests about the broker as a whole: begin maintenance mode, end it, and show the settings in force."""
 
-from core.slices import run_at_once
-from tests.kit.management import decode_answer, encode_request
+from tests.kit.management import decode_answer, encode_request, respond
 from tests.kit.wire import InProcessBroker, numbered
 
 
 def ask(broker: InProcessBroker, method: str, path: str):
-    answer = decode_answer(run_at_once(broker.node.respond(encode_request(method, path), "me")))
+    answer = decode_answer(respond(broker.node, broker.engine, encode_request(method, path)))
     broker.run()
     return answer
 

@@ -12,8 +12,7 @@ from core.control_plane import BrokerControl
 from core.engine.broker import Broker
 from core.errors import Invalid
 from core.observe.stalls import Stalls
-from core.slices import run_at_once
-from tests.kit.management import Answer, decode_answer, encode_request
+from tests.kit.management import Answer, decode_answer, encode_request, respond
 
 
 @dataclass
@@ -47,7 +46,7 @@ class Desk:
         self.node = management_node(broker, self.control)
 
     def ask(self, method: str, to: str) -> Answer:
-        return decode_answer(run_at_once(self.node.respond(encode_request(method, to), "me")))
+        return decode_answer(respond(self.node, self.control.broker, encode_request(method, to)))
 
 
 def test_memory_and_disk_are_shown():

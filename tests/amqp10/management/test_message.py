@@ -32,7 +32,6 @@ from amqp10.wire.types import (
     ULong,
     UShort,
 )
-from core.slices import run_at_once
 from tests.kit.management import (
     Console,
     binding_to_queue,
@@ -73,7 +72,7 @@ ID = Properties(message_id="id", reply_to="$me", to="/queues/q", subject="GET")
 )
 def test_a_message_that_cannot_be_answered(console, message, condition):
     with pytest.raises(RequestError) as refused:
-        run_at_once(console.node.respond(message, "me"))
+        console.respond(message)
     assert refused.value.condition == condition
     assert str(refused.value) == refused.value.description
 
@@ -87,11 +86,11 @@ def test_sections_besides_properties_and_body_are_passed_over(console):
         + request
         + encode_section(0x78, {Symbol("x-c"): 3})
     )
-    assert decode_answer(run_at_once(console.node.respond(message, "me"))).status == 201
+    assert decode_answer(console.respond(message)).status == 201
 
 
 def test_no_body_section_is_a_null_body(console):
-    assert decode_answer(run_at_once(console.node.respond(encode_properties(ID), "me"))).status == 404
+    assert decode_answer(console.respond(encode_properties(ID))).status == 404
 
 
 @pytest.mark.parametrize(
@@ -103,13 +102,13 @@ def test_no_body_section_is_a_null_body(console):
     ],
 )
 def test_a_body_that_is_no_amqp_value(console, body):
-    assert decode_answer(run_at_once(console.node.respond(encode_properties(ID) + body, "me"))).status == 400
+    assert decode_answer(console.respond(encode_properties(ID) + body)).status == 400
 
 
 @pytest.mark.parametrize("body", [encode_section(0x75, b""), encode_section(0x76, []), encode_section(0x77, None)])
 def test_an_empty_body_is_null_wherever_it_stands(console, body):
     for message in (encode_properties(ID) + body, body + encode_properties(ID)):
-        assert decode_answer(run_at_once(console.node.respond(message, "me"))).status == 404
+        assert decode_answer(console.respond(message)).status == 404
 
 
 def nested(levels):
@@ -131,7 +130,7 @@ def test_depth_is_bounded_and_what_is_taken_is_shown_again(console, levels):
 
 def test_a_body_that_does_not_decode_is_answered(console):
     twice = encode_map_of([encode_value("durable"), encode_value(True)] * 2)
-    answer = decode_answer(run_at_once(console.node.respond(encode_properties(ID) + b"\x00\x53\x77" + twice, "me")))
+    answer = decode_answer(console.respond(encode_properties(ID) + b"\x00\x53\x77" + twice))
     assert answer.status == 400
     assert "does not decode" in answer.body
 
@@ -141,7 +140,7 @@ def test_any_bytes_are_answered_or_refused(junk):
     console = Console()
     for message in (junk, encode_properties(ID) + junk):
         try:
-            response = run_at_once(console.node.respond(message, "me"))
+            response = console.respond(message)
         except RequestError:
             continue
         assert decode_answer(response).correlation_id is not None

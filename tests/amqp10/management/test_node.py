@@ -14,7 +14,6 @@ from amqp10.wire.types import (
 )
 from core import errors
 from core.interface import ConsumeOptions, ExchangeTarget, Mailbox, QueueTarget
-from core.slices import run_at_once
 from tests.kit.management import (
     Console,
     binding_to_queue,
@@ -168,9 +167,7 @@ BAD_URIS = [
 
 @pytest.mark.parametrize("to", BAD_URIS, ids=repr)
 def test_bad_uri(console, to):
-    answer = decode_answer(
-        run_at_once(console.node.respond(encode_request("GET", to, message_id=b"\x01\x02\x03"), "me"))
-    )
+    answer = decode_answer(console.respond(encode_request("GET", to, message_id=b"\x01\x02\x03")))
     assert answer.status == 400
     assert answer.correlation_id == b"\x01\x02\x03"
     assert isinstance(answer.body, str)
@@ -309,7 +306,7 @@ def test_purge_non_existing_queue_should_return_not_found(console):
 def test_pipeline(console):
     for method, body, status in (("PUT", {}, 201), ("DELETE", None, 200)):
         requests = [encode_request(method, f"/queues/q-{n}", body, message_id=ULong(n)) for n in range(8)]
-        answers = [decode_answer(run_at_once(console.node.respond(request, "me"))) for request in requests]
+        answers = [decode_answer(console.respond(request)) for request in requests]
         assert [answer.correlation_id for answer in answers] == [ULong(n) for n in range(8)]
         assert {answer.status for answer in answers} == {status}
     assert console.broker.snapshot("queues") == []
@@ -342,7 +339,7 @@ def test_message_count_is_a_ulong(console, path):
     ids=repr,
 )
 def test_the_correlation_id_is_the_message_id_in_its_own_type(console, message_id):
-    answer = decode_answer(run_at_once(console.node.respond(encode_request("GET", "/x", message_id=message_id), "me")))
+    answer = decode_answer(console.respond(encode_request("GET", "/x", message_id=message_id)))
     assert answer.correlation_id == message_id
     assert type(answer.correlation_id) is type(message_id)
 
@@ -354,7 +351,7 @@ def test_every_answer_says_which_http_it_is(console):
 
 def test_an_answer_byte_by_byte(console):
     console.ask("PUT", "/queues/q1", {"arguments": CLASSIC})
-    response = run_at_once(console.node.respond(encode_request("DELETE", "/queues/q1"), "me"))
+    response = console.respond(encode_request("DELETE", "/queues/q1"))
     assert response == bytes.fromhex(
         "005373 c00c06 404040 a103323030 40 5301"  # properties: subject 200, correlation-id 1
         "005374 c11502 a10d687474703a726573706f6e7365 a103312e31"  # http:response: 1.1

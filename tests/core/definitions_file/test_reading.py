@@ -80,16 +80,18 @@ def test_what_is_not_taken_over_of_it_is_told():
         "policies[0].definition.queue-version: there is one kind of index",
         "policies[2].definition.federation-upstream-set: this broker has no federation",
         "policies[2]: policy 'federate' says nothing else",
-        "users: 1 of them; users are in the configuration file",
         "vhosts[0].default_queue_type: it is 'quorum'; a queue without x-queue-type is classic here",
         "vhosts[1]: virtual host 'staging'; '/' was asked for",
-        "permissions: 1 of them; this broker has no permissions",
-        "topic_permissions: 1 of them; this broker has no permissions",
         "parameters: 1 of component 'federation-upstream'; this broker has no federation",
         "parameters: 1 of component 'vhost-limits'; limits are in the configuration file",
         "global_parameters: 1 of them",
     ]
     assert len(notes) == len(beginnings)
+    assert {name: len(entries) for name, entries in read(RABBITMQ).users.items()} == {
+        "users": 1,
+        "permissions": 1,
+        "topic_permissions": 1,
+    }
     for beginning in beginnings:
         assert any(note.startswith(beginning) for note in notes), beginning
 

@@ -80,7 +80,7 @@ async def test_one_row_is_found_by_its_identity():
 
 
 async def test_an_unknown_kind_is_told_the_known_ones():
-    response = await ask(Facts(), "GET", "users")
+    response = await ask(Facts(), "GET", "tasks")
     assert response.status_code == 404
     assert "there are queues, exchanges" in response.json()["reason"]
 

@@ -152,7 +152,9 @@ async def test_a_connection_that_is_not_open_yet_has_a_row_too():
 
 async def test_users_have_no_secrets():
     facts = Facts()
-    assert await get(facts, "users") == [{"name": "guest", "tags": ["administrator"], "limits": {}}]
+    assert await get(facts, "users") == [
+        {"name": "guest", "password_hash": "", "tags": ["administrator"], "limits": {}}
+    ]
     assert (await get(facts, "users/guest"))["name"] == "guest"
     assert await status(facts, "GET", "users/nobody") == 404
     assert (await get(facts, "whoami"))["tags"] == ["administrator"]

@@ -1,0 +1,217 @@
+"""The rights of a user on a virtual host: the one place that answers whether a user may do something to a name.
+
+The meaning is RabbitMQ's. A permission has three patterns, for names that the user may configure, write to and read
+from; a name is allowed if it contains a match. An empty pattern allows the empty name only. The default exchange has
+the name ``amq.default`` here. Without a permission, a user may not use the virtual host. A topic permission restricts
+the routing keys with which a user writes to one topic exchange, and the binding keys with which the user reads from it;
+an exchange without one is not restricted.
+
+Patterns are matched in linear time (:mod:`core.patterns`), and answers are kept: they hold until the rights change,
+which happens in place, so that every connection of the user sees it with its next question.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Literal
+
+from core.errors import Forbidden, Invalid
+from core.interface import Mailbox, RightsChanged
+from core.patterns import Pattern, PatternError
+
+VIRTUAL_HOST = "/"
+"""The only virtual host."""
+DEFAULT_EXCHANGE_NAME = "amq.default"
+"""The name of the default exchange in permissions, as with RabbitMQ."""
+EVERYTHING = ".*"
+NOTHING_BUT_EMPTY = "^$"
+ANSWERS_KEPT = 4096
+"""The most answers that are kept for one user; then all are forgotten. One takes 200 bytes."""
+
+AccessKind = Literal["configure", "write", "read"]
+ResourceKind = Literal["queue", "exchange"]
+
+ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT = "administrator", "monitoring", "policymaker", "management"
+OPERATOR_TAGS = frozenset((ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT))
+IMPERSONATOR = "impersonator"
+TAGS = (ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT, IMPERSONATOR)
+"""RabbitMQ's tags of users that mean something here. A user may have other tags too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permission:
+    """The patterns of the names that a user may configure, write to and read from, on one virtual host."""
+
+    configure: str = ""
+    write: str = ""
+    read: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPermission:
+    """The patterns of the routing keys and binding keys of one topic exchange. ``{username}`` and ``{vhost}`` in them
+    stand for the names of user and virtual host."""
+
+    write: str = ""
+    read: str = ""
+
+
+def check_pattern(name: str, text: str) -> None:
+    """Raises Invalid for a pattern that cannot be used."""
+    try:
+        Pattern(text)
+    except PatternError as error:
+        raise Invalid(f"{name} is not a pattern that can be used: {error}") from None
+
+
+FULL = Permission(configure=EVERYTHING, write=EVERYTHING, read=EVERYTHING)
+"""The permission of users in the configuration file."""
+
+
+class Rights:
+    """The rights of one user on one virtual host, shared by the user's connections."""
+
+    __slots__ = (
+        "_allowed",
+        "_patterns",
+        "_permission",
+        "_topics",
+        "free_exchanges",
+        "holders",
+        "tags",
+        "user",
+        "virtual_host",
+    )
+
+    def __init__(
+        self,
+        user: str,
+        permission: Permission | None,
+        *,
+        topics: Mapping[str, TopicPermission] | None = None,
+        tags: AbstractSet[str] = frozenset(),
+        virtual_host: str = VIRTUAL_HOST,
+    ) -> None:
+        """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange."""
+        self.user = user
+        self.virtual_host = virtual_host
+        self.tags = tags
+        self.holders: dict[Mailbox, None] = {}
+        """The mailboxes of the connections to tell of a change."""
+        self.free_exchanges: set[str] = set()
+        """Exchanges that the user was found to be allowed to publish to with any key: what is asked for each run."""
+        self._allowed: dict[tuple[str, ...], bool] = {}
+        self._patterns: dict[str, Pattern] = {}
+        self._permission = permission
+        self._topics: Mapping[str, TopicPermission] = topics or {}
+
+    def change(
+        self, permission: Permission | None, topics: Mapping[str, TopicPermission], tags: AbstractSet[str]
+    ) -> None:
+        """Replace the rights, and tell all connections that have them."""
+        if (permission, topics, tags) == (self._permission, self._topics, self.tags):
+            return
+        self._permission, self._topics, self.tags = permission, topics, tags
+        self._allowed.clear()
+        self._patterns.clear()
+        self.free_exchanges.clear()
+        for mailbox in self.holders:
+            mailbox.put(RightsChanged())
+
+    @property
+    def welcome(self) -> bool:
+        """Whether the user may use the virtual host."""
+        return self._permission is not None
+
+    @property
+    def operates(self) -> bool:
+        """Whether the user may ask something of the broker, by its tags. Such a user may open a connection of AMQP 1.0
+        without a permission, because requests to the broker come over one."""
+        return not self.tags.isdisjoint(OPERATOR_TAGS)
+
+    @property
+    def impersonates(self) -> bool:
+        """Whether the user-id of the user's messages may be that of another user."""
+        return IMPERSONATOR in self.tags
+
+    def may(self, what: AccessKind, name: str) -> bool:
+        """Whether the user may do this to a queue or an exchange of this name."""
+        allowed = self._allowed.get((what, name))
+        if allowed is None:
+            pattern = "" if self._permission is None else getattr(self._permission, what)
+            allowed = self.welcome and self._found(pattern, name or DEFAULT_EXCHANGE_NAME)
+            self._keep((what, name), allowed)
+        return allowed
+
+    def restricts_topics(self, exchange: str) -> bool:
+        """Whether there is a topic permission for this exchange."""
+        return exchange in self._topics
+
+    def may_use_topic(self, what: Literal["write", "read"], exchange: str, key: str) -> bool:
+        """Whether the user may write to a topic exchange with this routing key, or read with this binding key."""
+        topic = self._topics.get(exchange)
+        if topic is None:
+            return True
+        allowed = self._allowed.get((what, exchange, key))
+        if allowed is None:
+            allowed = self._found(self._expanded(getattr(topic, what)), key)
+            self._keep((what, exchange, key), allowed)
+        return allowed
+
+    def check(self, what: AccessKind, kind: ResourceKind, name: str) -> None:
+        """Raises Forbidden, with RabbitMQ's text, if the user may not do this."""
+        if not self.may(what, name):
+            shown = name or DEFAULT_EXCHANGE_NAME
+            raise Forbidden(
+                f"{what} access to {kind} '{shown}' in vhost '{self.virtual_host}' refused for user '{self.user}'"
+            )
+
+    def check_topic(self, what: Literal["write", "read"], exchange: str, key: str) -> None:
+        """Raises Forbidden, with RabbitMQ's text, if the user may not use this key of a topic exchange."""
+        if not self.may_use_topic(what, exchange, key):
+            raise Forbidden(
+                f"{what} access to topic '{key}' in exchange topic '{exchange}' in vhost '{self.virtual_host}' refused "
+                f"for user '{self.user}'"
+            )
+
+    def refusal(self) -> str | None:
+        """Why the user may not use the virtual host; None if the user may."""
+        return None if self.welcome else f"access to vhost '{self.virtual_host}' refused for user '{self.user}'"
+
+    def check_write(self, exchange: str) -> bool:
+        """Whether the keys of messages to an exchange have to be checked too. Raises Forbidden if the user may not
+        publish to it."""
+        self.check("write", "exchange", exchange)
+        if exchange in self._topics:
+            return True
+        if len(self.free_exchanges) >= ANSWERS_KEPT:
+            self.free_exchanges.clear()
+        self.free_exchanges.add(exchange)
+        return False
+
+    def _found(self, text: str, name: str) -> bool:
+        pattern = self._patterns.get(text)
+        if pattern is None:
+            pattern = self._patterns[text] = Pattern(text or NOTHING_BUT_EMPTY)
+        return pattern.found_in(name)
+
+    def _expanded(self, text: str) -> str:
+        for variable, value in (("{username}", self.user), ("{vhost}", self.virtual_host)):
+            text = text.replace(variable, re.escape(value))
+        return text
+
+    def _keep(self, question: tuple[str, ...], allowed: bool) -> None:
+        if len(self._allowed) >= ANSWERS_KEPT:
+            self._allowed.clear()
+        self._allowed[question] = allowed
+
+
+def all_rights(user: str, tags: Sequence[str] = (ADMINISTRATOR,)) -> Rights:
+    """Return rights to everything, with these tags."""
+    return Rights(user, FULL, tags=frozenset(tags))
+
+
+def no_rights(user: str) -> Rights:
+    """Return rights to nothing."""
+    return Rights(user, None)

@@ -1,0 +1,284 @@
+"""Operations on users: make, change and delete them, and what each may do on the virtual host.
+
+Only users of the broker can be changed. Users in the configuration file have all rights; they are shown, and changed in
+the file. Every change applies at once, also to open connections.
+"""
+
+from dataclasses import replace
+
+from core.access.login import NewPassword
+from core.access.records import Secret, UserRecord, parse_secret
+from core.access.rights import TAGS, VIRTUAL_HOST, Permission, TopicPermission
+from core.control_plane import BrokerControl
+from core.errors import Invalid, NotFound
+from core.interface import Snapshot
+from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation, quoted
+from core.slices import Walk
+
+USER = Parameter("user", "The user's name.", in_path=True)
+PASSWORD = Parameter("password", "The new password. Without it and ``password_hash``, the password stays.")
+PASSWORD_HASH = Parameter(
+    "password_hash", "Instead of ``password``: its hash as in definitions. An empty one forbids logins."
+)
+HASHING_ALGORITHM = Parameter(
+    "hashing_algorithm", "The kind of ``password_hash``.", default="rabbit_password_hashing_sha256"
+)
+USER_TAGS = Parameter(
+    "tags", f"The tags, with commas between them: {', '.join(TAGS)}, or others. Without it, the tags stay."
+)
+VHOST = Parameter("vhost", "The virtual host; there is only /.", default=VIRTUAL_HOST)
+CONFIGURE = Parameter(
+    "configure", "A pattern: queues and exchanges that the user may declare and delete.", required=True
+)
+WRITE = Parameter("write", "A pattern: exchanges that the user may publish to, and bind others to.", required=True)
+READ = Parameter("read", "A pattern: queues that the user may consume from, and exchanges to bind.", required=True)
+EXCHANGE = Parameter("exchange", "The name of a topic exchange.", required=True)
+ANY_EXCHANGE = Parameter("exchange", "The topic exchange; without it all.")
+TOPIC_WRITE = Parameter("write", "A pattern: routing keys with which the user may publish.", required=True)
+TOPIC_READ = Parameter("read", "A pattern: binding keys that the user may use.", required=True)
+WAY = (
+    AnswerField("name", "text", "The name."),
+    AnswerField("tags", "list", "The tags."),
+    AnswerField("place", "text", "``broker``, ``file`` (the configuration file), or ``default`` for guest."),
+    AnswerField("password", "text", "``scram``, ``rabbitmq`` for a hash of RabbitMQ, or ``none``."),
+)
+PERMISSIONS = Shape(
+    "rows",
+    (
+        AnswerField("user", "text", "The user."),
+        AnswerField("vhost", "text", "The virtual host."),
+        AnswerField("configure", "text", "The pattern of names to declare and delete."),
+        AnswerField("write", "text", "The pattern of names to publish to."),
+        AnswerField("read", "text", "The pattern of names to read from."),
+    ),
+)
+TOPIC_PERMISSIONS = Shape(
+    "rows",
+    (
+        AnswerField("user", "text", "The user."),
+        AnswerField("vhost", "text", "The virtual host."),
+        AnswerField("exchange", "text", "The topic exchange."),
+        AnswerField("write", "text", "The pattern of routing keys."),
+        AnswerField("read", "text", "The pattern of binding keys."),
+    ),
+)
+
+
+def check_host(arguments: Arguments) -> None:
+    """Raises NotFound for a virtual host that there is not."""
+    host = arguments.text("vhost")
+    if host != VIRTUAL_HOST:
+        raise NotFound(f"there is no virtual host {quoted(host)}; there is {quoted(VIRTUAL_HOST)}")
+
+
+def all_records(control: BrokerControl) -> list[UserRecord]:
+    """Return the records of all users, by name."""
+    return [control.users.record(name) for name in sorted(control.users.names)]
+
+
+def user_row(control: BrokerControl, record: UserRecord) -> Snapshot:
+    """Return the row of a user."""
+    users, name = control.users, record.name
+    place = "broker" if users.is_own(name) else "file" if users.in_file(name) else "default"
+    password = record.password_kind if place == "broker" else "scram"
+    return {"name": name, "tags": list(record.tags), "place": place, "password": password}
+
+
+def permission_rows(record: UserRecord) -> list[Snapshot]:
+    """Return the rows of a user's permissions."""
+    return [
+        {"user": record.name, "vhost": host, "configure": one.configure, "write": one.write, "read": one.read}
+        for host, one in record.permissions.items()
+    ]
+
+
+def topic_permission_rows(record: UserRecord) -> list[Snapshot]:
+    """Return the rows of a user's topic permissions."""
+    return [
+        {"user": record.name, "vhost": host, "exchange": exchange, "write": one.write, "read": one.read}
+        for host, topics in record.topics.items()
+        for exchange, one in sorted(topics.items())
+    ]
+
+
+def changed_user(control: BrokerControl, arguments: Arguments, name: str) -> Walk[bool]:
+    """Make or change the user that the parameters describe. Returns whether it is new. Raises Invalid,
+    PreconditionFailed, LimitReached."""
+    users = control.users
+    users.check_changeable(name)
+    password, text = arguments.optional_text("password"), arguments.optional_text("password_hash")
+    if password is not None and text is not None:
+        raise Invalid("either password or password_hash can be given")
+    tags = arguments.optional_text("tags")
+    own = UserRecord(name=name) if tags is None else UserRecord(name=name, tags=split_tags(tags))
+    own.check()
+    secret: Secret | None = None
+    if password is not None:
+        secret = yield from NewPassword(control.logins, password).hashing()
+    elif text is not None:
+        secret = parse_secret(text, arguments.text("hashing_algorithm"))
+    record = users.record(name) if users.is_own(name) else own
+    if tags is not None:
+        record = replace(record, tags=own.tags)
+    if password is not None or text is not None:
+        record = replace(record, secret=secret)
+    return users.set(record)
+
+
+def split_tags(text: str) -> tuple[str, ...]:
+    """Return the tags of a text that has commas between them."""
+    return tuple(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
+
+
+@operation(
+    "users.list",
+    "GET",
+    "/users",
+    right=Right.ADMINISTER,
+    answer=Shape("rows", WAY),
+    gives=[{"name": "guest", "place": "default"}],
+)
+def list_users(control: BrokerControl, arguments: Arguments) -> Reply:
+    """List the users and their tags."""
+    return Reply(200, [user_row(control, record) for record in all_records(control)])
+
+
+@operation(
+    "users.show",
+    "GET",
+    "/users/{user}",
+    USER,
+    right=Right.ADMINISTER,
+    answer=Shape("map", WAY),
+    example={"user": "reader"},
+    gives={"name": "reader", "tags": ["management"]},
+)
+def show_user(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show one user."""
+    return Reply(200, user_row(control, control.users.record(arguments.text("user"))))
+
+
+@operation(
+    "users.set",
+    "PUT",
+    "/users/{user}",
+    *(USER, PASSWORD, PASSWORD_HASH, HASHING_ALGORITHM, USER_TAGS),
+    right=Right.ADMINISTER,
+    example={"user": "writer", "password": "a password of the writer", "tags": "management"},
+)
+def set_user(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
+    """Make a user, or change the password or the tags of one."""
+    yield from changed_user(control, arguments, arguments.text("user"))
+    return DONE
+
+
+@operation("users.delete", "DELETE", "/users/{user}", USER, right=Right.ADMINISTER, example={"user": "reader"})
+def delete_user(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Delete a user; the user's connections are closed."""
+    control.users.delete(arguments.text("user"))
+    return DONE
+
+
+@operation(
+    "permissions.list",
+    "GET",
+    "/permissions",
+    right=Right.ADMINISTER,
+    answer=PERMISSIONS,
+    gives=[{"user": "guest", "read": ".*"}],
+)
+def list_permissions(control: BrokerControl, arguments: Arguments) -> Reply:
+    """List the permissions of all users."""
+    return Reply(200, [row for record in all_records(control) for row in permission_rows(record)])
+
+
+@operation(
+    "permissions.set",
+    "PUT",
+    "/permissions/{user}",
+    *(USER, CONFIGURE, WRITE, READ, VHOST),
+    right=Right.ADMINISTER,
+    example={"user": "reader", "configure": "", "write": "", "read": "^orders$"},
+)
+def set_permission(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Set what a user may configure, write to and read from; an empty pattern allows nothing."""
+    check_host(arguments)
+    control.users.set_permission(arguments.text("user"), permission_of(arguments))
+    return DONE
+
+
+def permission_of(arguments: Arguments) -> Permission:
+    """Return the permission that the parameters describe."""
+    return Permission(configure=arguments.text("configure"), write=arguments.text("write"), read=arguments.text("read"))
+
+
+@operation(
+    "permissions.clear",
+    "DELETE",
+    "/permissions/{user}",
+    USER,
+    VHOST,
+    right=Right.ADMINISTER,
+    example={"user": "reader"},
+)
+def clear_permission(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Take the virtual host from a user; the user's connections are closed."""
+    check_host(arguments)
+    control.users.set_permission(arguments.text("user"), None)
+    return DONE
+
+
+@operation(
+    "topic-permissions.list",
+    "GET",
+    "/topic-permissions",
+    right=Right.ADMINISTER,
+    answer=TOPIC_PERMISSIONS,
+    gives=[],
+)
+def list_topic_permissions(control: BrokerControl, arguments: Arguments) -> Reply:
+    """List the topic permissions of all users."""
+    return Reply(200, [row for record in all_records(control) for row in topic_permission_rows(record)])
+
+
+@operation(
+    "topic-permissions.set",
+    "PUT",
+    "/topic-permissions/{user}",
+    *(USER, EXCHANGE, TOPIC_WRITE, TOPIC_READ, VHOST),
+    right=Right.ADMINISTER,
+    example={"user": "reader", "exchange": "amq.topic", "write": "", "read": "^{username}\\."},
+)
+def set_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Restrict the keys with which a user may publish to a topic exchange, and bind to it."""
+    check_host(arguments)
+    exchange = arguments.text("exchange")
+    control.users.set_topic_permission(arguments.text("user"), exchange, topic_permission_of(arguments))
+    return DONE
+
+
+def topic_permission_of(arguments: Arguments) -> TopicPermission:
+    """Return the topic permission that the parameters describe."""
+    return TopicPermission(write=arguments.text("write"), read=arguments.text("read"))
+
+
+@operation(
+    "topic-permissions.clear",
+    "DELETE",
+    "/topic-permissions/{user}",
+    *(USER, ANY_EXCHANGE, VHOST),
+    right=Right.ADMINISTER,
+    example={"user": "reader"},
+)
+def clear_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Remove the restriction of a user's keys."""
+    check_host(arguments)
+    control.users.set_topic_permission(arguments.text("user"), arguments.optional_text("exchange"), None)
+    return DONE
+
+
+OPERATIONS = (
+    *(list_users, show_user, set_user, delete_user),
+    *(list_permissions, set_permission, clear_permission),
+    *(list_topic_permissions, set_topic_permission, clear_topic_permission),
+)
