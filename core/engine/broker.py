@@ -150,7 +150,7 @@ class Broker:
         rows = self._snapshots
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
         self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
-        self.queue_sums = self._pump.sums
+        self.queue_sums = self._pump.sums.over(self._queues)
         self._next_consumer = 0
         if storage is not None:
             self._restore(storage.found)

@@ -5,6 +5,7 @@ that an operator who reads the log after a crash learns what survived.
 """
 
 import errno
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -250,7 +251,8 @@ class OpenData:
         )
 
     def _is_gone(self, number: int) -> bool:
-        return not any(folder_of(self._folder.path, kind, number).exists() for kind in FOLDERS_OF_KINDS)
+        root = os.fspath(self._folder.path)
+        return not any(os.path.exists(f"{root}/{where}/{number}") for where in FOLDERS_OF_KINDS.values())
 
     @property
     def users(self) -> DefinitionsDatabase:

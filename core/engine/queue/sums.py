@@ -5,7 +5,7 @@ figures of each changed queue are read, and the difference to what was counted f
 costs what has happened since the last one, and nothing for queues that are idle.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from core.engine.queue.kinds import AnyQueue
 
@@ -18,13 +18,19 @@ _NOTHING = (0,) * len(QUEUE_FIGURES)
 class QueueSums:
     """The sums over the queues of one broker."""
 
-    __slots__ = ("_counted", "_sums", "changed")
+    __slots__ = ("_counted", "_queues", "_sums", "changed")
 
     def __init__(self) -> None:
+        self._queues: Mapping[str, AnyQueue] = {}
         self.changed: dict[AnyQueue, None] = {}
         """The queues that may have changed since their figures were counted."""
         self._counted: dict[AnyQueue, tuple[int, ...]] = {}
         self._sums = list(_NOTHING)
+
+    def over(self, queues: Mapping[str, AnyQueue]) -> "QueueSums":
+        """Add up these queues, by name, as they come and go. Returns itself."""
+        self._queues = queues
+        return self
 
     def forget(self, queue: AnyQueue) -> None:
         """A queue has been deleted."""
@@ -36,6 +42,8 @@ class QueueSums:
         number = 0
         while self.changed:
             queue, _ = self.changed.popitem()
+            if self._queues.get(queue.name) is not queue:
+                continue  # deleted, and touched once more by what it had left behind
             figures = _figures(queue)
             self._count(self._counted.get(queue, _NOTHING), figures)
             self._counted[queue] = figures

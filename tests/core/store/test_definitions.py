@@ -18,8 +18,8 @@ from core.errors import PreconditionFailed
 from core.interface import ExchangeType, QueueDeclaration
 from core.store.definitions import (
     CHANGE_WORK,
+    CHECKED_EACH,
     COPY_FILE,
-    DELETED_MAX,
     Definitions,
     PolicyDeclaration,
     StoredQueue,
@@ -562,12 +562,17 @@ def test_removed_queues_are_known_until_nothing_is_left_of_them(database, path):
 
 def test_removed_queues_that_are_gone_are_forgotten_by_and_by(database):
     database.is_gone = lambda number: number % 2 == 1
-    statements = [("INSERT INTO deleted VALUES (?)", (number,)) for number in range(1, DELETED_MAX + 1)]
-    database._change_all("many removals", statements, numbers=DELETED_MAX)
-    database.remove(queues=["never"] * (DELETED_MAX - 1))
-    assert len(database.deleted) == DELETED_MAX
+    statements = [("INSERT INTO deleted VALUES (?)", (number,)) for number in range(1, 21)]
+    database._change_all("many removals", statements, numbers=20)
     database.remove(queues=["never"])
-    assert database.deleted == list(range(2, DELETED_MAX + 1, 2))
+    assert database.deleted == [number for number in range(1, 21) if number > CHECKED_EACH or number % 2 == 0]
+    for _ in range(20 // CHECKED_EACH - 1):
+        database.remove(queues=["never"])
+    assert database.deleted == list(range(2, 21, 2))
+    database.is_gone = lambda number: True
+    for _ in range(20 // CHECKED_EACH):
+        database.remove(queues=["never"])
+    assert database.deleted == [], "they are checked in turn, again and again"
 
 
 def test_an_older_file_that_is_damaged_is_refused(path):
