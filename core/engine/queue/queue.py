@@ -188,6 +188,7 @@ class Queue:
             if not (self.ready or self.unacknowledged):
                 self.arrivals.clear()
             self.arrivals.mark(self._next_sequence, now.monotonic)
+        self.consumers.judge_paces(now.monotonic)
         inbox = self.inbox
         if not inbox.waiting:
             return False
@@ -243,14 +244,14 @@ class Queue:
             level = self.consumers.first_level()
             if level is None:
                 break
-            count = min(level.room(stop - place), stop - place)
+            count = min(level.room(stop - place, now.monotonic), stop - place)
             if (place, place + count) != (part.start, part.stop):
                 part = replace(part, start=place, stop=place + count)
             batch, position = sub_queue.backing.pass_run(part, self._next_sequence, now)
             self._next_sequence += count
             self._admissions.took(confirms, submission, place, place + count, position)
             batch.level = sub_queue.level
-            level.deal(batch)
+            level.deal(batch, now.monotonic)
             place += count
         if passed := place - start:
             self.counters.published += passed
@@ -338,7 +339,7 @@ class Queue:
         """Deliver messages in order when no returned message is barred for any consumer."""
         returned, backing = sub_queue.returned, sub_queue.backing
         while level and self._work_left > 0 and (ready := returned.count + backing.depth):
-            batch = sub_queue.fetch(level.room(ready))
+            batch = sub_queue.fetch(level.room(ready, now.monotonic))
             if batch is None:
                 return
             if batch.expires_at is not None and has_expired(batch, now):
@@ -346,8 +347,7 @@ class Queue:
                     return
             else:
                 count = len(batch)
-                self._work_left -= min(len(level), count) * DELIVERY_WORK + count // 4
-                level.deal(batch)
+                self._work_left -= level.deal(batch, now.monotonic) * DELIVERY_WORK + count // 4
                 self.counters.delivered += count
 
     def _serve_selectively(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
@@ -364,7 +364,7 @@ class Queue:
                 if not self._expire(sub_queue, batch):
                     return
             else:
-                level.deal(batch)
+                level.deal(batch, now.monotonic)
                 self.counters.delivered += 1
                 passed_over = 0
 
@@ -475,6 +475,7 @@ class Queue:
         Returns True if the queue needs a turn after that.
         """
         self._endings.dispose(consumer, consumer.unsettled.remove(first, last), disposal)
+        self.consumers.settled(consumer, last)
         vacated = not consumer.unsettled.count and self._attachments.vacated(consumer)
         return vacated or disposal is not Disposal.ACCEPTED or self._endings.count > 0
 
