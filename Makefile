@@ -14,7 +14,7 @@ OTHER_LANGUAGES := tests/interop/other_languages.py tests/interop/amqp091/other_
 .PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
-	@$(PYTHON) .ci/environment.py serve
+	@$(PYTHON) .ci/environment.py serve $(if $(filter file,$(origin PYTHON)),fastest)
 	@exec $(BIN)/headgate serve --data .headgate
 
 setup: ## make the environment for tests and checks
