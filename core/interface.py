@@ -418,6 +418,10 @@ class Engine(Protocol):
         """
 
     @property
+    def waiting(self) -> bool:
+        """Whether verbs have left work behind since the last turn."""
+
+    @property
     def deadline(self) -> float:
         """The monotonic time at which the engine needs a turn although no verb was called; infinity for never."""
 

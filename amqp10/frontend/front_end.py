@@ -75,9 +75,8 @@ from core.server.frontends import PeerInfo
 from core.server.orders import Order
 from core.work import Work
 
-EVENT_WORK, ACTION_WORK = 15, 15
+EVENT_WORK, ACTION_WORK, ACTIONS_AT_ONCE = 15, 15, 16
 """The least work of a frame or run, and that of an action, in units of :mod:`core.work`."""
-ACTIONS_AT_ONCE = 16
 
 
 class Amqp10FrontEnd:
@@ -115,8 +114,7 @@ class Amqp10FrontEnd:
         self._engine = engine
         self._converter = converter
         self._management = ManagementRequests(management, info.identity, self.settings, self._work)
-        self._stalls = stalls
-        self._wake = wake
+        self._stalls, self._wake = stalls, wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, engine, owner=info.identity, unique=unique)
@@ -128,8 +126,7 @@ class Amqp10FrontEnd:
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
-        self._eof = False
-        self._lost = False
+        self._eof = self._lost = False
         self._releasing: Iterator[None] | None = None
         """The remaining steps of the release when the connection ends."""
         self._ending: Iterator[None] | None = None
@@ -163,29 +160,31 @@ class Amqp10FrontEnd:
 
     def take_actions(self, now: Now) -> None:
         self._begin_turn(now)
-        self._take_some_actions()
+        if self._mailbox.actions:
+            self._take_some_actions()
         if self._releasing is not None:
             self._go_on_releasing()
         if self._management.waiting and self._management.go_on(self._until, self._fail_receiver):
             self._wake()
+        left = self.connection.input_left or not self.established
         if self._mailbox.actions:
             self._wake()
         elif self._eof:
             self._read_to_the_end(now)
-        elif self.connection.input_left:
+        elif left:
             self.connection.go_on()
-        self._answer_events(now)
+        if left or self.connection.events or self._ending is not None:
+            self._answer_events(now)
 
     def _begin_turn(self, now: Now) -> None:
         self._now = now
         self._until = self._work.spent + min(self._work_per_turn_max, self._work.allowance)
 
     def _take_some_actions(self) -> None:
-        work = self._work
-        while self._mailbox.actions and work.spent < self._until:
+        while self._mailbox.actions and self._work.spent < self._until:
             for action in self._mailbox.take(ACTIONS_AT_ONCE):
                 self._take_action(action)
-                work.spent += ACTION_WORK
+                self._work.spent += ACTION_WORK
 
     def data_to_send(self, now: Now) -> bytes:
         if self._flow.recorder is not None:
@@ -201,9 +200,10 @@ class Amqp10FrontEnd:
         self.connection.output_backlog(waiting_bytes)
 
     def deadline(self) -> float | None:
-        deadline, next_report = self.connection.deadline(), self._blocks.deadline()
-        if self.connection.backlog_bytes:
+        deadline = self.connection.deadline()
+        if self.connection.backlog_bytes or not (self._blocks.watches or self._flow.receiver):
             return deadline  # no reason can be sent before the socket has taken the waiting output
+        next_report = self._blocks.deadline()
         if self._flow.receiver is not None:
             next_report = earlier(next_report, self._flow.receiver.deadline())
         return earlier(deadline, next_report)
@@ -238,9 +238,13 @@ class Amqp10FrontEnd:
         return self.connection.remote is not None
 
     @property
+    def at_rest(self) -> bool:
+        waiting = self._mailbox.actions or self._eof or self._ending or self._flow.recorder or self._blocks.watches
+        return self.connection.at_rest and not waiting
+
+    @property
     def reading(self) -> bool:
-        connection = self.connection
-        return not (connection.input_left or connection.overdue or connection.handshake.waiting)
+        return self.connection.reading
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         return [row for part in self.parts(kind, now) for row in part]
@@ -280,11 +284,10 @@ class Amqp10FrontEnd:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def _answer_events(self, now: Now) -> None:
-        work = self._work
         while (self._ending is None or self._go_on_ending()) and (event := self.connection.next_event()) is not None:
             self._answer(event, now)
-            work.spent += EVENT_WORK
-            if work.spent >= self._until:
+            self._work.spent += EVENT_WORK
+            if self._work.spent >= self._until:
                 self.connection.end_turn()
         if self.connection.input_left:
             self._wake()

@@ -118,7 +118,8 @@ class Connection:
         self._spoke_at = 0.0
         self._close_by: float | None = None
         self._close_written = False
-        self._finished = False
+        self.finished = False
+        """Nothing more will be read; the owner can close the socket once the output has been sent. For reading only."""
 
     # --- the owner's side --------------------------------------------------------------------------------------------
 
@@ -126,13 +127,13 @@ class Connection:
         """Take bytes from the peer. Ask for events next."""
         self._heard_at = monotonic
         self._frames_left = self.settings.frames_per_turn_max
-        if not self._finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
+        if not self.finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
             self._buffer.feed(data)
 
     @property
     def input_left(self) -> bool:
         """The turn ended before all bytes were parsed. Call ``go_on``, and receive no more before this is False."""
-        return self._frames_left == 0 and not self._finished
+        return self._frames_left == 0 and not self.finished
 
     def end_turn(self) -> None:
         """Stop parsing until ``go_on``. Events of frames that have been taken already still come."""
@@ -144,14 +145,19 @@ class Connection:
 
     def receive_eof(self) -> None:
         """The peer will send nothing more, with or without a close. Events of what it sent before have been taken."""
-        if self.state is not ConnectionState.END and not self._finished:
+        if self.state is not ConnectionState.END and not self.finished:
             self._over(self.error, by_peer=True)
-        self._finished = True
+        self.finished = True
 
     def next_event(self) -> Event | None:
         """The next event, or None when the bytes so far hold no more, or the turn is over."""
         while not self.events:
-            if self._finished or self._frames_left == 0 or not self._advance():
+            if self.finished or self._frames_left == 0:
+                return None
+            buffer = self._buffer
+            if self.remote is not None and buffer.position == len(buffer.data):
+                return None
+            if not self._advance():
                 return None
             self._frames_left -= 1
         return self.events.popleft()
@@ -168,7 +174,7 @@ class Connection:
         output = self.handshake.output
         if output:
             self.handshake.output = b""
-        if self._output_bytes and self.output_room() <= 0:
+        if self._output_bytes >= self.settings.unsent_bytes_max - self.backlog_bytes and self._output_bytes:
             self._flush_blocked()
         if self._output:
             output += b"".join(self._output)
@@ -191,25 +197,25 @@ class Connection:
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` has something to do."""
-        if self._finished:
+        if self.finished:
             return None
-        refuse_at, heartbeat_s, idle_ms = self.handshake.refuse_at, self._heartbeat_s, self.settings.idle_time_out_ms
+        refuse_at, idle_ms = self.handshake.refuse_at, self.settings.idle_time_out_ms
         deadline = inf if self._close_by is None else self._close_by
         if refuse_at is not None and refuse_at < deadline:
             deadline = refuse_at
         if idle_ms and self._heard_at is not None:
             deadline = min(deadline, self._heard_at + 2 * idle_ms / 1000)
-        if heartbeat_s is not None:
-            deadline = min(deadline, self._spoke_at + heartbeat_s)
+        if self.remote is not None and self.remote.idle_time_out:
+            deadline = min(deadline, self._spoke_at + self.remote.idle_time_out / 2000)
         return None if deadline == inf else deadline
 
     def tick(self, monotonic: float) -> None:
         """A deadline has come: send an empty frame, or fail the connection of a silent peer [2.4.5]."""
         self.handshake.tick(monotonic)
         if self.handshake.refused:
-            self._finished = True
+            self.finished = True
         if self._close_by is not None and monotonic >= self._close_by:
-            self._finished = True
+            self.finished = True
         idle_ms = self.settings.idle_time_out_ms
         if self.input_left:
             self._heard_at = monotonic  # bytes of the peer wait to be parsed, so it is not silent
@@ -226,9 +232,17 @@ class Connection:
                 self.write_frames(EMPTY_FRAME)
 
     @property
-    def finished(self) -> bool:
-        """Nothing more will be read; the owner can close the socket once the output has been sent."""
-        return self._finished
+    def at_rest(self) -> bool:
+        """Neither events nor input nor output wait, and the connection goes on. It may be False even so."""
+        waiting = self._to_flush or self._output or self.events or self._buffer.position < len(self._buffer.data)
+        return not (waiting or self.finished or self.handshake.output)
+
+    @property
+    def reading(self) -> bool:
+        """Whether the peer's next bytes are wanted now."""
+        if (self._frames_left == 0 and not self.finished) or self.overdue:
+            return False
+        return self.remote is not None or not self.handshake.waiting
 
     @property
     def overdue(self) -> bool:
@@ -284,7 +298,7 @@ class Connection:
         Before the end of the handshake no close can be sent: the connection just ends.
         """
         if not self.handshake.complete:
-            self._finished = True
+            self.finished = True
             self._over(None if fault is None else error_from(fault), by_peer=False)
             return
         if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
@@ -365,7 +379,7 @@ class Connection:
     def _advance(self) -> bool:
         """Take the next header, run or frame from the buffer. False: it holds no whole one."""
         try:
-            if not self.handshake.complete:
+            if self.remote is None and not self.handshake.complete:
                 return self._advance_handshake()
             if self._buffer.position == len(self._buffer.data):
                 return False
@@ -391,7 +405,7 @@ class Connection:
     def _advance_handshake(self) -> bool:
         advanced = self.handshake.advance(self._buffer, self._heard_at or 0.0)
         if self.handshake.refused:
-            self._finished = True
+            self.finished = True
         return advanced
 
     def _take_run(self) -> bool:
@@ -502,7 +516,7 @@ class Connection:
             self._write_close(None)
         else:
             self._over(self.error, by_peer=False)
-        self._finished = True
+        self.finished = True
 
     def _session(self, channel: int) -> Session:
         session = self._by_incoming.get(channel)
@@ -516,7 +530,7 @@ class Connection:
 
     def _fail(self, fault: ConnectionFault) -> None:
         """The peer broke a rule of the connection: send a close that says so, and read no more."""
-        if self._finished:
+        if self.finished:
             return
         if self.handshake.complete and self.state not in (ConnectionState.DISCARDING, ConnectionState.END):
             if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
@@ -526,7 +540,7 @@ class Connection:
             if self.state in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
                 self._step(Input.FAULT)
                 self._write_close(error_from(fault))
-        self._finished = True
+        self.finished = True
         self._over(error_from(fault), by_peer=False)
 
     def _over(self, error: Error | None, *, by_peer: bool) -> None:
@@ -564,7 +578,7 @@ class Connection:
     @property
     def _heartbeat_s(self) -> float | None:
         """How often the peer wants to hear from us: twice within its idle-time-out."""
-        if self.remote is None or not self.remote.idle_time_out or self._finished:
+        if self.remote is None or not self.remote.idle_time_out or self.finished:
             return None
         return self.remote.idle_time_out / 2000
 

@@ -267,7 +267,7 @@ class SenderLink:
     def transmit(self, frames_max: int, bytes_max: int) -> int:
         """Send waiting deliveries, in at most so many frames and about so many bytes. Returns the frames used."""
         used = 0
-        while used < frames_max and bytes_max > 0 and not self.idle:
+        while used < frames_max and bytes_max > 0 and (self._runs or self._fragment is not None):
             if self._fragment is None:
                 run = self._runs[0]
                 n, size = self._send_whole(run, frames_max - used, bytes_max)

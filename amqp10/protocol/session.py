@@ -272,7 +272,6 @@ class Session:
         """Take the states of a range of deliveries [2.7.6]; wire ids, both inclusive."""
         if self.state is not SessionState.MAPPED:
             return
-        self.connection.flush_later(self)
         span = serial.diff(last, first)
         if span < 0:
             raise SessionFault(
@@ -297,6 +296,7 @@ class Session:
             return
         if not settled:  # the outcome applies at once, and the disposition tells the receiver that we have settled
             self._due.as_sender.add(taken[0].first, taken[-1].last, state, settled=True)
+            self.connection.flush_later(self)
         by_link: dict[SenderLink, list[tuple[int, int]]] = {}
         for delivery_ids in taken:
             by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.number, delivery_ids.last_number))

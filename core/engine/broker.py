@@ -59,8 +59,7 @@ POLICIES_WORK_PER_TURN = 1_000
 """The most work that one turn spends on applying changed policies, in these units."""
 
 HEARING_WORK, POLICY_WORK = 1, 20
-"""The cost of checking one queue or exchange after a policy change, and of giving a queue the settings of another
-policy, in these units."""
+"""The cost of checking one queue or exchange after a policy change, and of giving a queue another policy's settings."""
 
 CONSUMERS_A_UNIT = 20
 """Reading a queue's state costs one unit for this many consumers, because their unsettled messages are added up."""
@@ -72,8 +71,7 @@ BINDING_REMOVAL_WORK = 5
 """The cost of removing one binding together with its queue or exchange, in these units."""
 
 EXCLUSIVE_WORK = 2_000
-"""The most work that one step spends on deleting the exclusive queues of a closed connection, in these units. A queue
-is always deleted in one step."""
+"""The most work that a step spends on deleting a closed connection's exclusive queues; each is deleted in one step."""
 
 OPERATOR = object()
 """An owner that owns no queue, so that operators cannot touch the messages of exclusive queues."""
@@ -106,15 +104,13 @@ class Broker:
         waits = [] if lanes is None else lanes.all
         self._pump = QueueTurns(self._confirms, waits, work=self.work, work_per_turn=engine.work_per_turn.queues)
         self._residency = Residency(settings.alarms.paging_ratio)
-        self._sampled_at = -inf
-        self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
+        self._sampled_at = self._removal_at = -inf  # monotonic seconds; when to go on removing bindings
         self._totals = EngineTotals()
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
         store_stage = None
         if storage is not None and lanes is not None:
-            lane, written = storage.store.classic, lanes.classic_written
             spec = StageCreditSpec(settings.stage_credit.store_initial, settings.stage_credit.store_more_after)
-            store_stage = StoreStage(spec, lane=lane, written=written)
+            store_stage = StoreStage(spec, lane=storage.store.classic, written=lanes.classic_written)
         self._maker = QueueMaker(
             settings,
             context=context,
@@ -285,6 +281,10 @@ class Broker:
         return work_left
 
     @property
+    def waiting(self) -> bool:
+        return self._pump.waiting or self._enforcement.waiting or self.alarms.unstamped
+
+    @property
     def deadline(self) -> float:
         return min(self._pump.deadline, self._residency.deadline, self._removal_at if self._topology.going else inf)
 
@@ -377,8 +377,8 @@ class Broker:
         self._now = now
         if self._now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
             self._sampled_at = self._now.monotonic
-            ratio = used / limit if limit else inf
-            self._touch_owners(self._residency.sample(ratio, disk_alarm=self.alarms.paging_stopped))
+            used_share = used / limit if limit else inf
+            self._touch_owners(self._residency.sample(used_share, disk_alarm=self.alarms.paging_stopped))
 
     @property
     def paging(self) -> bool:

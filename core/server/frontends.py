@@ -100,6 +100,10 @@ class FrontEnd(Protocol):
         """The handshake is over: authenticated and open. Until then the handshake time-out runs."""
 
     @property
+    def at_rest(self) -> bool:
+        """True when neither an action nor input nor output waits, so that no flush is needed. It may be False then."""
+
+    @property
     def reading(self) -> bool:
         """False while the protocol wants the socket not to be read (0.9.1 without stage credit)."""
 

@@ -189,7 +189,9 @@ class Peer:
             self._receive(data, now)
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
-        self.touch()
+            return
+        if self._front_end is None or self._paused or not (self.established and self._front_end.at_rest):
+            self.touch()
 
     def _receive(self, data: bytes, now: Now) -> None:
         if self._front_end is None:

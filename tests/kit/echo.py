@@ -25,6 +25,8 @@ class EchoBroker:
         self.turns = 0
         self.turns_with_work_left = 0
         self.refuse_to_make = False
+        self.waiting = True
+        """Whether the engine wants a turn behind each flush."""
 
     @property
     def deadline(self) -> float:
@@ -74,6 +76,7 @@ class EchoFrontEnd:
         self.finished = False
         self.established = False
         self.reading = True
+        self.at_rest = False
         self.crash_in = ""
         self._broker = broker
         self._info = info

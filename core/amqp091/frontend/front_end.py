@@ -265,6 +265,10 @@ class Amqp091FrontEnd:
         return self.connection.opened
 
     @property
+    def at_rest(self) -> bool:
+        return False
+
+    @property
     def reading(self) -> bool:
         return not (self._held_up or self.connection.input_left or self.connection.awaiting_answer)
 
