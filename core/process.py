@@ -43,6 +43,7 @@ from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
+from core.server.reader import own_waiting_reader
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
 from core.server.run import TAKEN, Server, finish_work, read_clocks
@@ -219,6 +220,7 @@ async def _serve(
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,
+        make_reader=own_waiting_reader,
     )
     reload = _reload(settings, surface, access.users, server, sampler)
     control = protocols.control
