@@ -48,8 +48,7 @@ from core.interface import Converter, Mailbox
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
-from core.operations.all_operations import OPERATIONS
-from core.operations.table import OperationTable
+from core.operations.on_request import OperationsOnRequest
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
@@ -136,7 +135,7 @@ class LoginAttempt:
 def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
     """The management node of a broker, with every operation of :mod:`core.operations`."""
     control.queue_of_address = named_queue
-    return ManagementNode(broker, control, OperationTable({"/headgate": OPERATIONS}))
+    return ManagementNode(broker, control, OperationsOnRequest("/headgate", broker.work).table)
 
 
 def amqp10_factory(
@@ -156,7 +155,7 @@ def amqp10_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
-        mechanisms = offered(access, LoginPeer(info.remote_host, info.loopback, notify))
+        mechanisms = offered(access, LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name))
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
             bare_allowed=access.anonymous,

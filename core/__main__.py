@@ -109,7 +109,7 @@ def broker(
         _give_up(DISK_FAILED, _text(group))
 
 
-def _ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
+def _ready(addresses: Sequence[tuple[str, int]], console: str, encrypted: Sequence[tuple[str, int]]) -> None:
     shown = " and ".join(f"{host}:{port}" for host, port in addresses)
     print(f"Headgate for AMQP 0.9.1 is ready at {shown}{console and f', {console}'}", flush=True)
 

@@ -7,18 +7,16 @@ from core.engine.broker import Broker
 from core.errors import PreconditionFailed
 from core.interface import Snapshot
 from core.observe.stalls import Stalls
-from core.observe.why import why
 from core.rows import SERVER_KINDS
 from core.server.run import Server
 from core.server.sampler import Sampler
-from core.slices import Walk
 
 if TYPE_CHECKING:  # only a broker with an admin server records them, or has the store's lanes shown
     from core.observe.overview import Overview
     from core.observe.timelines import Timelines
     from core.store.lane import Lane
 
-ABOUT_SERVER = frozenset({"listeners", "descriptors", "server"})
+ABOUT_SERVER = frozenset({"listeners", "certificates", "descriptors", "server"})
 """Kinds of rows about the server itself, of which there are a few rows at most."""
 
 
@@ -65,7 +63,12 @@ class BrokerControl:
         """See :class:`core.row_walks.RowSource`."""
         if kind in SERVER_KINDS:
             return (row for rows in self.connections(kind, identity) for row in rows)
-        return self.stalls.rows() if kind == "stalls" else self.broker.rows(kind, identity)
+        if kind == "stalls":
+            return self.stalls.rows() if identity is None else iter(self.stalls.snapshot(identity))
+        if kind == "waiting_publishers":
+            address = identity or ""
+            return iter([{"address": address, "count": self.stalls.waiting_publishers(address)}])
+        return self.broker.rows(kind, identity)
 
     def connections(self, kind: str, identity: str | None = None) -> Iterator[Sequence[Snapshot]]:
         """The rows of one of :data:`core.rows.SERVER_KINDS`, connection by connection."""
@@ -82,11 +85,6 @@ class BrokerControl:
                 status["refused"] = row["refused"]
         status["alarms"] = [row for row in self.snapshot("alarms") if row["level"] == "alarm"]
         return status
-
-    def why(self, kind: str, identity: str) -> Walk[Snapshot | None]:
-        """What holds up one of the :data:`core.rows.WHY_KINDS`, by its identity or the name of a queue; None where
-        there is none of that name."""
-        return why(self, kind, identity)
 
     def drain(self, *, wanted: bool) -> Snapshot:
         """Start or end a drain: publishers and consumers stand still, and new connections are refused. Returns its

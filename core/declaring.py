@@ -1,9 +1,48 @@
-"""Declaring again what was deleted a moment ago: removing its many bindings may take some turns."""
+"""Declarations and deletions that take more than the call: what was deleted a moment ago is declared again, and changes
+that come together are recorded together."""
 
 from collections.abc import Callable
+from typing import Generic
 
-from core.errors import StillGoing
+from core.errors import PreconditionFailed, StillGoing
 from core.slices import Found, Walk
+
+
+class Recording(Generic[Found]):
+    """The result of a change, which is there when the change is on disk."""
+
+    __slots__ = ("_error", "_found", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._found: Found
+        self._error = ""
+
+    def finish(self, found: Found) -> "Recording[Found]":
+        """The change is on disk and made; this is its result. Returns the recording."""
+        self.done = True
+        self._found = found
+        return self
+
+    def fail(self, error: str) -> None:
+        """The change could not be recorded, and was not made."""
+        self.done = True
+        self._error = error
+
+    def result(self) -> Found:
+        """The result of the change. Raises StillGoing before it is there, and PreconditionFailed when the change could
+        not be recorded."""
+        if not self.done:
+            raise StillGoing("this change is being recorded; ask again in a moment")
+        if self._error:
+            raise PreconditionFailed(self._error)
+        return self._found
+
+    def walk(self) -> Walk[Found]:
+        """Yield until the result is there, and return it. Raises PreconditionFailed."""
+        while not self.done:
+            yield
+        return self.result()
 
 
 def once_gone(declare: Callable[[], Found]) -> Walk[Found]:

@@ -26,8 +26,8 @@ class PreconditionFailed(EngineError):
 
 
 class StillGoing(EngineError):
-    """The thing of this name was deleted, but some of its bindings are not removed yet. It can soon be declared
-    again."""
+    """The thing of this name is just being made or deleted: its deletion or declaration is being recorded, or some of
+    its bindings are not removed yet. It can soon be declared again."""
 
 
 class Invalid(EngineError):

@@ -15,8 +15,9 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Now
+from core.declaring import Recording
 from core.errors import EngineError
-from core.message import Attributes, Origin, Return, Routes, Run
+from core.message import Attributes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
@@ -175,13 +176,13 @@ class Consumer(Protocol):
 class Delivered:
     """Messages for a consumer, taken from its queue grant: ``entries`` have delivery numbers from ``first`` up.
 
-    The list belongs to the front end.
+    The lists belong to the front end.
     """
 
     consumer: Consumer
     first: int
     entries: list[bytes]
-    attributes: Attributes
+    attributes: RunAttributes
     delivery_count: int
     """Failed delivery attempts of each of these messages so far [3.2.1]."""
     first_acquirer: bool
@@ -193,7 +194,12 @@ class Delivered:
     sequence_key: str = ""
     """``x-stream-offset`` or ``x-opt-sequence``."""
     routes: Routes = None
-    """How these messages came into the queue. A list belongs to the front end."""
+    """How these messages came into the queue."""
+
+    @property
+    def origin(self) -> Origin:
+        """The protocol in whose encoding the entries are."""
+        return first_of(self.attributes).origin
 
 
 @dataclass(eq=False, slots=True)
@@ -383,8 +389,9 @@ class Engine(Protocol):
         the run is published. A message that is routed to no queue is confirmed as RELEASED.
         """
 
-    def knows_route(self, exchange: str, routing_key: str) -> bool:
-        """Return whether messages with this routing key are routed without a search. A search may take milliseconds."""
+    def known_routes(self, exchange: str, routing_keys: Sequence[str]) -> int:
+        """Return how many of these routing keys, from the first one on, are routed without a search. A search may take
+        milliseconds."""
 
     def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
         """Publish a run through one exchange, each message with a routing key of its own. The publisher has no fixed
@@ -418,10 +425,6 @@ class Engine(Protocol):
         """
 
     @property
-    def waiting(self) -> bool:
-        """Whether verbs have left work behind since the last turn."""
-
-    @property
     def deadline(self) -> float:
         """The monotonic time at which the engine needs a turn although no verb was called; infinity for never."""
 
@@ -436,6 +439,12 @@ class Engine(Protocol):
         broker chose the name), LimitReached, StillGoing.
         """
 
+    def begin_declaring(
+        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
+    ) -> Recording[tuple[QueueInfo, bool]]:
+        """The same, recorded in the next turn together with what others declare and delete. Until then the queue is not
+        there, and naming it here or in ``begin_deleting`` raises StillGoing."""
+
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         """Make the exclusive, auto-delete queue behind a dynamic node, under a name the broker chose."""
 
@@ -447,6 +456,10 @@ class Engine(Protocol):
 
     def delete_queue(self, name: str, owner: object) -> int:
         """Delete a queue; returns how many ready messages it had, 0 when there is no such queue. Raises Locked."""
+
+    def begin_deleting(self, name: str, owner: object) -> Recording[int]:
+        """The same, recorded in the next turn together with others; the queue stays until then. Raises also
+        StillGoing."""
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
         """Remove the ready messages; returns how many, when it is to be written. Raises NotFound, Locked, Invalid."""

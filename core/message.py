@@ -1,14 +1,18 @@
 """The neutral message: opaque bytes, and the few facts that the engine itself uses.
 
-The engine never looks inside an entry. What it must know about all messages of a run stands beside them once, in
-:class:`Attributes`; a queue entry is the encoded ``bytes`` and nothing more. That is 63 bytes of memory for a 12-byte
-message, against 160 to 320 as a tuple or object, and the garbage collector does not track bytes.
+The engine never looks inside an entry; a queue entry is the encoded ``bytes`` and nothing more. That is 63 bytes of
+memory for a 12-byte message, against 160 to 320 as a tuple or object, and the garbage collector does not track bytes.
+What the engine must know of the messages of a run stands beside them: :class:`Attributes`, :class:`Route`, and the time
+at which they expire. Each of these facts is *one value or a list*: one value if it is the same for all messages, else a
+list with the value of each. A list is sliced with its messages. So messages that came together stay together.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
+from operator import attrgetter
+from typing import TypeAlias, TypeVar
 
 
 class Origin(Enum):
@@ -24,7 +28,7 @@ DEFAULT_PRIORITY = 4
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What all messages of one run have in common. Front ends keep one object for each distinct header."""
+    """What the engine knows of a message beside its bytes. Front ends keep one object for each distinct header."""
 
     origin: Origin = Origin.AMQP10
     durable: bool = False
@@ -53,18 +57,36 @@ class Route:
         object.__setattr__(self, "digest", hash((self.exchange, self.routing_keys)))
 
 
-Routes = Route | list[Route | None] | None
-"""How messages came into a queue: one route for all of them, a list with the route of each, or None for messages that
-were all published directly into the queue. A list belongs to its messages, as the list of their entries does."""
+Fact = TypeVar("Fact")
+
+RunAttributes: TypeAlias = Attributes | list[Attributes]
+"""The attributes of messages: one value or a list. ``origin`` and ``redelivered`` are the same for all of them."""
+Routes: TypeAlias = Route | list[Route | None] | None
+"""How messages came into a queue: one value or a list; None for messages that were published directly into the queue.
+A list belongs to its messages, as the list of their entries does."""
+Expiries: TypeAlias = float | list[float | None] | None
+"""When messages expire, in wall-clock seconds: one value or a list; None for messages that never expire."""
 
 
-def part_of(routes: Routes, start: int, stop: int, step: int = 1) -> Routes:
-    """Return the routes of the messages that a slice with these bounds selects."""
-    return routes[start:stop:step] if isinstance(routes, list) else routes
+def first_of(values: Fact | list[Fact], place: int = 0) -> Fact:
+    """Return the value of the first of several messages, or of the one at another place."""
+    return values[place] if isinstance(values, list) else values
 
 
-def joined(first: Routes, first_count: int, second: Routes, second_count: int) -> Routes:
-    """Return the routes of two groups of messages, given with their numbers, as those of one group. If ``first`` is a
+def part_of(values: Fact | list[Fact], start: int, stop: int, step: int = 1) -> Fact | list[Fact]:
+    """Return the values of the messages that a slice with these bounds selects."""
+    return values[start:stop:step] if isinstance(values, list) else values
+
+
+def each_of(values: Fact | list[Fact], count: int) -> list[Fact]:
+    """Return the value of each of ``count`` messages. The list may be the given one."""
+    return values if isinstance(values, list) else [values] * count
+
+
+def joined(
+    first: Fact | list[Fact], first_count: int, second: Fact | list[Fact], second_count: int
+) -> Fact | list[Fact]:
+    """Return the values of two groups of messages, given with their numbers, as those of one group. If ``first`` is a
     list, it is extended."""
     if not isinstance(second, list):
         if not isinstance(first, list) and (first is second or first == second):
@@ -76,21 +98,59 @@ def joined(first: Routes, first_count: int, second: Routes, second_count: int) -
     return first
 
 
-def like_routes(routes: Routes, count: int) -> Iterator[tuple[int, int, Route | None]]:
-    """Cut messages into ranges with one route each: its start (inclusive), its stop (exclusive) and the route."""
-    if not isinstance(routes, list):
-        yield 0, count, routes
-        return
+def may_join(first: RunAttributes, second: RunAttributes) -> bool:
+    """Return whether messages with these attributes may be in one run."""
+    if first is second:
+        return True
+    one, other = first_of(first), first_of(second)
+    return one.origin is other.origin and one.redelivered is other.redelivered
+
+
+def as_redelivered(attributes: RunAttributes) -> RunAttributes:
+    """Return the same attributes for messages that count as redelivered."""
+    if first_of(attributes).redelivered:
+        return attributes
+    if not isinstance(attributes, list):
+        return replace(attributes, redelivered=True)
+    changed = {each: replace(each, redelivered=True) for each in distinct(attributes)}
+    return [changed[each] for each in attributes]
+
+
+def distinct(attributes: list[Attributes]) -> Iterable[Attributes]:
+    """Return each object of the list once."""
+    return {id(each): each for each in attributes}.values()
+
+
+def by_durable(attributes: RunAttributes, count: int) -> Iterator[tuple[int, int, bool]]:
+    """Cut messages into ranges that are durable or not: its start (inclusive), its stop (exclusive), and which."""
     start = 0
-    for route, alike in groupby(routes):
+    for durable, alike in groupby(map(attrgetter("durable"), each_of(attributes, count))):
         stop = start + len(list(alike))
-        yield start, stop, route
+        yield start, stop, durable
+        start = stop
+
+
+def like_ranges(
+    count: int, attributes: RunAttributes, routes: Routes, expires_at: Expiries = None
+) -> Iterator[tuple[int, int, Attributes, Route | None, float | None]]:
+    """Cut messages into ranges for which each fact has one value: start (inclusive), stop (exclusive), and the values.
+
+    Only what writes to the disk needs this, or dead-letters, because there several messages share one record.
+    """
+    if not (isinstance(attributes, list) or isinstance(routes, list) or isinstance(expires_at, list)):
+        yield 0, count, attributes, routes, expires_at
+        return
+    facts = zip(each_of(attributes, count), each_of(routes, count), each_of(expires_at, count), strict=True)
+    start = 0
+    for (one, route, expiry), alike in groupby(facts):
+        stop = start + len(list(alike))
+        yield start, stop, one, route, expiry
         start = stop
 
 
 @dataclass(slots=True)
 class Run:
-    """Consecutive messages of one publisher, alike in everything but their bytes and, perhaps, their routing keys.
+    """Consecutive messages of one publisher that came together and go together.
 
     ``first`` is the publisher's own number of the first entry; the others count up from it. The engine only hands
     the numbers back in :class:`core.interface.Confirmed`, so a front end may choose any numbering that never wraps.
@@ -100,13 +160,18 @@ class Run:
 
     first: int
     entries: list[bytes]
-    attributes: Attributes
+    attributes: RunAttributes
     routing_keys: tuple[str, ...] = field(default=())
     routes: Routes = field(default=None)
     """Set by the engine."""
     stored_ids: list[int | None] | None = field(default=None)
     """The message ids under which the message store already has these entries: a body is stored once, however many
     queues take it. Only the store uses it; None until one entry was stored."""
+
+    @property
+    def origin(self) -> Origin:
+        """The protocol in whose encoding the entries are."""
+        return first_of(self.attributes).origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +181,8 @@ class RunPart:
     run: Run
     start: int
     stop: int
-    expires_at: float | None = None
-    """Wall-clock seconds; None when the messages do not expire."""
+    expires_at: Expiries = None
+    """When these messages expire. A list is as long as the part."""
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -129,15 +194,25 @@ class RunPart:
         return entries if len(entries) == self.stop - self.start else entries[self.start : self.stop]
 
     @property
-    def routes(self) -> Routes:
-        """The routes of the messages; the list may be the run's own."""
-        routes = self.run.routes
-        return routes[self.start : self.stop] if isinstance(routes, list) else routes
+    def attributes(self) -> RunAttributes:
+        """The attributes of the messages; a list is a copy."""
+        return part_of(self.run.attributes, self.start, self.stop)
 
-    def by_routes(self) -> "Iterator[tuple[RunPart, Route | None]]":
-        """Cut the part into parts whose messages have one route each."""
-        for start, stop, route in like_routes(self.routes, len(self)):
-            yield RunPart(self.run, self.start + start, self.start + stop, self.expires_at), route
+    @property
+    def routes(self) -> Routes:
+        """The routes of the messages; a list is a copy."""
+        return part_of(self.run.routes, self.start, self.stop)
+
+    def part(self, start: int, stop: int) -> "RunPart":
+        """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive), counted from the first."""
+        return RunPart(self.run, self.start + start, self.start + stop, part_of(self.expires_at, start, stop))
+
+    def alike(self) -> "Iterator[tuple[RunPart, Attributes, Route | None, float | None]]":
+        """Cut the part into parts whose messages have the same attributes, route and expiry."""
+        for start, stop, attributes, route, expiry in like_ranges(
+            len(self), self.attributes, self.routes, self.expires_at
+        ):
+            yield RunPart(self.run, self.start + start, self.start + stop, expiry), attributes, route, expiry
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,6 @@ a pattern is refused when it is compiled: lookahead and lookbehind, backreferenc
 possessive repetition. ``\\d``, ``\\w``, ``\\s`` and ``\\b`` match ASCII only; ``\\pL`` is any letter.
 """
 
-import re2
-
 MEMORY_BYTES_MAX = 2**20
 """The memory of one compiled pattern. A pattern of 255 bytes whose repetitions multiply needs more, and is refused."""
 
@@ -33,6 +31,8 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         """Compile a pattern. Raises PatternError, which names the construct."""
+        import re2  # here and not above: it takes 1.5 MiB, and most brokers have no pattern
+
         options = re2.Options()
         options.log_errors = False
         options.max_mem = MEMORY_BYTES_MAX

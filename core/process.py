@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
@@ -36,13 +37,14 @@ from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
+from core.server.certificates import Certificates
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.listener import CannotListen
-from core.server.measures import Measures, ResidentSet, disk_free, memory_giver, memory_total
+from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
 from core.server.reader import own_waiting_reader
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
@@ -87,9 +89,9 @@ def node_name() -> str:
     return f"headgate@{socket.gethostname()}"
 
 
-Ready = Callable[[Sequence[tuple[str, int]], str], None]
-"""Called with the addresses once connections are accepted, and with the console's address or why there is none (empty
-when no console is wanted)."""
+Ready = Callable[[Sequence[tuple[str, int]], str, Sequence[tuple[str, int]]], None]
+"""Called with the addresses once connections are accepted; with the console's address or why there is none (empty when
+no console is wanted); and with those of the addresses that need TLS."""
 
 
 class Protocols(Protocol):
@@ -153,6 +155,7 @@ async def serve(
     for settings that cannot be used, CannotListen.
     """
     descriptors = raise_limit()
+    keep_freed_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
     level = LogLevel(settings.log.level)
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:
@@ -192,6 +195,8 @@ async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
+    certificates = Certificates(settings.tls, wall=time.time, log=log)
+    certificates.warn()
     broker = _broker(settings, protocols, data, log)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log = StallLog(log, settings.log, clock)
@@ -216,12 +221,14 @@ async def _serve(
         factories=protocols.front_ends(settings, broker, access, stalls, flow),
         log=log,
         clock=clock,
-        background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, *tasks],
+        background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, certificates.run, *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,
         make_reader=own_waiting_reader,
+        certificates=certificates,
     )
+    certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
     reload = _reload(settings, surface, access.users, server, sampler)
     control = protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
@@ -244,7 +251,7 @@ async def _serve(
         _settle_memory(give_back)
         await run_server(
             server,
-            lambda addresses: surface.ready(addresses, said),
+            lambda addresses: surface.ready(addresses, said, server.tls_listening_on),
             signals=surface.signals,
             reload=reload,
             before_stop=_last_work(reload, control),
@@ -298,7 +305,7 @@ async def console(
             raise
         log.warning("admin-not-listening", reason=error.strerror)
         return f"no console: {error.strerror}", None
-    return f"console at {' and '.join(f'http://{place}/' for place in admin.places)}", admin
+    return f"console at {' and '.join(admin.urls)}", admin
 
 
 def _sampler(
@@ -362,6 +369,10 @@ def _access(
 
 def _reload(settings: Settings, surface: _Surface, users: Users, server: Server, sampler: Sampler) -> Reload:
     """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
+
+    def take_certificates(new: Settings) -> None:
+        server.certificates.reload(new.tls)
+
     return Reload(
         settings,
         read=surface.read,
@@ -369,10 +380,12 @@ def _reload(settings: Settings, surface: _Surface, users: Users, server: Server,
             lambda new: users.replace(new.users): ("users",),
             lambda new: surface.level.set(new.log.level): ("log.level",),
             lambda new: server.take(new.server): TAKEN,
+            take_certificates: [f"tls.{key}" for key in type(settings.tls).model_fields],
             lambda new: sampler.set_memory_watermark(new.alarms.memory_watermark): ("alarms.memory_watermark",),
             lambda new: sampler.set_disk_free_limit(new.alarms.disk_free_limit): ("alarms.disk_free_limit",),
         },
         log=surface.log,
+        each_time=(take_certificates,),
     )
 
 
@@ -415,9 +428,8 @@ async def _open_admin(
 ) -> "AdminServer":
     """Open the admin server; it listens when this returns. Its code is loaded here, so that a broker without one saves
     that."""
-    from core.admin.health import Health
+    from core.admin.encrypted import EncryptedStream
     from core.admin.start import open_admin_server
-    from core.observe.metrics import BrokerMetrics, LinkMetrics
     from core.observe.scrape import MetricSources
 
     sources = MetricSources(
@@ -436,16 +448,15 @@ async def _open_admin(
         node=control.node,
         limits=control.limits,
     )
+
+    def encrypt(transport: trio.SocketStream) -> EncryptedStream:
+        return EncryptedStream(transport, server.certificates.new_tunnel(), server.handshakes)
+
     return await open_admin_server(
         settings.admin,
-        health=Health(
-            observable=broker,
-            started=lambda: bool(server.listening_on),
-            draining=lambda: server.leaving,
-        ),
-        collect=BrokerMetrics(sources).collect,
-        collect_links=LinkMetrics(server.connections).collect,
+        sources=sources,
         control=control,
         traffic=traffic,
+        encrypt=encrypt if settings.admin.tls else None,
         log=log,
     )

@@ -124,10 +124,14 @@ def _settings(section: BaseModel, name: str) -> Iterator[str]:
         yield f"\n## `[{name}]`\n\n{_words(type(section).__doc__)}\n"
     for key, field in plain.items():
         yield f"\n### `{name}.{key}`\n\n{_words(field.description)}\n\n{_facts(getattr(section, key), field)}\n"
-    for key in fields:
-        inner = getattr(section, key)
+    for key, field in fields.items():
+        inner, inner_name = getattr(section, key), f"{name}.{key}" if name else key
         if isinstance(inner, BaseModel):
-            yield from _settings(inner, f"{name}.{key}" if name else key)
+            yield from _settings(inner, inner_name)
+        elif key != "users" and (table := table_of(field)) is not None:
+            yield f"\n## `[[{inner_name}]]`\n\n{_words(field.description)}\n"
+            for inner_key, inner_field in table.model_fields.items():
+                yield f"\n### `{inner_name}.{inner_key}`\n\n{_words(inner_field.description)}\n\nMust be given.\n"
 
 
 def _facts(value: object, field: FieldInfo) -> str:
@@ -231,6 +235,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "access.hashes_running_max": "the next password waits for a thread",
     "access.hashes_waiting_max": "the login is put off: SASL code 4 (sys-temp), or 506",
     "access.failed_logins_per_user_and_address": "logins as that user from that address are put off for some time",
+    "tls.handshake_bytes_max": "the connection is closed, and the log has `handshake-failed`",
     "access.failed_logins_per_address": "logins from that address are put off, except of users known from it",
     "access.failed_logins_per_user": "logins as that user are put off, except from addresses known for it",
     "access.failed_logins_remembered_max": "the oldest record of failures is dropped",
@@ -454,6 +459,13 @@ FIXED_LIMITS = (
         "stages of a connection in flow events",
         "others are left out",
     ),
+    Fixed(
+        "core.server.handshakes",
+        "HANDSHAKES_SECONDS_MAX",
+        "seconds of TLS handshakes in a round of the event loop",
+        "other handshakes wait in line",
+    ),
+    Fixed("core.server.proxy_header", "HEADER_2_BYTES_MAX", "bytes of a proxy's header", "the connection is closed"),
     Fixed("core.server.connections", "REFUSALS_MAX", "refusals under way", "the others wait for their turn"),
     Fixed(
         "core.server.listener",

@@ -10,6 +10,7 @@ Bounds: a read takes ``READ_BYTES``; input is bounded by link credit, and output
 
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,7 +20,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable, told
+from amqp10.client_core import tls
+from amqp10.client_core.errors import ClientError, ConnectionLost, NotEncrypted, NotLetIn, TimedOut, Unreachable, told
 from amqp10.client_core.events import take_event
 from amqp10.client_core.opening import (
     broker_properties,
@@ -43,6 +45,10 @@ is 1 GiB at most, but link credit is what bounds a batch."""
 RUN_FRAMES_MAX = 8192
 """Frames that the engine takes as one run: no other connection waits for this thread, so as many as the window
 allows."""
+
+NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""What a socket raises that has nothing to read, or no room for more output. A read of TLS returns one record of 16 KiB
+at most, and no part of a record stays behind, so that polling the socket tells whether there is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +102,8 @@ class BlockingConnection:
 
     @classmethod
     def open(cls, url: Url, settings: BlockingSettings | None = None) -> Self:
-        """Connect, log in, open, and begin a session. Raises Unreachable, NotLetIn, TimedOut, ConnectionLost."""
+        """Connect, log in, open, and begin a session. Raises Unreachable, NotEncrypted, NotLetIn, TimedOut,
+        ConnectionLost, and BadUrl for files of TLS that cannot be used."""
         connection = cls(url, settings or BlockingSettings())
         try:
             connection._connect()
@@ -181,6 +188,8 @@ class BlockingConnection:
         except OSError as error:
             raise Unreachable(f"cannot connect to {url.place}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if url.tls is not None:
+            self._socket = _encrypted(self._socket, url)
         self._socket.setblocking(False)
         engine = self._engine
         self.wait_until(
@@ -240,7 +249,7 @@ class BlockingConnection:
                 return
             try:
                 sent = self._socket.send(self._unsent)
-            except BlockingIOError:
+            except NOT_NOW:
                 return
             except OSError as error:
                 self._broke(error)
@@ -270,7 +279,7 @@ class BlockingConnection:
         assert self._socket is not None
         try:
             data = self._socket.recv(READ_BYTES)
-        except BlockingIOError:
+        except NOT_NOW:
             return
         except OSError as error:
             self._broke(error)
@@ -301,3 +310,16 @@ class BlockingConnection:
                 self._failure = why_over(self._engine, self.url.place, event)
             take_event(event)
         open_if_let_in(self._engine)
+
+
+def _encrypted(plain: socket.socket, url: Url) -> ssl.SSLSocket:
+    """Make the TLS handshake, within the time-out of the socket. Raises NotEncrypted, TimedOut, BadUrl."""
+    assert url.tls is not None
+    try:
+        return url.tls.context().wrap_socket(plain, server_hostname=url.host)
+    except TimeoutError:
+        plain.close()
+        raise TimedOut(f"{url.place} did not answer in the TLS handshake") from None
+    except OSError as error:
+        plain.close()
+        raise NotEncrypted(f"cannot connect to {url.place}: {tls.failure(error)}") from None

@@ -112,6 +112,7 @@ def _explained(error: "ClientError", link: str) -> CommandError:
         BadUrl,
         ConnectionLost,
         LinkRefused,
+        NotEncrypted,
         NotLetIn,
         RequestRefused,
         TimedOut,
@@ -122,6 +123,8 @@ def _explained(error: "ClientError", link: str) -> CommandError:
     match error:
         case BadUrl():
             return CommandError(Exit.USAGE, f"{error}; see --url and HEADGATE_URL")
+        case NotEncrypted():
+            return CommandError(Exit.UNREACHABLE, str(error))
         case Unreachable():
             return CommandError(Exit.UNREACHABLE, f"{error}; is the broker running? Start it with: headgate serve")
         case NotLetIn():

@@ -36,9 +36,10 @@ def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None,
             overrides["admin.listen"] = [admin]
     settings = read_settings(config, overrides)
 
-    def ready(addresses: Sequence[tuple[str, int]], console: str) -> None:
+    def ready(addresses: Sequence[tuple[str, int]], console: str, encrypted: Sequence[tuple[str, int]]) -> None:
         with suppress(OSError):  # the reader of our output may have closed it; clients can connect all the same
-            print(ready_line(settings, addresses, pid=os.getpid(), console=console), flush=True)
+            line = ready_line(settings, addresses, pid=os.getpid(), console=console, encrypted=encrypted)
+            print(line, flush=True)
 
     try:
         with Signals() as signals:
@@ -70,11 +71,22 @@ def ending(error: BaseException) -> Exit | None:
             return None
 
 
-def ready_line(settings: Settings, addresses: Sequence[tuple[str, int]], *, pid: int, console: str = "") -> str:
+def ready_line(
+    settings: Settings,
+    addresses: Sequence[tuple[str, int]],
+    *,
+    pid: int,
+    console: str = "",
+    encrypted: Sequence[tuple[str, int]] = (),
+) -> str:
     """The line that says that the broker is ready, with a URL for each address and the text about the console.
 
-    The URLs have the login of the user guest if the configuration has no users.
+    The URLs have the login of the user guest if the configuration has no users. Those of ``encrypted`` addresses are
+    amqps URLs.
     """
     login = "" if settings.users else f"{GUEST}:{GUEST}@"
-    urls = [f"amqp://{login}{f'[{host}]' if ':' in host else host}:{port}" for host, port in addresses]
+    urls = [
+        f"{'amqps' if (host, port) in encrypted else 'amqp'}://{login}{f'[{host}]' if ':' in host else host}:{port}"
+        for host, port in addresses
+    ]
     return f"Headgate {headgate_version()} is ready at {' and '.join(urls)} (pid {pid}){console and f', {console}'}"

@@ -12,7 +12,9 @@ and their links attach again. Some state is lost, and the user learns of it: mes
 uncertain, and deliveries that were not settled come again.
 """
 
+import errno
 import os
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
@@ -27,7 +29,8 @@ from amqp10.client.sender import Sender
 from amqp10.client.session import ClientSession
 from amqp10.client.settings import ClientSettings
 from amqp10.client.wire import Wire
-from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, TimedOut, Unreachable
+from amqp10.client_core import tls
+from amqp10.client_core.errors import BadUrl, ClientError, ConnectionLost, NotEncrypted, NotLetIn, TimedOut, Unreachable
 from amqp10.client_core.events import take_event
 from amqp10.client_core.opening import broker_properties, new_engine, random_name, why_over
 from amqp10.client_core.requests import Answer
@@ -40,7 +43,8 @@ from amqp10.protocol.events import ConnectionClosed
 async def connect(url: str | Url, settings: ClientSettings | None = None) -> AsyncIterator["ClientConnection"]:
     """A connection for the block, which is closed at the end of the block.
 
-    Raises BadUrl, Unreachable, NotLetIn, TimedOut, and ConnectionLost for a broker that closes it at once.
+    Raises BadUrl, Unreachable, NotEncrypted, NotLetIn, TimedOut, and ConnectionLost for a broker that closes it at
+    once.
     """
     connection = ClientConnection(Url.parse(url) if isinstance(url, str) else url, settings or ClientSettings())
     with single_errors():
@@ -161,8 +165,14 @@ class ClientConnection:
         with trio.move_on_after(settings.connect_time_out_s) as self._opening:
             try:
                 stream = await settings.open_stream(self.url.host, self.url.port)
+                if self.url.tls is not None:
+                    stream = await _encrypted(stream, self.url.tls.context(), self.url.host)
+            except ssl.SSLError as error:
+                return NotEncrypted(f"cannot connect to {place}: {tls.failure(error)}")
             except OSError as error:
                 return Unreachable(f"cannot connect to {place}: {_cause(error)}")
+            except BadUrl as error:
+                return error
             self._engine = engine
             self._wire = Wire(
                 stream,
@@ -250,6 +260,19 @@ class ClientConnection:
             close_time_out_ms=round(settings.close_time_out_s * 1000),
             properties={"product": "Headgate client"},
         )
+
+
+async def _encrypted(stream: trio.abc.Stream, context: ssl.SSLContext, host: str) -> trio.abc.Stream:
+    """Make the TLS handshake. Raises OSError; its subclass SSLError where the other side is not accepted."""
+    encrypted = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+    try:
+        await encrypted.do_handshake()
+    except trio.BrokenResourceError as error:
+        await trio.aclose_forcefully(stream)
+        if isinstance(error.__cause__, ssl.SSLError):
+            raise error.__cause__ from None
+        raise ConnectionResetError(errno.ECONNRESET, "the connection ended in the TLS handshake") from None
+    return encrypted
 
 
 def _cause(error: OSError) -> str:

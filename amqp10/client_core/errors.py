@@ -27,6 +27,10 @@ class Unreachable(ClientError):
     """No server answers at the address."""
 
 
+class NotEncrypted(ClientError):
+    """The server at the address speaks no TLS, or its certificate is not accepted."""
+
+
 class NotLetIn(ClientError):
     """The broker ended the handshake: wrong credentials, no mechanism in common, or it speaks no AMQP 1.0."""
 

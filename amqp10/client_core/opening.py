@@ -11,7 +11,7 @@ from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.handshake import ClientHandshake
 from amqp10.protocol.lifecycle import ConnectionState
-from amqp10.protocol.sasl import Anonymous, Credentials, Plain
+from amqp10.protocol.sasl import Anonymous, Credentials, External, Plain
 from amqp10.protocol.session import SessionLimits
 from amqp10.wire.types import plain
 
@@ -32,8 +32,10 @@ def random_name(kind: str) -> str:
 def new_engine(
     url: Url, password: str, settings: ConnectionSettings, mechanisms: Sequence[MechanismName] = MECHANISMS
 ) -> Connection:
-    """The protocol engine of a new connection. A URL without a user logs in as ANONYMOUS."""
-    credentials: list[Credentials] = [Anonymous()]
+    """The protocol engine of a new connection. A URL without a user logs in with its certificate, or as ANONYMOUS if it
+    has none."""
+    has_certificate = url.tls is not None and url.tls.certificate is not None
+    credentials: list[Credentials] = [External() if has_certificate else Anonymous()]
     if url.user is not None:
         known: dict[str, Credentials] = {
             "SCRAM-SHA-256": ScramCredentials(url.user, password, lambda: secrets.token_hex(NONCE_BYTES)),

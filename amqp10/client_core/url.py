@@ -2,16 +2,25 @@
 
 User, password and virtual host are percent-encoded. Without a user, the client connects as ANONYMOUS. The default port
 is 5672. A virtual host is sent in the open as the hostname ``vhost:NAME``, which is RabbitMQ's form.
+
+``amqps://HOST`` is a broker with TLS, by default on port 5671. Its query names PEM files:
+``amqps://HOST/?ca=ca.pem&certificate=client.pem&key=client.key``. Without ``ca`` the client trusts the authorities of
+the operating system. A client with a certificate and without a user logs in with EXTERNAL.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from amqp10.client_core.errors import BadUrl
+from amqp10.client_core.tls import TlsFiles
 
 PORT = 5672
 """The port that IANA has assigned to AMQP without TLS."""
+TLS_PORT = 5671
+"""The port that IANA has assigned to AMQP with TLS."""
+TLS_FILES = ("ca", "certificate", "key")
+"""What the query of an amqps URL may have, once each."""
 FORM = "amqp://USER:PASSWORD@HOST:PORT"
 
 
@@ -24,6 +33,8 @@ class Url:
     user: str | None = None
     password: str = field(default="", repr=False)
     virtual_host: str | None = None
+    tls: TlsFiles | None = None
+    """The files for TLS; None for a connection without TLS."""
 
     @classmethod
     def parse(cls, text: str, *, name: str = "a broker's URL", form: str = FORM) -> Self:
@@ -33,19 +44,20 @@ class Url:
             port = parts.port
         except ValueError:  # its text quotes what may be a piece of a password
             raise BadUrl(f"{name} is no URL of the form {form}, with a port from 0 to 65535") from None
-        if parts.scheme == "amqps":
-            raise BadUrl(f"{name}: amqps (TLS) is not supported; use amqp, on a network that you trust")
-        if parts.scheme != "amqp" or not parts.hostname:
+        if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise BadUrl(f"{name} must be of the form {form}")
-        if parts.query or parts.fragment:
+        encrypted = parts.scheme == "amqps"
+        if (parts.query and not encrypted) or parts.fragment:
             raise BadUrl(f"{name} has no query and no fragment; its form is {form}")
+        tls = _tls_files(parts.query, name) if encrypted else None
         virtual_host = unquote(parts.path.removeprefix("/"))
         return cls(
             host=parts.hostname,
-            port=PORT if port is None else port,
+            port=port if port is not None else TLS_PORT if encrypted else PORT,
             user=None if parts.username is None else unquote(parts.username),
             password=unquote(parts.password or ""),
             virtual_host=virtual_host or None,
+            tls=tls,
         )
 
     @property
@@ -62,4 +74,18 @@ class Url:
         """The URL without its password."""
         user = "" if self.user is None else f"{quote(self.user, safe='')}@"
         path = "" if self.virtual_host is None else f"/{quote(self.virtual_host, safe='')}"
-        return f"amqp://{user}{self.place}{path}"
+        if self.tls is None:
+            return f"amqp://{user}{self.place}{path}"
+        query = urlencode({key: value for key, value in asdict(self.tls).items() if value is not None}, safe="/")
+        return f"amqps://{user}{self.place}{path or '/'}?{query}" if query else f"amqps://{user}{self.place}{path}"
+
+
+def _tls_files(query: str, name: str) -> TlsFiles:
+    """The files that a query names. Raises BadUrl."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    given = dict(pairs)
+    if len(given) != len(pairs) or not set(given) <= set(TLS_FILES) or "" in given.values():
+        raise BadUrl(f"{name}: the query of an amqps URL has files only, each once: ?ca=FILE&certificate=FILE&key=FILE")
+    if "key" in given and "certificate" not in given:
+        raise BadUrl(f"{name}: a key needs its certificate beside it: ?certificate=FILE&key=FILE")
+    return TlsFiles(**given)

@@ -62,12 +62,8 @@ class UnsettledMap(Generic[Owner]):
 
     def settle(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """Take out the deliveries with ids in a range, both inclusive, in order of their ids."""
-        records = self._records
-        if not records or first > last:
+        if not self._records or first > last:
             return []
-        head = records[0]
-        if first <= head.first <= last and (len(records) == 1 or records[1].first > last):  # in order, as mostly
-            return [self._settle_first(head, last)]
         begin = max(0, bisect_right(self._firsts, first) - 1)
         end = bisect_right(self._firsts, last)
         taken: list[DeliveryIdRange[Owner]] = []
@@ -89,19 +85,6 @@ class UnsettledMap(Generic[Owner]):
         for delivery_ids in taken:
             self._took(delivery_ids.owner, delivery_ids.last - delivery_ids.first + 1)
         return taken
-
-    def _settle_first(self, head: DeliveryIdRange[Owner], last: int) -> DeliveryIdRange[Owner]:
-        """Take out the deliveries up to ``last`` of the first record."""
-        owner, first, head_last, number = head
-        if last < head_last:
-            taken = DeliveryIdRange(owner, first, last, number)
-            self._records[0] = DeliveryIdRange(owner, last + 1, head_last, number + last + 1 - first)
-            self._firsts[0] = last + 1
-            self._took(owner, last + 1 - first)
-            return taken
-        del self._records[0], self._firsts[0]
-        self._took(owner, head_last + 1 - first)
-        return head
 
     def overlap(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """The deliveries with ids in a range, both inclusive, in order; they stay in the map."""

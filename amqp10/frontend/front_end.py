@@ -44,6 +44,7 @@ from amqp10.protocol.events import (
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
+from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Attach, Open
 from core.clock import Now
 from core.config.settings import Settings
@@ -75,8 +76,9 @@ from core.server.frontends import PeerInfo
 from core.server.orders import Order
 from core.work import Work
 
-EVENT_WORK, ACTION_WORK, ACTIONS_AT_ONCE = 15, 15, 16
+EVENT_WORK, ACTION_WORK = 15, 15
 """The least work of a frame or run, and that of an action, in units of :mod:`core.work`."""
+ACTIONS_AT_ONCE = 16
 
 
 class Amqp10FrontEnd:
@@ -114,7 +116,8 @@ class Amqp10FrontEnd:
         self._engine = engine
         self._converter = converter
         self._management = ManagementRequests(management, info.identity, self.settings, self._work)
-        self._stalls, self._wake = stalls, wake
+        self._stalls = stalls
+        self._wake = wake
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, engine, owner=info.identity, unique=unique)
@@ -126,7 +129,8 @@ class Amqp10FrontEnd:
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
-        self._eof = self._lost = False
+        self._eof = False
+        self._lost = False
         self._releasing: Iterator[None] | None = None
         """The remaining steps of the release when the connection ends."""
         self._ending: Iterator[None] | None = None
@@ -160,50 +164,47 @@ class Amqp10FrontEnd:
 
     def take_actions(self, now: Now) -> None:
         self._begin_turn(now)
-        if self._mailbox.actions:
-            self._take_some_actions()
+        self._take_some_actions()
         if self._releasing is not None:
             self._go_on_releasing()
         if self._management.waiting and self._management.go_on(self._until, self._fail_receiver):
             self._wake()
-        left = self.connection.input_left or not self.established
         if self._mailbox.actions:
             self._wake()
         elif self._eof:
             self._read_to_the_end(now)
-        elif left:
+        elif self.connection.input_left:
             self.connection.go_on()
-        if left or self.connection.events or self._ending is not None:
-            self._answer_events(now)
+        self._answer_events(now)
 
     def _begin_turn(self, now: Now) -> None:
         self._now = now
         self._until = self._work.spent + min(self._work_per_turn_max, self._work.allowance)
 
     def _take_some_actions(self) -> None:
-        while self._mailbox.actions and self._work.spent < self._until:
+        work = self._work
+        while self._mailbox.actions and work.spent < self._until:
             for action in self._mailbox.take(ACTIONS_AT_ONCE):
                 self._take_action(action)
-                self._work.spent += ACTION_WORK
+                work.spent += ACTION_WORK
 
-    def data_to_send(self, now: Now) -> bytes:
+    def pieces_to_send(self, now: Now) -> list[Piece]:
         if self._flow.recorder is not None:
             self._flow.report(now)
-        data = self.connection.data_to_send(now.monotonic)
+        pieces = self.connection.pieces_to_send(now.monotonic)
         if self._blocks.watches and self._blocks.tell(self._alarms.on, now):
-            data += self.connection.data_to_send(now.monotonic)
+            pieces += self.connection.pieces_to_send(now.monotonic)
         if self.connection.events:
             self._answer_events(now)
-        return data
+        return pieces
 
     def output_backlog(self, waiting_bytes: int) -> None:
         self.connection.output_backlog(waiting_bytes)
 
     def deadline(self) -> float | None:
-        deadline = self.connection.deadline()
-        if self.connection.backlog_bytes or not (self._blocks.watches or self._flow.receiver):
+        deadline, next_report = self.connection.deadline(), self._blocks.deadline()
+        if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
-        next_report = self._blocks.deadline()
         if self._flow.receiver is not None:
             next_report = earlier(next_report, self._flow.receiver.deadline())
         return earlier(deadline, next_report)
@@ -238,13 +239,9 @@ class Amqp10FrontEnd:
         return self.connection.remote is not None
 
     @property
-    def at_rest(self) -> bool:
-        waiting = self._mailbox.actions or self._eof or self._ending or self._flow.recorder or self._blocks.watches
-        return self.connection.at_rest and not waiting
-
-    @property
     def reading(self) -> bool:
-        return self.connection.reading
+        connection = self.connection
+        return not (connection.input_left or connection.overdue or connection.handshake.waiting)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         return [row for part in self.parts(kind, now) for row in part]
@@ -284,10 +281,11 @@ class Amqp10FrontEnd:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def _answer_events(self, now: Now) -> None:
+        work = self._work
         while (self._ending is None or self._go_on_ending()) and (event := self.connection.next_event()) is not None:
             self._answer(event, now)
-            self._work.spent += EVENT_WORK
-            if self._work.spent >= self._until:
+            work.spent += EVENT_WORK
+            if work.spent >= self._until:
                 self.connection.end_turn()
         if self.connection.input_left:
             self._wake()

@@ -7,7 +7,7 @@ bounded and are emptied when full.
 from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.wire.sections import Header, decode_header, encode_header
 from core.interface import Delivered
-from core.message import DEFAULT_PRIORITY, Attributes, Origin
+from core.message import DEFAULT_PRIORITY, Attributes, Origin, distinct
 
 CACHED_MAX = 256
 """More distinct headers on one broker mean that they hold something like a timestamp, and then a cache is no use."""
@@ -58,30 +58,33 @@ class HeaderByAttributes:
         """The last attributes of messages that no consumer had before, and their header: finding them by identity is
         faster than by their hash."""
 
-    def of(self, action: Delivered) -> bytes:
-        """The header section for the deliveries of one action."""
-        unused = action.first_acquirer and not action.delivery_count
-        if unused and self._first is not None and self._first[0] is action.attributes:
-            return self._first[1]
-        header = self._found(action)
-        if unused:
-            self._first = action.attributes, header
+    def of(self, action: Delivered) -> bytes | list[bytes]:
+        """The header section for the deliveries of one action: one for all of them, or a list with one for each."""
+        attributes, failed, unused = action.attributes, action.delivery_count, action.first_acquirer
+        if isinstance(attributes, list):
+            found = {id(one): self._found(one, failed, unused) for one in distinct(attributes)}
+            return [found[id(one)] for one in attributes]
+        known = self._first if unused and not failed else None
+        if known is not None and known[0] is attributes:
+            return known[1]
+        header = self._found(attributes, failed, unused)
+        if unused and not failed:
+            self._first = attributes, header
         return header
 
-    def _found(self, action: Delivered) -> bytes:
-        key = (action.attributes, action.delivery_count, action.first_acquirer)
+    def _found(self, attributes: Attributes, delivery_count: int, first_acquirer: bool) -> bytes:
+        key = (attributes, delivery_count, first_acquirer)
         header = self._cache.get(key)
         if header is None:
             if len(self._cache) >= CACHED_MAX:
                 self._cache.clear()
-            attributes = action.attributes
             header = encode_header(
                 Header(
                     durable=attributes.durable,
                     priority=_priority(attributes),
                     ttl=attributes.ttl_ms,
-                    first_acquirer=action.first_acquirer,
-                    delivery_count=action.delivery_count,
+                    first_acquirer=first_acquirer,
+                    delivery_count=delivery_count,
                 )
             )
             self._cache[key] = header

@@ -45,7 +45,7 @@ from core.interface import (
     QueueTarget,
     Target,
 )
-from core.message import Attributes, Run
+from core.message import Attributes, Run, by_durable
 from core.observe.flow_events.accounts import LinkAccount
 from core.server.arrivals import UnansweredArrivals
 
@@ -343,7 +343,8 @@ class PublisherLink:
                 assert isinstance(target, ExchangeTarget)
                 self._engine.publish_by_keys(self.publisher, target.exchange, keys, run, now)
             if not event.settled:
-                self._arrivals.came(run.first, n, durable=run.attributes.durable, now=now.monotonic)
+                for start, stop, durable in by_durable(run.attributes, n):
+                    self._arrivals.came(run.first + start, stop - start, durable=durable, now=now.monotonic)
         except EngineError as error:
             unrouted = Unrouted(link_fault(error))
             for number in range(run.first, run.first + n):

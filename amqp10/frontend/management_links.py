@@ -1,8 +1,9 @@
 """The link pair of the management node: requests come on one link, responses go on the other [HTTP over AMQP].
 
-Both links have the same name and the property ``paired``, and either may attach first. Requests are answered one at a
-time, in order, and an answer needs link credit that the client has given before. A client that breaks these rules loses
-the link of the pair, not its session.
+Both links have the same name and the property ``paired``, and either may attach first. Requests are served one at a
+time and answered in order; only those that declare or delete a queue begin while others of these are being recorded. An
+answer needs link credit that the client has given before. A client that breaks these rules loses the link of the pair,
+not its session.
 
 A request uses the link credit for requests until its answer has been written to the socket. So the broker soon reads no
 more requests from a client that does not read its answers, and both waiting requests and waiting answers are bounded.
@@ -20,7 +21,7 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
-from amqp10.management.node import ManagementNode, RequestError
+from amqp10.management.node import ManagementNode, RequestError, Serving
 from amqp10.protocol.events import CreditReceived
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
@@ -28,7 +29,6 @@ from amqp10.protocol.session import Session
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from core.config.amqp10 import Amqp10Settings
-from core.slices import Walk
 from core.work import Work
 
 STEP_WORK = 50
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 class Pair:
     """The two links of one name; each is None while it is not attached."""
 
-    __slots__ = ("_flow_wanted", "_walk", "answers", "asked", "receiver", "sender", "unsent")
+    __slots__ = ("_flow_wanted", "_served", "answers", "asked", "receiver", "sender", "unsent")
 
     def __init__(self) -> None:
         self.receiver: ReceiverLink | None = None
@@ -62,9 +62,9 @@ class Pair:
         self.unsent: dict[int, ReceiverLink] = {}
         """Answers that have not been written to the socket, with the link on which each one's request came."""
         self.asked: deque[Asked] = deque()
-        """The waiting requests; the first one is being answered."""
-        self._walk: Walk[bytes] | None = None
-        """The rest of the walk for the first request; None before its first step."""
+        """The waiting requests; the first ones are being served."""
+        self._served: deque[Serving] = deque()
+        """The service of the first requests; the last one may not have begun."""
         self._flow_wanted = False
         """The client drains the link for answers, or asked for its state: a flow is sent behind the answers."""
 
@@ -84,7 +84,8 @@ class Pair:
         return None
 
     def answer_some(self, node: ManagementNode, owner: object) -> int:
-        """Do one step towards the answer to the first request. Returns its work, in units of :mod:`core.work`.
+        """Do one step towards the answer to the first request, and begin the next one if the first is being recorded.
+        Returns the work, in units of :mod:`core.work`; 0 if all that is to be done is to wait.
 
         Raises LinkFault for a request that cannot be answered.
         """
@@ -92,17 +93,37 @@ class Pair:
         if asked.fault is not None:
             raise asked.fault
         work = STEP_WORK
-        if self._walk is None:
-            self._walk = node.respond(asked.message, owner)
+        if not self._served:
+            self._served.append(node.serve(asked.message, owner))
             work += REQUEST_WORK
+        first = self._served[0]
+        begun = first.begun
         try:
-            next(self._walk)
-        except StopIteration as end:
-            self._walk = None
-            self.asked.popleft()
-            self._send(asked, end.value)
+            if first.response is None and not first.step():
+                if not first.waits:
+                    return work
+                return self._begin_next(node, owner) + (0 if begun else work)
         except RequestError as error:
             raise LinkFault(error.condition, str(error)) from error
+        self._served.popleft()
+        self.asked.popleft()
+        assert first.response is not None
+        self._send(asked, first.response)
+        return work
+
+    def _begin_next(self, node: ManagementNode, owner: object) -> int:
+        """Begin the request behind those that are being recorded, if it may begin. Returns the work."""
+        work = 0
+        if self._served[-1].begun:
+            number = len(self._served)
+            if number == len(self.asked) or self.asked[number].fault is not None:
+                return 0
+            self._served.append(node.serve(self.asked[number].message, owner))
+            work = REQUEST_WORK
+        last = self._served[-1]
+        if last.changes_queue:
+            last.step()
+            work += STEP_WORK if last.begun else 0
         return work
 
     def _send(self, asked: Asked, answer: bytes) -> None:
@@ -120,7 +141,7 @@ class Pair:
 
     def forget_requests(self) -> None:
         """Drop all requests. A link for requests that stays attached gets its link credit back."""
-        self._walk = None
+        self._served.clear()
         asked, self.asked = self.asked, deque()
         for one in asked:
             if one.link.end.attached:
@@ -173,18 +194,24 @@ class ManagementRequests:
         ``fail`` ends a link with a request that cannot be answered.
         """
         work = self._work
+        recorded_first: list[Pair] = []
         while self.waiting and work.spent < until:
             pair, _ = self.waiting.popitem(last=False)
             if not pair.asked:
                 continue
             link = pair.asked[0].link
+            done = STEP_WORK
             try:
-                work.spent += pair.answer_some(self._node, self._owner)
+                done = pair.answer_some(self._node, self._owner)  # it may add to the work itself
             except LinkFault as fault:
                 pair.forget_requests()
                 fail(link, fault)
-            if pair.asked:
+            work.spent += done
+            if pair.asked and done:
                 self.waiting[pair] = None
+            elif pair.asked:
+                recorded_first.append(pair)
+        self.waiting |= dict.fromkeys(recorded_first)
         return bool(self.waiting)
 
 

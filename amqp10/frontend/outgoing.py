@@ -29,7 +29,7 @@ from core.interface import (
     GrantReply,
     TakenBack,
 )
-from core.message import Origin, Return
+from core.message import Origin, Return, first_of
 from core.observe.flow_events.accounts import LinkAccount
 
 UNSENT = Return(unsent=True)
@@ -226,12 +226,17 @@ class ConsumerLink:
         self.grant.delivered(len(action.entries))
         self._count(len(action.entries), redelivered=not action.first_acquirer)
         entries = action.entries
-        if action.attributes.origin is not Origin.AMQP10:
-            render, attributes = self._converter.render, action.attributes
+        if action.origin is not Origin.AMQP10:
+            render, attributes = self._converter.render, first_of(action.attributes)
             entries = [render(entry, attributes, Origin.AMQP10) for entry in entries]
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
-        prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
+        header = self._headers.of(action)
+        if isinstance(header, bytes):
+            prefix, entries = with_annotations(header, entries, action.sequences, action.sequence_key)
+        else:
+            lead, entries = with_annotations(b"", entries, action.sequences, action.sequence_key)
+            prefix, entries = b"", [own + lead + entry for own, entry in zip(header, entries, strict=True)]
         self.link.send_run(action.first, entries, prefix)
         self._return_unsent()
 

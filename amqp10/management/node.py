@@ -17,12 +17,14 @@ request                                   answer
 A refused request is answered with a status and a text; see :data:`STATUSES`. Only a message that cannot be answered
 ends its link.
 
-Requests are served one by one, each as a walk (:mod:`core.slices`); no state is kept between them. The node is sans-IO
-and knows neither links nor sessions: it takes the bytes of a request and returns the bytes of its response.
+Requests are served one by one, each as a walk (:mod:`core.slices`); no state is kept between them. Only a request that
+declares or deletes a queue may begin while one before it is being recorded, so that many are recorded together. The
+node is sans-IO and knows neither links nor sessions: it takes the bytes of a request and returns the bytes of its
+response.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amqp10.errors import quote
 from amqp10.management.bindings import bind, listed, unbind
@@ -38,7 +40,7 @@ from amqp10.management.message import (
 from amqp10.management.message import RequestError as RequestError
 from amqp10.wire.codec import format_codes as code
 from amqp10.wire.types import Array, UInt, ULong, plain
-from core.declaring import once_gone
+from core.declaring import Recording, once_gone
 from core.errors import (
     EngineError,
     Forbidden,
@@ -53,7 +55,7 @@ from core.errors import (
 )
 from core.interface import Engine, ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo
 from core.operations.table import Call, NoSuchMethod, NoSuchPath, OperationTable
-from core.slices import Walk
+from core.slices import Found, Walk
 
 if TYPE_CHECKING:  # front ends must not load the server
     from core.control_plane import BrokerControl
@@ -83,11 +85,54 @@ Step = Callable[[], Response | Walk[Response]]
 """What answers a request, at once or as a walk. Raises RequestRefusal, EngineError."""
 
 
+class Serving:
+    """A request that is being served.
+
+    changes_queue: whether it declares or deletes a queue, and so may begin while others of these are being recorded.
+    walk: leads to the response; raises RequestError for a message that cannot be answered.
+    """
+
+    __slots__ = ("_recording", "changes_queue", "response", "walk")
+
+    def __init__(self) -> None:
+        self.changes_queue = False
+        self.walk: Walk[bytes]
+        self.response: bytes | None = None
+        """None before the end of the walk."""
+        self._recording: Recording[Any] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether its change is staged or made, or it has its response."""
+        return self.response is not None or self._recording is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits until its change is recorded."""
+        return self._recording is not None and not self._recording.done
+
+    def step(self) -> bool:
+        """Do a step of the walk. Returns whether the response is there. Raises RequestError."""
+        try:
+            next(self.walk)
+        except StopIteration as end:
+            self.response = end.value
+        return self.response is not None
+
+    def recorded(self, begin: Callable[[], Recording[Found]]) -> Walk[Found]:
+        """Begin a change as soon as no other one of its queue is being recorded, and wait until it is recorded."""
+        recording = self._recording = yield from once_gone(begin)
+        return (yield from recording.walk())
+
+
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, engine: Engine, control: "BrokerControl", operations: OperationTable) -> None:
-        """``operations``: those under ``/headgate``, which ``control`` carries out."""
+    def __init__(
+        self, engine: Engine, control: "BrokerControl", operations: Callable[[], Walk[OperationTable]]
+    ) -> None:
+        """``operations`` returns those under ``/headgate``, which ``control`` carries out. Only requests to one of them
+        call it."""
         self._engine = engine
         self._control = control
         self._operations = operations
@@ -99,10 +144,24 @@ class ManagementNode:
         Each request makes its changes in one step of the walk; what it lists may change between two steps. Raises only
         RequestError, for a message that cannot be answered.
         """
-        answerable = decode_request(request)
-        message_id = answerable.properties.message_id
+        return self.serve(request, owner).walk
+
+    def serve(self, request: bytes, owner: object) -> Serving:
+        """The same, with what the caller must know to begin the next request. Raises RequestError in the walk only."""
+        serving = Serving()
         try:
-            response = yield from self._serve(answerable, owner)
+            decoded = decode_request(request)
+        except RequestError as error:
+            serving.walk = _unanswerable(error)
+            return serving
+        serving.changes_queue = decoded.properties.subject in ("PUT", "DELETE") and _is_queue(decoded.properties.to)
+        serving.walk = self._responded(decoded, owner, serving)
+        return serving
+
+    def _responded(self, request: ManagementRequest, owner: object, serving: Serving) -> Walk[bytes]:
+        message_id = request.properties.message_id
+        try:
+            response = yield from self._serve(request, owner, serving)
             return (yield from encode_response(response, message_id))
         except RequestRefusal as refusal:
             refused = Response(refusal.status, refusal.text)
@@ -110,13 +169,13 @@ class ManagementNode:
             refused = Response(STATUSES[type(error)], str(error))
         return (yield from encode_response(refused, message_id))
 
-    def _serve(self, request: ManagementRequest, owner: object) -> Walk[Response]:
+    def _serve(self, request: ManagementRequest, owner: object, serving: Serving) -> Walk[Response]:
         method = request.method
         segments, query = request.target()
         body = request.body()
         to = quote(request.properties.to)
         try:
-            step = self._step(method, segments, query, body, owner)
+            step = yield from self._step(method, segments, query, body, owner, serving)
         except NoSuchPath:
             raise RequestRefusal(404, f"there is no resource {to}") from None
         except NoSuchMethod as there_are:
@@ -128,13 +187,20 @@ class ManagementNode:
         return answer if isinstance(answer, Response) else (yield from answer)
 
     def _step(
-        self, method: str, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
-    ) -> Step:
+        self,
+        method: str,
+        segments: list[str],
+        query: Sequence[tuple[str, str]],
+        body: object,
+        owner: object,
+        serving: Serving,
+    ) -> Walk[Step]:
         """What answers this request. Raises NoSuchPath, NoSuchMethod, RequestRefusal."""
         if segments[0] == "headgate":
-            call = self._operations.find(method, [segment_text(segment) for segment in segments])
+            operations = yield from self._operations()
+            call = operations.find(method, [segment_text(segment) for segment in segments])
             return lambda: self._operate(call, query, body)
-        steps = self._steps(segments, query, body, owner)
+        steps = self._steps(segments, query, body, owner, serving)
         if not steps:
             raise NoSuchPath("there is no such path")
         if method not in steps:
@@ -150,7 +216,7 @@ class ManagementNode:
         return Response(answer.status, answer.value)
 
     def _steps(
-        self, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object
+        self, segments: list[str], query: Sequence[tuple[str, str]], body: object, owner: object, serving: Serving
     ) -> Mapping[str, Step]:
         """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
         engine = self._engine
@@ -158,9 +224,9 @@ class ManagementNode:
             case ["queues", segment]:
                 queue = segment_text(segment)
                 return {
-                    "PUT": lambda: _declare_queue(engine, queue, body, owner),
+                    "PUT": lambda: _declare_queue(engine, queue, body, owner, serving),
                     "GET": lambda: Response(200, _show_queue(engine.queue_info(queue, owner))),
-                    "DELETE": lambda: _message_count(engine.delete_queue(queue, owner)),
+                    "DELETE": lambda: _delete_queue(engine, queue, owner, serving),
                 }
             case ["queues", segment, "messages"]:
                 queue = segment_text(segment)
@@ -183,7 +249,17 @@ class ManagementNode:
         return {}
 
 
-def _declare_queue(engine: Engine, name: str, body: object, owner: object) -> Walk[Response]:
+def _unanswerable(error: RequestError) -> Walk[bytes]:
+    yield from ()
+    raise error
+
+
+def _is_queue(to: object) -> bool:
+    """Whether a path names a queue, and nothing within it."""
+    return isinstance(to, str) and to.startswith("/queues/") and "/" not in to[len("/queues/") :]
+
+
+def _declare_queue(engine: Engine, name: str, body: object, owner: object, serving: Serving) -> Walk[Response]:
     fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
     declaration = QueueDeclaration(
         name=name,
@@ -193,13 +269,17 @@ def _declare_queue(engine: Engine, name: str, body: object, owner: object) -> Wa
         arguments=fields.arguments(),
     )
     try:
-        info, made = yield from once_gone(lambda: engine.declare_queue(declaration, owner))
+        info, made = yield from serving.recorded(lambda: engine.begin_declaring(declaration, owner))
     except Inequivalent as error:
         if engine.queue_info(name, owner).declaration.exclusive != declaration.exclusive:
             # Clients of RabbitMQ expect the status of a lock here, as for another connection's exclusive queue.
             raise RequestRefusal(STATUSES[Locked], str(error)) from None
         raise
     return Response(201 if made else 200, _show_queue(info))
+
+
+def _delete_queue(engine: Engine, name: str, owner: object, serving: Serving) -> Walk[Response]:
+    return _message_count((yield from serving.recorded(lambda: engine.begin_deleting(name, owner))))
 
 
 def _show_queue(info: QueueInfo) -> dict[str, object]:

@@ -26,7 +26,16 @@ from amqp10.protocol.link_names import LinkNames
 from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionEvent, SessionLimits
 from amqp10.wire.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
 from amqp10.wire.disposition_run import DispositionRun, DispositionRunParser
-from amqp10.wire.framing import AMQP_FRAME, EMPTY_FRAME, MIN_MAX_FRAME_SIZE, ReceiveBuffer, encode_frame
+from amqp10.wire.framing import (
+    AMQP_FRAME,
+    EMPTY_FRAME,
+    MIN_MAX_FRAME_SIZE,
+    FrameBounds,
+    Piece,
+    ReceiveBuffer,
+    encode_frame,
+    piece_of,
+)
 from amqp10.wire.messaging import Error
 from amqp10.wire.performatives import (
     Begin,
@@ -34,7 +43,8 @@ from amqp10.wire.performatives import (
     End,
     Open,
     Performative,
-    decode_performative,
+    PerformativeDecoder,
+    Transfer,
     encode_performative,
 )
 from amqp10.wire.transfer_run import TransferRun, TransferRunParser
@@ -97,7 +107,7 @@ class Connection:
         self.frame_size_max = MIN_MAX_FRAME_SIZE
         self.link_names: LinkNames[Session] = LinkNames()
         self.backlog_bytes = 0
-        """Bytes that the socket has not taken; the owner of the socket keeps it up to date."""
+        """Bytes that the socket has not taken, as its owner says."""
         self.frames_received = 0
         self.frames_sent = 0
         self.flow_frames: Counter[tuple[str, str]] = Counter()
@@ -106,20 +116,22 @@ class Connection:
         self._buffer = ReceiveBuffer()
         self.events: deque[Event] = deque()
         """Events that were not taken yet. Callers may read it, to save a call when it is empty."""
-        self._output: list[bytes] = []
+        self._output: list[Piece] = []
         self._output_bytes = 0
         self._by_incoming: dict[int, Session] = {}
         self._by_outgoing: dict[int, Session] = {}
         self._to_flush: dict[Session, None] = {}
         self._partial_bytes = 0
         self._transfer_runs = TransferRunParser(max_frame_size=settings.max_frame_size)
+        self._performatives = PerformativeDecoder()
+        self._amid_delivery = False
+        """The latest transfer that came alone is not the last one of its delivery, so no run begins behind it."""
         self._disposition_runs = DispositionRunParser(max_frame_size=settings.max_frame_size)
         self._heard_at: float | None = None
         self._spoke_at = 0.0
         self._close_by: float | None = None
         self._close_written = False
-        self.finished = False
-        """Nothing more will be read; the owner can close the socket once the output has been sent. For reading only."""
+        self._finished = False
 
     # --- the owner's side --------------------------------------------------------------------------------------------
 
@@ -127,13 +139,13 @@ class Connection:
         """Take bytes from the peer. Ask for events next."""
         self._heard_at = monotonic
         self._frames_left = self.settings.frames_per_turn_max
-        if not self.finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
+        if not self._finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
             self._buffer.feed(data)
 
     @property
     def input_left(self) -> bool:
         """The turn ended before all bytes were parsed. Call ``go_on``, and receive no more before this is False."""
-        return self._frames_left == 0 and not self.finished
+        return self._frames_left == 0 and not self._finished
 
     def end_turn(self) -> None:
         """Stop parsing until ``go_on``. Events of frames that have been taken already still come."""
@@ -145,41 +157,36 @@ class Connection:
 
     def receive_eof(self) -> None:
         """The peer will send nothing more, with or without a close. Events of what it sent before have been taken."""
-        if self.state is not ConnectionState.END and not self.finished:
+        if self.state is not ConnectionState.END and not self._finished:
             self._over(self.error, by_peer=True)
-        self.finished = True
+        self._finished = True
 
     def next_event(self) -> Event | None:
         """The next event, or None when the bytes so far hold no more, or the turn is over."""
         while not self.events:
-            if self.finished or self._frames_left == 0:
-                return None
-            buffer = self._buffer
-            if self.remote is not None and buffer.position == len(buffer.data):
-                return None
-            if not self._advance():
+            if self._finished or self._frames_left == 0 or not self._advance():
                 return None
             self._frames_left -= 1
         return self.events.popleft()
 
     def data_to_send(self, monotonic: float) -> bytes:
-        """The pending output as bytes for the socket, up to about ``unsent_bytes_max``; b"" when there is none.
+        """The pending output as :meth:`pieces_to_send` gives it, joined; b"" when there is none."""
+        return b"".join(self.pieces_to_send(monotonic))
 
-        Call it again until it returns b"", as long as the socket accepts bytes.
+    def pieces_to_send(self, monotonic: float) -> list[Piece]:
+        """The pending output for the socket, up to about ``unsent_bytes_max``; large messages are not copied into it.
+
+        Call it again until it returns [], as long as the socket accepts bytes.
         """
         while self._to_flush:
             sessions, self._to_flush = self._to_flush, {}
             for session in sessions:
                 session.flush()
-        output = self.handshake.output
-        if output:
-            self.handshake.output = b""
-        if self._output_bytes >= self.settings.unsent_bytes_max - self.backlog_bytes and self._output_bytes:
+        if self._output_bytes and self.output_room() <= 0:
             self._flush_blocked()
-        if self._output:
-            output += b"".join(self._output)
-            self._output.clear()
-            self._output_bytes = 0
+        output, self._output, self._output_bytes = self._output, [], 0
+        if self.handshake.output:
+            output, self.handshake.output = [self.handshake.output, *output], b""
         if output:
             self._spoke_at = monotonic
         return output
@@ -197,25 +204,25 @@ class Connection:
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` has something to do."""
-        if self.finished:
+        if self._finished:
             return None
-        refuse_at, idle_ms = self.handshake.refuse_at, self.settings.idle_time_out_ms
+        refuse_at, heartbeat_s, idle_ms = self.handshake.refuse_at, self._heartbeat_s, self.settings.idle_time_out_ms
         deadline = inf if self._close_by is None else self._close_by
         if refuse_at is not None and refuse_at < deadline:
             deadline = refuse_at
         if idle_ms and self._heard_at is not None:
             deadline = min(deadline, self._heard_at + 2 * idle_ms / 1000)
-        if self.remote is not None and self.remote.idle_time_out:
-            deadline = min(deadline, self._spoke_at + self.remote.idle_time_out / 2000)
+        if heartbeat_s is not None:
+            deadline = min(deadline, self._spoke_at + heartbeat_s)
         return None if deadline == inf else deadline
 
     def tick(self, monotonic: float) -> None:
         """A deadline has come: send an empty frame, or fail the connection of a silent peer [2.4.5]."""
         self.handshake.tick(monotonic)
         if self.handshake.refused:
-            self.finished = True
+            self._finished = True
         if self._close_by is not None and monotonic >= self._close_by:
-            self.finished = True
+            self._finished = True
         idle_ms = self.settings.idle_time_out_ms
         if self.input_left:
             self._heard_at = monotonic  # bytes of the peer wait to be parsed, so it is not silent
@@ -232,17 +239,9 @@ class Connection:
                 self.write_frames(EMPTY_FRAME)
 
     @property
-    def at_rest(self) -> bool:
-        """Neither events nor input nor output wait, and the connection goes on. It may be False even so."""
-        waiting = self._to_flush or self._output or self.events or self._buffer.position < len(self._buffer.data)
-        return not (waiting or self.finished or self.handshake.output)
-
-    @property
-    def reading(self) -> bool:
-        """Whether the peer's next bytes are wanted now."""
-        if (self._frames_left == 0 and not self.finished) or self.overdue:
-            return False
-        return self.remote is not None or not self.handshake.waiting
+    def finished(self) -> bool:
+        """Nothing more will be read; the owner can close the socket once the output has been sent."""
+        return self._finished
 
     @property
     def overdue(self) -> bool:
@@ -298,7 +297,7 @@ class Connection:
         Before the end of the handshake no close can be sent: the connection just ends.
         """
         if not self.handshake.complete:
-            self.finished = True
+            self._finished = True
             self._over(None if fault is None else error_from(fault), by_peer=False)
             return
         if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
@@ -343,12 +342,13 @@ class Connection:
     def write(self, channel: int, performative: Performative, payload: bytes) -> None:
         self.write_frames(encode_frame(channel, encode_performative(performative), payload))
 
-    def write_frames(self, frames: bytes) -> None:
+    def write_frames(self, *pieces: Piece) -> None:
         if self._close_written:
             return  # nothing may follow a close [2.4.3]
         self.frames_sent += 1
-        self._output.append(frames)
-        self._output_bytes += len(frames)
+        self._output += pieces
+        for piece in pieces:
+            self._output_bytes += len(piece)
 
     def report(self, event: Event) -> None:
         self.events.append(event)
@@ -379,14 +379,14 @@ class Connection:
     def _advance(self) -> bool:
         """Take the next header, run or frame from the buffer. False: it holds no whole one."""
         try:
-            if self.remote is None and not self.handshake.complete:
+            if not self.handshake.complete:
                 return self._advance_handshake()
-            if self._buffer.position == len(self._buffer.data):
+            if self._buffer.position == len(self._buffer.data) and not self._buffer.go_on():
                 return False
-            if self.state is ConnectionState.OPENED and self._take_run():
+            if self.state is ConnectionState.OPENED and not self._amid_delivery and self._take_run():
                 return True
             limit = self.settings.max_frame_size if self.remote else self.settings.pre_open_frame_size_max
-            frame = self._buffer.next_frame(limit)
+            frame = self._buffer.next_frame(limit, in_parts=True)
             if frame is None:
                 return False
             self.frames_received += 1
@@ -395,7 +395,7 @@ class Connection:
                     ErrorCondition.FRAMING_ERROR, f"frame of type {frame.frame_type}, expected 0 (AMQP)"
                 )
             if frame.body_start != frame.body_end:
-                self._take_frame(frame.channel, self._buffer.data, frame.body_start, frame.body_end)
+                self._take_frame(frame, self._buffer.data, self._buffer.take_parts())
         except ConnectionFault as fault:
             self._fail(fault)
         except DecodeError as error:
@@ -405,7 +405,7 @@ class Connection:
     def _advance_handshake(self) -> bool:
         advanced = self.handshake.advance(self._buffer, self._heard_at or 0.0)
         if self.handshake.refused:
-            self.finished = True
+            self._finished = True
         return advanced
 
     def _take_run(self) -> bool:
@@ -439,9 +439,17 @@ class Connection:
             session.fail(fault)
         return True
 
-    def _take_frame(self, channel: int, data: bytes, start: int, end: int) -> None:
+    def _take_frame(self, frame: FrameBounds, data: bytes, parts: list[Piece]) -> None:
+        """Take a frame in ``data``, or the beginning of one there, and the rest in ``parts``."""
+        channel, start, end = frame.channel, frame.body_start, min(frame.body_end, len(data))
         depth = DEPTH_BEFORE_OPEN if self.remote is None else DEPTH_MAX
-        performative, payload_start = decode_performative(data, start, end, depth)
+        try:
+            performative, payload_start = self._performatives.decode(data, start, end, depth)
+        except DecodeError:
+            if not parts:
+                raise
+            data, parts, end = b"".join((data, *parts)), [], frame.body_end  # its performative is longer than most
+            performative, payload_start = self._performatives.decode(data, start, end, depth)
         if self._close_written and not isinstance(performative, Close):
             return  # the peer sent it before our close arrived [2.4.6]
         if self.remote is None and not self._close_written:
@@ -464,7 +472,8 @@ class Connection:
             case _:
                 session = self._session(channel)
                 try:
-                    session.frame_received(performative, data[payload_start:end])
+                    self._amid_delivery = isinstance(performative, Transfer) and performative.more
+                    session.frame_received(performative, piece_of(data, payload_start, end), *parts)
                 except SessionFault as fault:
                     session.fail(fault)
 
@@ -516,7 +525,7 @@ class Connection:
             self._write_close(None)
         else:
             self._over(self.error, by_peer=False)
-        self.finished = True
+        self._finished = True
 
     def _session(self, channel: int) -> Session:
         session = self._by_incoming.get(channel)
@@ -530,7 +539,7 @@ class Connection:
 
     def _fail(self, fault: ConnectionFault) -> None:
         """The peer broke a rule of the connection: send a close that says so, and read no more."""
-        if self.finished:
+        if self._finished:
             return
         if self.handshake.complete and self.state not in (ConnectionState.DISCARDING, ConnectionState.END):
             if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
@@ -540,7 +549,7 @@ class Connection:
             if self.state in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
                 self._step(Input.FAULT)
                 self._write_close(error_from(fault))
-        self.finished = True
+        self._finished = True
         self._over(error_from(fault), by_peer=False)
 
     def _over(self, error: Error | None, *, by_peer: bool) -> None:
@@ -578,7 +587,7 @@ class Connection:
     @property
     def _heartbeat_s(self) -> float | None:
         """How often the peer wants to hear from us: twice within its idle-time-out."""
-        if self.remote is None or not self.remote.idle_time_out or self.finished:
+        if self.remote is None or not self.remote.idle_time_out or self._finished:
             return None
         return self.remote.idle_time_out / 2000
 

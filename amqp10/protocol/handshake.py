@@ -20,6 +20,7 @@ from amqp10.wire.framing import (
     PROTOCOL_HEADER_AMQP,
     PROTOCOL_HEADER_BYTES,
     PROTOCOL_HEADER_SASL,
+    PROTOCOL_HEADER_TLS,
     FrameBounds,
     ProtocolId,
     ReceiveBuffer,
@@ -192,7 +193,12 @@ class ClientHandshake:
         if header is None:
             return False
         if header != self._expected:
-            self.refused = f"the server answered with {header!r}; it does not accept {self._expected!r}"
+            needs_tls = header == PROTOCOL_HEADER_TLS
+            self.refused = (
+                "the port needs TLS; use amqps://"
+                if needs_tls
+                else f"the server answered with {header!r}; it does not accept {self._expected!r}"
+            )
         elif header == PROTOCOL_HEADER_SASL:
             self._in_frames = True
         else:

@@ -13,6 +13,7 @@ from typing import NewType, Protocol
 
 from amqp10.errors import AmqpError, ErrorCondition, SessionFault, cut
 from amqp10.protocol.lifecycle import LINK, IllegalTransition, Input, LinkState, step
+from amqp10.wire.framing import Piece
 from amqp10.wire.messaging import Coordinator, Error, Source, Target
 from amqp10.wire.performatives import Attach, Detach, Transfer
 from amqp10.wire.types import Described
@@ -33,7 +34,7 @@ class LinkChannel(Protocol):
     def write(self, performative: Attach | Detach | Transfer, payload: bytes = b"") -> None:
         """Put one frame into the output."""
 
-    def write_frames(self, frames: bytes) -> None:
+    def write_frames(self, *pieces: Piece) -> None:
         """Put encoded frames into the output."""
 
     def write_link_flow(

@@ -15,6 +15,7 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
 from amqp10.protocol.link import LinkChannel, LinkEnd
+from amqp10.wire.framing import Piece
 from amqp10.wire.messaging import Coordinator, DeliveryState, Received, Source, Target
 from amqp10.wire.performatives import Transfer
 from amqp10.wire.transfer_run import TransferRun
@@ -80,6 +81,7 @@ class PartialDelivery:
         "empty_frames",
         "frames",
         "held",
+        "latest",
         "message_format",
         "settled",
         "size",
@@ -92,12 +94,14 @@ class PartialDelivery:
         self.delivery_tag = transfer.delivery_tag
         self.message_format = transfer.message_format
         self.settled = False
-        self.chunks: list[bytes] = []
+        self.chunks: list[Piece] = []
         self.size = 0
         self.frames = 0
         self.empty_frames = 0
         self.held = 0
         """Bytes of memory that have been counted for it."""
+        self.latest = b""
+        """The received bytes that the latest chunk keeps in memory. They are counted once for all views of them."""
 
 
 class ReceiverLink:
@@ -201,8 +205,8 @@ class ReceiverLink:
         self.channel.report(DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked, tag))
         self.channel.refill_later(self)
 
-    def transfer_received(self, transfer: Transfer, payload: bytes) -> None:
-        """Take one transfer frame [2.7.5]."""
+    def transfer_received(self, transfer: Transfer, *payload: Piece) -> None:
+        """Take one transfer frame, whose payload may be in several pieces [2.7.5]."""
         if not transfer.aborted:
             self._check_served(transfer)
         partial = self._partial
@@ -217,9 +221,10 @@ class ReceiverLink:
         if transfer.settled and not partial.settled:
             partial.settled = True
             self.channel.incoming.settle(partial.delivery_id, partial.delivery_id)
-        if payload:
-            self._keep(partial, payload, complete=not transfer.more)
-        else:
+        size = partial.size
+        for piece in payload:
+            self._keep(partial, piece, complete=not transfer.more)
+        if partial.size == size:
             partial.empty_frames += 1
         if self.max_message_size and partial.size > self.max_message_size:
             raise self._too_large(partial.size)
@@ -317,7 +322,7 @@ class ReceiverLink:
                 ErrorCondition.NOT_IMPLEMENTED,
                 f"message-format {partial.message_format}; only 0 is known [3.2.16]",
             )
-        message = partial.chunks[0] if len(partial.chunks) == 1 else b"".join(partial.chunks)
+        message = b"".join(partial.chunks)
         self._drop_partial()
         self.credit.received(1)
         self.channel.report(
@@ -340,13 +345,18 @@ class ReceiverLink:
         self.credit.confirmed(1)
         self.channel.refill_later(self)
 
-    def _keep(self, partial: PartialDelivery, payload: bytes, *, complete: bool) -> None:
+    def _keep(self, partial: PartialDelivery, piece: Piece, *, complete: bool) -> None:
+        if not piece:
+            return
         if not complete:
-            cost = len(payload) + FRAME_OVERHEAD_BYTES
+            received = piece.obj if isinstance(piece, memoryview) else piece
+            assert isinstance(received, bytes)
+            cost = FRAME_OVERHEAD_BYTES + (0 if received is partial.latest else len(received))
+            partial.latest = received
             self.channel.hold_partial(cost)
             partial.held += cost
-        partial.chunks.append(payload)
-        partial.size += len(payload)
+        partial.chunks.append(piece)
+        partial.size += len(piece)
 
     def _drop_partial(self) -> None:
         if self._partial is not None:

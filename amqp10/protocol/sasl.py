@@ -328,6 +328,22 @@ class Anonymous:
 
 
 @dataclass(frozen=True, slots=True)
+class External:
+    """The client's certificate, which the TLS handshake has proven [RFC 4422 A]."""
+
+    mechanism: str = "EXTERNAL"
+
+    @property
+    def identity(self) -> str:
+        """Nothing: the server derives the name from the certificate."""
+        return ""
+
+    def start(self) -> ClientExchange:
+        """Begin an attempt."""
+        return _OneResponse(b"")
+
+
+@dataclass(frozen=True, slots=True)
 class Plain:
     """A user name and a password, readable for anything that can read the connection [RFC 4616]."""
 

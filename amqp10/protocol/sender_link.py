@@ -9,6 +9,7 @@ waiting deliveries. Invariant: ``waiting <= credit.link_credit`` whenever frames
 
 from collections import deque
 from collections.abc import Mapping
+from struct import Struct
 from typing import NamedTuple, Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault
@@ -17,12 +18,14 @@ from amqp10.flow.session_window import SessionWindow
 from amqp10.flow.unsettled import UnsettledMap
 from amqp10.protocol.link import SENDER, LinkChannel, LinkEnd
 from amqp10.wire import serial
-from amqp10.wire.framing import FRAME_HEADER_BYTES
+from amqp10.wire.framing import FRAME_HEADER_BYTES, PIECE_BYTES_MIN
 from amqp10.wire.messaging import RELEASED, Coordinator, Source, Target
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
 from amqp10.wire.transfer_run import encode_run, frame_overhead
 from amqp10.wire.types import Described
 
+_FRAME_LEAD = Struct(">IBBH")
+"""Size, data offset, type, channel [2.3.1]."""
 SETTLED = 1
 """snd-settle-mode: every delivery is sent settled [2.8.2]."""
 
@@ -101,8 +104,10 @@ class Fragment(NamedTuple):
 
     number: int
     delivery_id: int
-    body: bytes
-    sent_bytes: int
+    header: bytes
+    """The header section, b"" when it has been sent or there is none."""
+    entry: memoryview
+    """What has not been sent of the message behind its header section."""
     middle: bytes
     """The encoded transfer performative with more=true, the same in every frame except the last."""
     last: bytes
@@ -267,7 +272,7 @@ class SenderLink:
     def transmit(self, frames_max: int, bytes_max: int) -> int:
         """Send waiting deliveries, in at most so many frames and about so many bytes. Returns the frames used."""
         used = 0
-        while used < frames_max and bytes_max > 0 and (self._runs or self._fragment is not None):
+        while used < frames_max and bytes_max > 0 and not self.idle:
             if self._fragment is None:
                 run = self._runs[0]
                 n, size = self._send_whole(run, frames_max - used, bytes_max)
@@ -315,7 +320,7 @@ class SenderLink:
         entries = run.entries
         if n < len(entries):
             entries = entries[run.position : run.position + n]
-        frames = encode_run(
+        pieces = encode_run(
             channel=self.channel.outgoing_channel,
             handle=self.end.handle,
             first_delivery_id=first_id & serial.MASK,
@@ -324,11 +329,13 @@ class SenderLink:
             header=run.header,
             settled=self.settled,
         )
+        if run.longest < PIECE_BYTES_MIN:
+            pieces = [b"".join(pieces)]
         self.channel.window.sent(n)
-        self.channel.write_frames(frames)
+        self.channel.write_frames(*pieces)
         self._advance(run, n)
         self.channel.report(DeliveriesSent(self, first_number, first_number + n - 1))
-        return n, len(frames)
+        return n, sum(map(len, pieces))
 
     @staticmethod
     def _fitting(run: WaitingRun, n: int, room: int) -> int:
@@ -358,7 +365,7 @@ class SenderLink:
 
     def _begin_fragments(self, run: WaitingRun) -> None:
         number = run.next_number
-        body = run.header + run.entries[run.position]
+        entry = memoryview(run.entries[run.position])
         delivery_id = self._begin(number, 1)
         self._advance(run, 1)
         tag = b"" if self.settled else number.to_bytes(4 if number <= serial.MASK else 8, "big")
@@ -372,22 +379,27 @@ class SenderLink:
         )
         middle = encode_performative(performative)
         performative.more = False
-        self._fragment = Fragment(number, delivery_id, body, 0, middle, encode_performative(performative))
+        last = encode_performative(performative)
+        self._fragment = Fragment(number, delivery_id, run.header, entry, middle, last)
 
     def _send_fragment(self, fragment: Fragment) -> tuple[int, int]:
         """Send the next frame of the delivery that is partly sent; returns 1 and the frame's size."""
         room = self.channel.frame_size_max - FRAME_HEADER_BYTES - len(fragment.middle)
         assert room > 0  # max-frame-size is at least 512 [2.7.1]
-        end = fragment.sent_bytes + room
-        more = end < len(fragment.body)
+        prefix = fragment.header[:room]
+        end = room - len(prefix)
+        header, entry, rest = fragment.header[room:], fragment.entry[:end], fragment.entry[end:]
+        more = bool(header or rest)
         performative = fragment.middle if more else fragment.last
-        payload = fragment.body[fragment.sent_bytes : end]
-        size = FRAME_HEADER_BYTES + len(performative) + len(payload)
-        header = size.to_bytes(4, "big") + b"\x02\x00" + self.channel.outgoing_channel.to_bytes(2, "big")
+        size = FRAME_HEADER_BYTES + len(performative) + len(prefix) + len(entry)
+        lead = b"".join((_FRAME_LEAD.pack(size, 2, 0, self.channel.outgoing_channel), performative, prefix))
         self.channel.window.sent(1)
-        self.channel.write_frames(b"".join((header, performative, payload)))
+        if len(entry) < PIECE_BYTES_MIN:
+            self.channel.write_frames(lead + entry)
+        else:
+            self.channel.write_frames(lead, entry)
         if more:
-            self._fragment = fragment._replace(sent_bytes=end)
+            self._fragment = fragment._replace(header=header, entry=rest)
         else:
             self._fragment = None
             self.channel.report(DeliveriesSent(self, fragment.number, fragment.number))

@@ -35,6 +35,7 @@ from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session_output import SessionOutput
 from amqp10.wire import serial
+from amqp10.wire.framing import Piece
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Received, Rejected, Released
 from amqp10.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Performative, Transfer
 from amqp10.wire.transfer_run import TransferRun
@@ -75,7 +76,7 @@ class SessionConnection(Protocol):
     flow_frames: Counter[tuple[str, str]]
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None: ...
-    def write_frames(self, frames: bytes) -> None: ...
+    def write_frames(self, *pieces: Piece) -> None: ...
     def report(self, event: "SessionEvent") -> None: ...
     def hold_partial(self, change_bytes: int) -> None: ...
     def output_room(self) -> int: ...
@@ -221,7 +222,7 @@ class Session:
 
     # --- frames ----------------------------------------------------------------------------------------------------
 
-    def frame_received(self, performative: Performative, payload: bytes) -> None:
+    def frame_received(self, performative: Performative, *payload: Piece) -> None:
         """Take a frame other than begin and end. Raises SessionFault and ConnectionFault."""
         if self.state is SessionState.DISCARDING or self.state is SessionState.END_SENT:
             return
@@ -230,7 +231,7 @@ class Session:
             case Flow():
                 self._flow_received(performative)
             case Transfer():
-                self._transfer_received(performative, payload)
+                self._transfer_received(performative, *payload)
             case Disposition():
                 self.disposition_received(
                     role=performative.role,
@@ -272,6 +273,7 @@ class Session:
         """Take the states of a range of deliveries [2.7.6]; wire ids, both inclusive."""
         if self.state is not SessionState.MAPPED:
             return
+        self.connection.flush_later(self)
         span = serial.diff(last, first)
         if span < 0:
             raise SessionFault(
@@ -296,7 +298,6 @@ class Session:
             return
         if not settled:  # the outcome applies at once, and the disposition tells the receiver that we have settled
             self._due.as_sender.add(taken[0].first, taken[-1].last, state, settled=True)
-            self.connection.flush_later(self)
         by_link: dict[SenderLink, list[tuple[int, int]]] = {}
         for delivery_ids in taken:
             by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.number, delivery_ids.last_number))
@@ -335,13 +336,13 @@ class Session:
             if flow.echo:
                 self._due.echoes[link] = None
 
-    def _transfer_received(self, transfer: Transfer, payload: bytes) -> None:
+    def _transfer_received(self, transfer: Transfer, *payload: Piece) -> None:
         self.window.received(1)
         link = self._link(transfer.handle)
         if not link.end.attached:
             return
         try:
-            self._receiving(link).transfer_received(transfer, payload)
+            self._receiving(link).transfer_received(transfer, *payload)
         except LinkFault as fault:
             self.fail_link(link, fault)
 
@@ -423,8 +424,8 @@ class Session:
     def write(self, performative: Attach | Detach | Transfer, payload: bytes = b"") -> None:
         self.connection.write(self.outgoing_channel, performative, payload)
 
-    def write_frames(self, frames: bytes) -> None:
-        self.connection.write_frames(frames)
+    def write_frames(self, *pieces: Piece) -> None:
+        self.connection.write_frames(*pieces)
 
     def write_disposition(self, disposition: Disposition) -> None:
         self._write(disposition)

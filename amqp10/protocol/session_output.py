@@ -15,6 +15,7 @@ from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.wire import serial
 from amqp10.wire.disposition_run import encode_disposition
+from amqp10.wire.framing import Piece
 from amqp10.wire.messaging import Accepted, DeliveryState, Released
 from amqp10.wire.performatives import Disposition
 
@@ -28,7 +29,7 @@ class OutputChannel(Protocol):
     def write_disposition(self, disposition: Disposition) -> None:
         """Put a disposition into the output."""
 
-    def write_frames(self, frames: bytes) -> None:
+    def write_frames(self, *pieces: Piece) -> None:
         """Put encoded frames into the output."""
 
     def send_flow(self) -> None:

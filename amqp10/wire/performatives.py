@@ -57,6 +57,10 @@ DELIVERY_TAG_BYTES_MAX = 32
 """A delivery-tag is at most this long [2.8.7]."""
 
 
+KEPT_BYTES_MAX = 256
+"""A longer encoding of the latest transfer is not kept. With a tag of 32 bytes and all fields it has about 80."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Open:
     """Opens the connection and says what this end can take [2.7.1]. ``idle_time_out`` is in milliseconds."""
@@ -290,6 +294,27 @@ def decode_performative(buffer: bytes, start: int, end: int, depth_left: int = D
     if composite is None:
         raise DecodeError(f"descriptor {quote(descriptor)} at offset {start} is that of no performative")
     return composite.decode_list(buffer, position, end, depth_left - 1)
+
+
+class PerformativeDecoder:
+    """Decodes the performatives of one connection. The transfers of a large delivery are alike in all but the last, so
+    the latest one is kept, and one that equals it is not decoded again."""
+
+    __slots__ = ("_latest",)
+
+    def __init__(self) -> None:
+        self._latest: tuple[bytes, Transfer] | None = None
+        """As it came, and decoded."""
+
+    def decode(self, buffer: bytes, start: int, end: int, depth_left: int) -> tuple[Performative, int]:
+        """See :func:`decode_performative`. The caller must not change the performative."""
+        latest = self._latest
+        if latest is not None and buffer.startswith(latest[0], start, end):
+            return latest[1], start + len(latest[0])
+        performative, payload_start = decode_performative(buffer, start, end, depth_left)
+        if isinstance(performative, Transfer) and payload_start - start <= KEPT_BYTES_MAX:
+            self._latest = buffer[start:payload_start], performative
+        return performative, payload_start
 
 
 def encode_performative(performative: Performative) -> bytes:

@@ -1,18 +1,23 @@
-"""The fast path for messages: runs of similar transfer frames, parsed by struct templates, encoded with one join.
+"""The fast path for messages: runs of transfer frames, parsed by struct templates, encoded from a template.
 
-The transfers of a publisher are alike: only the frame's size, the delivery-id, the delivery-tag and the body change.
-The first frame of a kind is parsed by hand once into a *shape*: the bytes that are fixed, and the places of the others.
-After that a frame is accepted if it *equals* the shape. Several frames of the same size are unpacked together and
-compared column by column, at C speed: 0.3 µs a message, a tenth of what the generic codec takes
-(``bench/micro/transfer_run.py``).
+In the transfers of a publisher, only the frame's size, the delivery-id, the delivery-tag and the message change. The
+first performative of a link is parsed by hand once into a *shape*: the bytes that are fixed, and the places of the
+others. After that a frame is accepted if its performative *equals* the shape, whatever message it carries. Several
+frames of the same size are unpacked together and compared column by column, at C speed: 0.3 µs a message, a tenth of
+what the generic codec takes (``bench/micro/transfer_run.py``).
+
+Messages that are alike up to the content of one opaque body need no check of their own. So the shape is extended by the
+header section and the lead of the body (``_like_messages``); frames that equal this longer shape are a run of *checked*
+messages. Where only a few messages in succession are alike, they are taken together with those behind them, unchecked.
 
 Invariants:
 
 - The fast path accepts only what the generic codec would accept, with the same result: every size and count is checked
   when a shape is learned, and later frames differ from the shape only in bytes that need no check.
 - A frame that is not fully understood is declined (None), never an error: the generic path decides about it.
-- A run has one channel, handle, settled flag and header section, and consecutive delivery-ids. It holds complete
-  single-frame deliveries only; an incomplete frame stays in the buffer.
+- A run has one channel, handle and settled flag, and consecutive delivery-ids; if it is checked, also one header
+  section. It holds complete single-frame deliveries only; an incomplete frame stays in the buffer.
+- What is remembered changes how fast a run is found, and never which run is found.
 - The work is linear in the bytes accepted: the number of frames compared at once doubles with success and falls back
   without it.
 
@@ -47,12 +52,15 @@ from amqp10.wire.run_shapes import (
 )
 
 _SHAPES_MAX = 128
-"""Entries in a connection's table of shapes. A shape has two entries and takes 3 KiB; a publishing link needs one
-shape."""
+"""Entries in a connection's table of shapes. A shape has two entries, and takes 6 KiB with the extended one that it
+refers to; a publishing link needs one shape."""
 _LAYOUTS_MAX = 8
 """Frame sizes of a shape whose columns are kept. A sender of equal messages has one or two."""
 _LOOK_AHEAD_MIN = 4
 """Frames compared at once after a comparison without success: enough to begin a run, and about 2 µs if it fails."""
+_ALIKE_MIN = 8
+"""Messages in succession that must be alike to become a run of their own, when others follow: a run costs as much as a
+dozen checks of single messages."""
 _DELIVERY_TAG_BYTES_MAX = 32
 """[2.8.7]"""
 
@@ -63,6 +71,11 @@ _FIXED_BYTES_MAX = 1024
 
 _TRANSFER = b"\x00\x53\x14"
 _HEADER_SECTION = b"\x00\x53\x70"
+_LIST_SIZE_AT = 8
+"""Where the size of the performative is in the head of a shape, behind frame type, channel, descriptor and format
+code. It counts the bytes of the delivery-tag, too."""
+_HEADER_BYTES_MAX = 32
+"""A header section with all its fields, each in its longest encoding that is understood, has 28 bytes [3.2.1]."""
 _NO_LENGTH = "0s"
 _LEAD_BYTES = 4
 """A section's descriptor and the format code of its value: enough to tell sections apart."""
@@ -105,17 +118,17 @@ class TransferRun:
     buffer: bytes = field(repr=False, compare=False)
     """The buffer in which the run was found, for values that are rarely needed."""
     start_position: int
-    tag_at: int
-    """Where the delivery-tag is in each frame."""
-    tag_bytes: int
 
     def delivery_tag(self, index: int) -> bytes:
         """The tag of one delivery. It walks over the frames: meant for errors that name a delivery, not for every
         message."""
         at = self.start_position
         for _ in range(index):
-            at += int.from_bytes(self.buffer[at : at + 4], "big")
-        return self.buffer[at + self.tag_at : at + self.tag_at + self.tag_bytes]
+            at += int.from_bytes(self.buffer[at : at + 4])
+        handle_at = _handle_at(self.buffer, at)
+        id_at = handle_at + UINT_BYTES[self.buffer[handle_at]]
+        tag_at = id_at + UINT_BYTES[self.buffer[id_at]]
+        return self.buffer[tag_at + 2 : tag_at + 2 + self.buffer[tag_at + 1]]
 
     @property
     def frame_count(self) -> int:
@@ -127,37 +140,45 @@ class TransferRun:
 class _Shape:
     """The form of frames of one kind: ``size | head | delivery-id | tag_lead | tag | tail | content``.
 
-    The tail is the rest of the performative, the header section, and the lead of the section that follows.
-    Head, tag_lead and tail are the same in all frames. When that section is an opaque body, its length, which
-    depends on the frame's size, is between tail and content.
+    The tail is the rest of the performative. If the messages are ``checked``, the header section and the lead of the
+    body are part of it, and the body's length, which depends on the frame's size, is between tail and content. Head,
+    tag_lead and tail are the same in all frames.
     """
 
     head: bytes
     id_format: str
     tag_lead: bytes
     tail: bytes
-    length_format: str
-    """How the length is packed, if ``checked``."""
-    entry_at: int
-    """Where entries begin in a frame: behind the header section if ``checked``, else before it."""
     handle: int
     settled: bool | None
-    header: bytes
-    checked: bool
-    lasting: bool
-    """False if frames that could be understood better would equal the shape too; it is then used once and not kept."""
+    header: bytes = b""
+    length_format: str = _NO_LENGTH
+    """How the length is packed, if ``checked``."""
+    checked: bool = field(init=False)
+    """Whether the messages are a header section or none, and one opaque body section."""
     template: Struct = field(init=False)
     """One frame of any size, without its content."""
     tail_at: int = field(init=False)
-    tail_end: int = field(init=False)
+    entry_at: int = field(init=False)
+    """Where entries begin in a frame: behind the header section."""
     layouts: dict[int, tuple[Struct, Struct]] = field(init=False, default_factory=dict)
     look_ahead: int = field(init=False, default=_LOOK_AHEAD_MIN)
+    like: "_Shape | None" = field(init=False, default=None)
+    """This shape, extended by the beginning of the last messages that were alike."""
 
     def __post_init__(self) -> None:
+        self.checked = self.length_format != _NO_LENGTH
         before_tail = f"I{len(self.head)}s{self._variable()}"
         self.template = Struct(f">{before_tail}{len(self.tail)}s{self.length_format}")
         self.tail_at = Struct(f">{before_tail}").size
-        self.tail_end = self.tail_at + len(self.tail)
+        self.entry_at = self.tail_at + len(self.tail) - (_LEAD_BYTES if self.checked else 0)
+
+    def fits(self, data: bytes, position: int) -> bool:
+        """Whether a frame with this head has this shape."""
+        tag_at = self.tail_at - self.tag_lead[1]
+        return data.startswith(self.tag_lead, position + tag_at - 2) and data.startswith(
+            self.tail, position + self.tail_at
+        )
 
     def _variable(self) -> str:
         return f"{self.id_format}{len(self.tag_lead)}s{self.tag_lead[1]}x"
@@ -187,6 +208,7 @@ class TransferRunParser:
         """``max_frame_size`` is what we announced, in bytes; larger frames are declined."""
         self._max_frame_size = max_frame_size
         self._shapes: dict[bytes, _Shape] = {}
+        """By the head, and by head and tail."""
 
     def parse(self, data: bytes, position: int, *, limit: int) -> TransferRun | None:
         """The longest run that begins at ``position``, at most ``limit`` frames; None if no run can be parsed there."""
@@ -195,38 +217,75 @@ class TransferRunParser:
             return None
         head = data[position + 4 : head_end]
         shape = self._shapes.get(head)
-        if shape is not None:  # the head may have other tails, for example header sections with another priority
-            tail = data[position + shape.tail_at : position + shape.tail_end]
-            if tail != shape.tail:
-                shape = self._shapes.get(head + tail)
-        run = None if shape is None else self._take(shape, data, position, limit)
-        if run is None:
-            shape = _learn(data, position, head)
+        like = None if shape is None else shape.like
+        if shape is None or like is None or not data.startswith(like.tail, position + shape.tail_at):
+            shape = self._shape_of(data, position, head)
             if shape is None:
                 return None
-            run = self._take(shape, data, position, limit)
-            if run is not None and shape.lasting:
-                self._keep(shape)
-        return run
+            like = _like_messages(shape, data, position)
+        run = None if like is None else self._take(like, data, position, limit)
+        if run is not None and (run.end_position == len(data) or not self._goes_on(run, head, limit)):
+            return run
+        unlike = self._take(shape, data, position, limit)
+        return run if run is not None and unlike is not None and len(unlike.entries) == len(run.entries) else unlike
 
-    def _keep(self, shape: _Shape) -> None:
-        for key in (shape.head, shape.head + shape.tail):
+    def _goes_on(self, run: TransferRun, head: bytes, limit: int) -> bool:
+        """Whether a run of few messages, which are alike, is followed by another message of its link."""
+        if len(run.entries) >= min(_ALIKE_MIN, limit):
+            return False
+        data, end = run.buffer, run.end_position
+        if int.from_bytes(data[end : end + 4]) > len(data) - end or not data.startswith(head[:_LIST_SIZE_AT], end + 4):
+            return False
+        handle_at = FIELDS_AT[head[_LIST_SIZE_AT - 1]]
+        return data.startswith(head[handle_at - 4 : -1], end + handle_at)
+
+    def _shape_of(self, data: bytes, position: int, head: bytes) -> _Shape | None:
+        """The shape of the frame at ``position``; None when it is incomplete or not understood."""
+        shape = self._shapes.get(head)
+        if shape is not None and not shape.fits(data, position):  # the head may have other tails: settled or not
+            tail_at = position + shape.tail_at
+            shape = self._shapes.get(head + data[tail_at : tail_at + len(shape.tail)])
+            if shape is not None and not shape.fits(data, position):
+                shape = None
+        return shape or self._learn(data, position, head)
+
+    def _learn(self, data: bytes, position: int, head: bytes) -> _Shape | None:
+        size = int.from_bytes(data[position : position + 4])
+        if size > min(len(data) - position, self._max_frame_size) or not head.startswith(AMQP_FRAME):
+            return None
+        try:
+            shape = _walk_performative(data[position : position + size], head)
+        except (IndexError, KeyError):
+            return None  # the frame ends inside its performative, or holds a format code that is not understood
+        if shape is None:
+            return None
+        for key in (head, head + shape.tail):
             self._shapes.pop(key, None)
             if len(self._shapes) >= _SHAPES_MAX:
                 del self._shapes[next(iter(self._shapes))]
             self._shapes[key] = shape
+        return shape
 
     def _take(self, shape: _Shape, data: bytes, position: int, limit: int) -> TransferRun | None:
         """The run of frames that equal the shape: first one by one, then many together once two have the same size."""
         unpack = shape.template.unpack_from
-        content_at = shape.template.size
+        content_at, entry_at = shape.template.size, shape.entry_at
         end = len(data)
         entries: list[bytes] = []
         at = position
         first_delivery_id = delivery_id_due = previous_size = 0
-        while len(entries) < limit and end - at >= content_at:
-            size, head, delivery_id, tag_lead, tail, length = unpack(data, at)
-            if head != shape.head or tag_lead != shape.tag_lead or tail != shape.tail:
+        while len(entries) < limit and at < end:
+            enough = end - at >= content_at
+            if enough:
+                size, head, delivery_id, tag_lead, tail, length = unpack(data, at)
+            if not enough or head != shape.head:
+                sibling = self._sibling(shape, data, at)
+                if sibling is None:
+                    break
+                shape, previous_size = sibling, 0
+                unpack, content_at, entry_at = shape.template.unpack_from, shape.template.size, shape.entry_at
+                continue
+            if tag_lead != shape.tag_lead or tail != shape.tail:
                 break
             if size < content_at or size > end - at or size > self._max_frame_size:
                 break
@@ -236,7 +295,7 @@ class TransferRunParser:
                 first_delivery_id = delivery_id
             elif delivery_id != delivery_id_due:
                 break
-            entries.append(data[at + shape.entry_at : at + size])
+            entries.append(data[at + entry_at : at + size])
             delivery_id_due = serial.add(delivery_id, 1)
             at += size
             if size == previous_size:
@@ -261,9 +320,18 @@ class TransferRunParser:
             at,
             buffer=data,
             start_position=position,
-            tag_at=shape.tail_at - shape.tag_lead[1],
-            tag_bytes=shape.tag_lead[1],
         )
+
+    def _sibling(self, shape: _Shape, data: bytes, at: int) -> _Shape | None:
+        """The shape of the frame at ``at`` if it is another one of the same link, whose delivery-ids or delivery-tags
+        have another length, and the frame differs in nothing else. None for checked messages."""
+        head_end = None if shape.checked else _head_end(data, at)
+        if head_end is None or not data.startswith(shape.head[:_LIST_SIZE_AT], at + 4):
+            return None
+        sibling = self._shape_of(data, at, data[at + 4 : head_end])
+        if sibling is None or sibling is shape or sibling.handle != shape.handle or sibling.tail != shape.tail:
+            return None
+        return sibling
 
 
 def _take_alike(
@@ -291,29 +359,22 @@ def _take_alike(
 # --- learning a shape ---------------------------------------------------------------------------------------
 
 
+def _handle_at(data: bytes, position: int) -> int:
+    return position + FIELDS_AT[data[position + 11]]
+
+
 def _head_end(data: bytes, position: int) -> int | None:
     """Where the value of delivery-id begins, which is where the head of the shape ends; None if this is no transfer."""
     if data[position + 8 : position + 11] != _TRANSFER:
         return None
     try:
-        handle_at = position + FIELDS_AT[data[position + 11]]
+        handle_at = _handle_at(data, position)
         return handle_at + UINT_BYTES[data[handle_at]] + 1
     except (IndexError, KeyError):
         return None
 
 
-def _learn(data: bytes, position: int, head: bytes) -> _Shape | None:
-    """The shape of the frame at ``position``; None when it is incomplete or not understood."""
-    size = int.from_bytes(data[position : position + 4])
-    if size > len(data) - position or not head.startswith(AMQP_FRAME):
-        return None
-    try:
-        return _walk_frame(data[position : position + size], head)
-    except (IndexError, KeyError):
-        return None  # the frame ends inside its performative, or holds a format code that is not understood
-
-
-def _walk_frame(frame: bytes, head: bytes) -> _Shape | None:
+def _walk_performative(frame: bytes, head: bytes) -> _Shape | None:
     """The shape of a complete frame; may also raise IndexError or KeyError instead of returning None."""
     fields_at, fields_end, field_count = list_bounds(frame, FRAME_HEADER_BYTES + len(_TRANSFER))
     handle_end = fields_at + UINT_BYTES[frame[fields_at]]
@@ -324,27 +385,38 @@ def _walk_frame(frame: bytes, head: bytes) -> _Shape | None:
     fields = _walk_all(frame, tag_end, fields_end, field_count - 3, _FIELDS_AFTER_TAG)
     if fields is None or tag_code != codes.BINARY_8 or tag_bytes > _DELIVERY_TAG_BYTES_MAX:
         return None
-    header_end = _header_end(frame, fields_end)
-    lead_end = header_end + _LEAD_BYTES
-    lead = frame[header_end:lead_end]
-    opaque = lead in _BODY_LENGTH_FORMAT
-    length_format = _BODY_LENGTH_FORMAT.get(lead, _NO_LENGTH)
-    content_at = lead_end + Struct(f">{length_format}").size
-    checked = opaque and int.from_bytes(frame[lead_end:content_at]) == len(frame) - content_at
     settled = fields[1] if len(fields) > 1 else b"\x40"
     return _Shape(
         head=head,
         id_format=ID_FORMAT[id_code],
         tag_lead=frame[tag_at : tag_at + 2],
-        tail=frame[tag_end:lead_end],
-        length_format=length_format if checked else _NO_LENGTH,
-        entry_at=header_end if checked else fields_end,
+        tail=frame[tag_end:fields_end],
         handle=int.from_bytes(frame[fields_at + 1 : handle_end]),
         settled=None if settled in NULL else settled in TRUE,
-        header=frame[fields_end:header_end] if checked else b"",
-        checked=checked,
-        lasting=checked or (len(lead) == _LEAD_BYTES and not opaque and not lead.startswith(_HEADER_SECTION)),
     )
+
+
+def _like_messages(shape: _Shape, data: bytes, position: int) -> _Shape | None:
+    """The shape, extended by the beginning of the message of the frame at ``position``; None if this message has to be
+    checked. The shape refers to it from then on."""
+    at = position + shape.entry_at
+    end = position + int.from_bytes(data[position : position + 4])
+    header_end = _header_end(data, at, end) if data.startswith(_HEADER_SECTION, at) else at
+    body_at = header_end + _LEAD_BYTES
+    length_format = _BODY_LENGTH_FORMAT.get(data[header_end:body_at])
+    if length_format is None or body_at > end:
+        return None
+    shape.like = _Shape(
+        head=shape.head,
+        id_format=shape.id_format,
+        tag_lead=shape.tag_lead,
+        tail=shape.tail + data[at:body_at],
+        handle=shape.handle,
+        settled=shape.settled,
+        header=data[at:header_end],
+        length_format=length_format,
+    )
+    return shape.like
 
 
 def _walk_all(
@@ -357,16 +429,16 @@ def _walk_all(
     return walked[0] if walked is not None and walked[1] == end else None
 
 
-def _header_end(frame: bytes, at: int) -> int:
-    """The end of the header section at ``at``; ``at`` itself when there is none or it is not understood."""
-    if not frame.startswith(_HEADER_SECTION, at):
-        return at
+def _header_end(data: bytes, at: int, end: int) -> int:
+    """The end of the header section at ``at`` in a message that ends at ``end``; ``at`` itself when it is not
+    understood."""
+    section = data[at : min(end, at + _HEADER_BYTES_MAX)]
     try:
-        fields_at, fields_end, field_count = list_bounds(frame, at + len(_HEADER_SECTION))
-        fields = _walk_all(frame, fields_at, fields_end, field_count, _HEADER_FIELDS)
+        fields_at, fields_end, field_count = list_bounds(section, len(_HEADER_SECTION))
+        fields = _walk_all(section, fields_at, fields_end, field_count, _HEADER_FIELDS)
     except (IndexError, KeyError):
         return at
-    return at if fields is None else fields_end
+    return at if fields is None else at + fields_end
 
 
 # --- encoding -----------------------------------------------------------------------------------------------
@@ -387,8 +459,9 @@ def encode_run(
     entries: list[bytes],
     header: bytes,
     settled: bool,
-) -> bytes:
-    """Transfer frames of whole deliveries, one for each entry.
+) -> list[bytes]:
+    """Transfer frames of whole deliveries, one for each entry, in two pieces each: what is before the entry, and the
+    entry itself, which is not copied.
 
     ``first_delivery_id`` is a wire number, and the ids wrap. ``first_number`` is the delivery number of the first
     entry. The numbers become delivery-tags of four bytes, or of eight when the last one needs them; a settled delivery
@@ -419,7 +492,7 @@ def encode_run(
             for entry, delivery_id, number in zip(entries, ids, numbers, strict=True)
         ]
     parts[1::2] = entries
-    return b"".join(parts)
+    return parts
 
 
 def frame_overhead(*, handle: int, last_number: int, header: bytes, settled: bool) -> int:

@@ -79,6 +79,22 @@ class Peer091:
         """Delete queues with their messages."""
         self._in_parts(QUEUE_DELETE, (_named(queue) + b"\x04" for queue in queues))
 
+    def begin_declare(self, queues: Iterable[str]) -> None:
+        """Send declarations of durable queues, which :meth:`sync_answered` waits for."""
+        table = wire.table({})
+        self._begin(QUEUE_DECLARE, (_named(queue) + bytes((NO_WAIT | DURABLE,)) + table for queue in queues))
+
+    def begin_delete(self, queues: Iterable[str]) -> None:
+        """Send deletions of queues, which :meth:`sync_answered` waits for."""
+        self._begin(QUEUE_DELETE, (_named(queue) + b"\x04" for queue in queues))
+
+    def _begin(self, ids: tuple[int, int], all_arguments: Iterable[bytes]) -> None:
+        self._send(*(_method(ids, arguments) for arguments in all_arguments), _method(EXCHANGE_DECLARE, _SYNC))
+
+    def sync_answered(self) -> None:
+        """Wait until the broker has done what was begun last."""
+        self._expect(EXCHANGE_DECLARE_OK)
+
     def purge(self, queues: Iterable[str]) -> None:
         """Remove the ready messages of queues."""
         self._in_parts(QUEUE_PURGE, (_named(queue) + b"\x01" for queue in queues))
@@ -120,9 +136,7 @@ class Peer091:
 
     def sync(self) -> None:
         """Wait until the broker has done what was sent before."""
-        self._call(
-            EXCHANGE_DECLARE, _named("amq.direct") + wire.short_string("direct") + _PASSIVELY, EXCHANGE_DECLARE_OK
-        )
+        self._call(EXCHANGE_DECLARE, _SYNC, EXCHANGE_DECLARE_OK)
 
     # --- messages
 
@@ -225,6 +239,10 @@ class Peer091:
 
 def _named(name: str) -> bytes:
     return struct.pack(">H", 0) + wire.short_string(name)
+
+
+_SYNC = _named("amq.direct") + wire.short_string("direct") + _PASSIVELY
+"""The arguments of a passive declaration, whose answer says that all before it is done."""
 
 
 def _method(ids: tuple[int, int], arguments: bytes) -> bytes:

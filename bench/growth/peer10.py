@@ -62,8 +62,9 @@ class Peer10:
 
     # --- links
 
-    def attach(self, address: str, *, role: bool, count: int = 1) -> list[Link]:
-        """Attach links to an address, and wait until the broker has attached too; senders wait for link credit."""
+    def attach(self, address: str | None, *, role: bool, count: int = 1) -> list[Link]:
+        """Attach links to an address, None for the anonymous terminus, and wait until the broker has attached too;
+        senders wait for link credit."""
         links: list[Link] = []
         while len(links) < count:
             part = [Link(self._handle(), role) for _ in range(min(LINKS_AT_ONCE, count - len(links)))]
@@ -105,12 +106,23 @@ class Peer10:
 
     def publish(self, link: Link, count: int) -> None:
         """Publish messages, and wait until all are accepted."""
+        self._publish(link, [PAYLOAD] * count)
+
+    def publish_to(self, link: Link, addresses: Sequence[str]) -> None:
+        """Publish a durable message to each of the addresses on a link to the anonymous terminus."""
+        head = wire.composite(wire.HEADER, wire.boolean(True))
+        tos = (wire.composite(wire.PROPERTIES, wire.NULL, wire.NULL, wire.string(one)) for one in addresses)
+        self._publish(link, [head + to + PAYLOAD for to in tos])
+
+    def _publish(self, link: Link, payloads: Sequence[bytes]) -> None:
+        count = len(payloads)
         sent = settled = 0
         while settled < count:
             able = min(link.link_credit, self._window, count - sent)
             if able:
                 first = self._next_outgoing_id
-                self._send(*(_transfer(link.handle, (first + at) & SERIAL_MASK) for at in range(able)))
+                some = enumerate(payloads[sent : sent + able])
+                self._send(*(_transfer(link.handle, (first + at) & SERIAL_MASK, one) for at, one in some))
                 self._next_outgoing_id = (first + able) & SERIAL_MASK
                 self._window -= able
                 link.link_credit -= able
@@ -208,9 +220,9 @@ class Peer10:
             link.link_credit = max(0, serial_difference(until, link.delivery_count))
 
 
-def _attach(link: Link, address: str) -> bytes:
+def _attach(link: Link, address: str | None) -> bytes:
     sending = link.role is wire.ROLE_SENDER
-    node = wire.string(address)
+    node = wire.NULL if address is None else wire.string(address)
     fields = [
         wire.string(f"growth-{link.handle}"),
         wire.uint(link.handle),
@@ -225,7 +237,7 @@ def _attach(link: Link, address: str) -> bytes:
     return wire.frame(wire.composite(wire.ATTACH, *fields))
 
 
-def _transfer(handle: int, delivery_id: int) -> bytes:
+def _transfer(handle: int, delivery_id: int, payload: bytes) -> bytes:
     tag = wire.binary(delivery_id.to_bytes(4, "big"))
     fields = (wire.uint(handle), wire.uint(delivery_id), tag, wire.uint(0), wire.boolean(False))
-    return wire.frame(wire.composite(wire.TRANSFER, *fields) + PAYLOAD)
+    return wire.frame(wire.composite(wire.TRANSFER, *fields) + payload)

@@ -89,6 +89,23 @@ class Management:
                 return count
         raise WireError(f"no message_count in what the broker says about queue {queue}")
 
+    def request_all(self, method: str, paths: Sequence[str], body: bytes) -> None:
+        """Make a request for each path, many before their answers are read."""
+        for first in range(0, len(paths), AT_ONCE_MAX):
+            some = paths[first : first + AT_ONCE_MAX]
+            for path in some:
+                self._send(method, path, body)
+            for path in some:
+                self._answer(method, path)
+
+    def begin(self, method: str, path: str, body: bytes) -> None:
+        """Send a request, for whose answer :meth:`end` waits."""
+        self._send(method, path, body)
+
+    def end(self) -> None:
+        """Wait for the answer to a request that was begun. Raises WireError for a refusal."""
+        self._answer("the request", "that was begun")
+
     def request(self, method: str, path: str, body: bytes) -> Value:
         """Make a request with this encoded body; returns the body of the answer. Raises WireError for a refusal."""
         self._send(method, path, body)

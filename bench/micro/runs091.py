@@ -55,7 +55,7 @@ def one_by_one(data: bytes) -> None:
 
 def new_parser() -> PublishRunParser:
     """A parser as a connection makes it."""
-    return PublishRunParser(frame_max=FRAME_MAX, body_max=2**24, decode=lambda _: BasicProperties())
+    return PublishRunParser(frame_max=FRAME_MAX, body_max=2**24)
 
 
 def publishes() -> None:

@@ -59,7 +59,7 @@ def parsing() -> None:
     priorities = [encode_header(Header(durable=True, priority=i % 4)) + bodies[0] for i in range(85)]
     for name, payloads in {
         "85 bodies of different sizes": bodies,
-        "85 different headers, so 85 runs": priorities,
+        "85 different headers": priorities,
         "a run of 85, 12 B": [encode_section(DATA, b"x" * 12)] * 85,
         "a single frame, 12 B": [encode_section(DATA, b"x" * 12)],
     }.items():

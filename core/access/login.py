@@ -30,6 +30,8 @@ class LoginPeer:
     loopback: bool
     wake: Callable[[], None]
     """Causes ``respond`` of the exchange to be called again after it has replied ``wait``."""
+    certificate_name: str | None = None
+    """The name that the peer's certificate proves; None if it has none."""
 
 
 @dataclass(slots=True, kw_only=True)

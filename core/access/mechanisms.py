@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
+from core.access.external import ExternalMechanism
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.users import GUEST
 
@@ -165,7 +166,18 @@ class _AnonymousExchange:
 
 def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     """Return the mechanisms for one AMQP 1.0 peer, the best first."""
-    return (ScramSha256Mechanism(access, peer), PlainMechanism(access, peer), *offered_anonymous(access, peer))
+    external = offered_external(access, peer)
+    return (
+        *external,
+        ScramSha256Mechanism(access, peer),
+        PlainMechanism(access, peer),
+        *offered_anonymous(access, peer),
+    )
+
+
+def offered_external(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
+    """Return EXTERNAL if the peer's certificate has a name, else nothing."""
+    return () if peer.certificate_name is None else (ExternalMechanism(access, peer),)
 
 
 def offered_anonymous(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:

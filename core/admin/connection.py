@@ -14,6 +14,7 @@ not read would keep the broker from stopping.
 
 import math
 import socket
+from collections.abc import Callable
 from typing import cast
 
 import trio
@@ -28,6 +29,7 @@ from hypercorn.typing import ASGIFramework, ConnectionState
 from starlette.types import ASGIApp
 
 from core.admin.api.live import ENDLESS
+from core.admin.encrypted import EncryptedStream
 
 READ_BYTES = 4096
 """Bytes read at once. A request's head can exceed its limit by no more than this."""
@@ -49,8 +51,19 @@ NO_HTTP_2 = b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-length: 0\r\nco
 class AdminConnection:
     """Serves one socket until its request is answered, the client has gone, or the deadline has passed."""
 
-    def __init__(self, stream: trio.SocketStream, *, app: ASGIApp, config: Config, seconds_max: float) -> None:
-        self._stream = stream
+    def __init__(
+        self,
+        transport: trio.SocketStream,
+        *,
+        app: ASGIApp,
+        config: Config,
+        seconds_max: float,
+        encrypt: Callable[[trio.SocketStream], EncryptedStream] | None = None,
+    ) -> None:
+        """``encrypt`` returns the TLS of the connection; None: it has none."""
+        self._transport = transport
+        self._encrypted = None if encrypt is None else encrypt(transport)
+        self._stream = self._encrypted or transport
         self._app = ASGIWrapper(cast("ASGIFramework", app))  # two packages' names for the same type
         self._config = config
         self._seconds_max = seconds_max
@@ -59,18 +72,20 @@ class AdminConnection:
         self._answered = False
 
     async def run(self) -> None:
-        """Serve, and close the socket."""
+        """Serve, and close the socket. Raises TlsFailed."""
         try:
             with self._scope:
+                if self._encrypted is not None:
+                    await self._encrypted.shake_hands()
                 await self._serve()
-        except* (OSError, LocalProtocolError):
+        except* (OSError, LocalProtocolError, trio.BrokenResourceError):
             pass  # the peer has gone; hypercorn may raise because its answer was not finished
         finally:
-            await trio.aclose_forcefully(self._stream)
+            await trio.aclose_forcefully(self._transport)
 
     async def _serve(self) -> None:
-        client = self._stream.socket.getpeername()[:2]
-        server = self._stream.socket.getsockname()[:2]
+        client = self._transport.socket.getpeername()[:2]
+        server = self._transport.socket.getsockname()[:2]
         async with TaskGroup() as tasks:
             protocol = H11Protocol(
                 self._app,
@@ -78,7 +93,7 @@ class AdminConnection:
                 WorkerContext(max_requests=None),
                 tasks,
                 ConnectionState({ENDLESS: self._endless}),
-                False,
+                self._encrypted is not None,
                 client,
                 server,
                 self._send,
@@ -94,7 +109,7 @@ class AdminConnection:
             self._scope.cancel()  # no answer can be sent any more
 
     def _endless(self) -> None:
-        self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ENDLESS_BUFFER_BYTES)
+        self._transport.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ENDLESS_BUFFER_BYTES)
         self._scope.deadline = math.inf
 
     async def _receive(self) -> bytes | bytearray:

@@ -1,9 +1,25 @@
-"""The task that takes a sample for time lines and rates every second. Other tasks run between two slices of it."""
+"""The overview and the time lines of a broker, and the task that takes a sample for them every second.
+
+Other tasks run between two slices of a sample.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import trio
 
-from core.observe.overview import Overview
+from core.clock import Now
+from core.config.admin import AdminSettings
+from core.control_plane import BrokerControl
+from core.counters.traffic import Traffic
+from core.interface import Snapshot
+from core.observe.overview import Overview, OverviewSources
 from core.observe.timelines import INTERVAL_S, Timelines
+from core.server.connections import Changes
+from core.server.run import Server
+
+AMQP10 = "amqp10"
+"""The name, in metrics, of the protocol whose publishers and consumers are links."""
 
 
 class Sampling:
@@ -21,3 +37,56 @@ class Sampling:
             for _ in self._timelines.sample():
                 await trio.lowlevel.checkpoint()
             await trio.sleep_until(max(due, trio.current_time()))
+
+
+def record(
+    control: BrokerControl, settings: AdminSettings, *, traffic: Mapping[str, Traffic], clock: Callable[[], Now]
+) -> tuple[Overview, Timelines]:
+    """Give a control plane its overview and time lines, and return both; the admin server's samples fill them."""
+    links = traffic.get(AMQP10, Traffic())
+    overview = Overview(
+        OverviewSources(
+            counts=lambda: [one.counts() for one in traffic.values()],
+            connections=lambda: control.serving.sockets[0],
+            links=lambda: links.publishers + links.consumers,
+            alarms=lambda: control.snapshot("alarms"),
+            stalls=lambda: control.stalls.current.values(),
+            queues=control.broker.queue_figures,
+            lag_counts=lambda: control.measuring.lag_counts,
+            clock=clock,
+        )
+    )
+    timelines = Timelines(
+        connections=lambda: control.serving.connection_identities,
+        changed=changed_connections(control),
+        rows={
+            "links": partial(_rows_of, control.serving, "links"),
+            "sessions": partial(_rows_of, control.serving, "sessions"),
+            "channels": partial(_rows_of, control.serving, "channels"),
+            "queues": lambda _: ([row] for row in control.broker.queue_figures()),
+        },
+        stalls=lambda: control.stalls.current.values(),
+        clock=clock,
+        things_max=settings.timelines_max,
+    )
+    control.overview, control.timelines = overview, timelines
+    control.flow_map_max, started = settings.flow_map_max, clock().monotonic
+    control.uptime = lambda: clock().monotonic - started
+    return overview, timelines
+
+
+def changed_connections(control: BrokerControl) -> Callable[[], Iterable[str]]:
+    """Return a function that returns the connections that have changed since it was called last."""
+    reader: list[Changes] = []
+
+    def changed() -> Iterable[str]:
+        if not reader:
+            reader.append(control.serving.changes())
+        return reader[0].take()
+
+    return changed
+
+
+def _rows_of(server: Server, kind: str, connections: Iterable[str]) -> Iterator[Sequence[Snapshot]]:
+    """The rows of a kind on some connections, those that have gone left out."""
+    return (some for connection in connections for some in server.connections(kind, connection))

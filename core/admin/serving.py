@@ -1,5 +1,9 @@
 """The admin server's sockets, and the limits on its connections.
 
+An admin server that has no client takes little memory: the code that answers requests, :mod:`core.admin.service`, is
+loaded when the first client connects, in a thread, while the event loop goes on. That client waits a quarter of a
+second longer.
+
 Up to ``connections_max`` clients are served at once. Up to ``BUSY_MAX`` further ones are answered at once that all
 connections are taken, and have a second to read the answer. The others wait in the operating system's backlog. An
 exception while serving one client is logged and ends only its connection. The last file descriptors are reserved for
@@ -8,17 +12,18 @@ the store, as in :mod:`core.server.listener`.
 
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import trio
-from hypercorn.config import Config
-from starlette.types import ASGIApp
 from structlog.typing import FilteringBoundLogger
 
-from core.admin.answers import problem
-from core.admin.connection import AdminConnection
 from core.config.admin import AdminSettings
 from core.server.descriptors import too_few_left
 from core.server.listener import CannotListen, open_listeners
+from core.server.tls import TlsFailed
+
+if TYPE_CHECKING:
+    from core.admin.service import AdminService
 
 REMEDY = "give it another address with admin.listen or --admin HOST:PORT, or turn it off with --admin off"
 
@@ -28,9 +33,6 @@ BACKLOG = 64
 BUSY_MAX = 32
 """The most clients at once that are being told that all connections are taken."""
 
-BUSY_S = 1.0
-"""Seconds that such a client has to read the answer."""
-
 PAUSE_S = 0.1
 """Seconds of pause after an accept that failed because descriptors or memory ran out."""
 
@@ -39,25 +41,24 @@ TASK_PAUSE_S = 1.0
 
 
 class AdminServer:
-    """Serves one ASGI application over HTTP."""
+    """Accepts connections, and has a service answer them."""
 
     def __init__(
         self,
-        app: ASGIApp,
+        load: Callable[[], "AdminService"],
         *,
         settings: AdminSettings,
         log: FilteringBoundLogger,
         background: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
-        """``background``: tasks that run while the server serves. A task that fails is started again."""
-        self._app = app
+        """``load`` is called in a thread, when the first client has connected. ``background``: tasks that run while the
+        server serves. A task that fails is started again."""
+        self._load = load
+        self._service: AdminService | None = None
+        self._loading = trio.Lock()
         self._background = background
-        self._busy = problem(
-            503, "too-many-connections", f"all {settings.connections_max} connections are taken; try later"
-        )
         self._settings = settings
         self._log = log
-        self._config = _hypercorn_config(settings)
         self._serving = 0
         self._places = trio.Semaphore(settings.connections_max + BUSY_MAX)
         self._sockets: list[socket.socket] = []
@@ -71,6 +72,11 @@ class AdminServer:
     def places(self) -> Sequence[str]:
         """Return HOST:PORT of every listening socket, as in a URL."""
         return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.listening_on]
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """Return the URL of every listening socket."""
+        return [f"{'https' if self._settings.tls else 'http'}://{place}/" for place in self.places]
 
     async def open(self) -> None:
         """Begin to listen. Raises CannotListen."""
@@ -105,7 +111,7 @@ class AdminServer:
     async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         while True:
             await self._places.acquire()
-            nursery.start_soon(self._serve, await self._next(listener))
+            nursery.start_soon(self._serve, await self._next(listener), nursery)
 
     async def _next(self, listener: trio.SocketListener) -> trio.SocketStream:
         while True:
@@ -120,24 +126,26 @@ class AdminServer:
                 self._log.warning("admin-accept-failed", reason="out of file descriptors", at_most_every=1.0)
             await trio.sleep(PAUSE_S)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
+    async def _serve(self, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
         has_place = self._serving < self._settings.connections_max
-        app, seconds_max = (self._app, self._settings.request_time_out) if has_place else (self._busy, BUSY_S)
         self._serving += has_place
         try:
-            connection = AdminConnection(stream, app=app, config=self._config, seconds_max=seconds_max)
-            await connection.run()
-        except Exception as error:
+            service = await self._loaded(nursery)
+            await (service.serve if has_place else service.refuse)(stream)
+        except* TlsFailed as failures:
+            for failure in failures.exceptions:
+                self._log.warning("admin-handshake-failed", reason=str(failure), at_most_every=1.0)
+        except* Exception as error:
             self._log.error("admin-connection-failed", exc_info=error)
         finally:
+            await trio.aclose_forcefully(stream)  # a connection closes it too, and there is none when loading fails
             self._serving -= has_place
             self._places.release()
 
-
-def _hypercorn_config(settings: AdminSettings) -> Config:
-    config = Config()
-    config.accesslog = config.errorlog = None  # else hypercorn writes to standard error; the broker has its own log
-    config.include_server_header = False
-    config.h11_max_incomplete_size = settings.request_head_max
-    config.keep_alive_max_requests = 0  # every answer says that the connection closes
-    return config
+    async def _loaded(self, nursery: trio.Nursery) -> "AdminService":
+        async with self._loading:
+            if self._service is None:
+                self._service = await trio.to_thread.run_sync(self._load)
+                for task in self._service.background:
+                    nursery.start_soon(self._keep_running, task)
+            return self._service

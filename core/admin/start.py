@@ -1,25 +1,27 @@
 """Makes an admin server from its settings. Modules outside of core.admin that need a server import only this module.
 
-Importing this module loads prometheus-client, starlette and hypercorn, which take some megabytes. So it is imported
-only if the broker is to have an admin server.
+What answers requests is loaded when the first client connects; see :mod:`core.admin.serving`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
-from core.admin.api.opening import live_feed, make_api, record
-from core.admin.application import LinkCollector, admin_application
-from core.admin.exposition import Collector
-from core.admin.health import Health
-from core.admin.sampling import Sampling
+from core.admin.encrypted import EncryptedStream
+from core.admin.sampling import Sampling, record
 from core.admin.serving import AdminServer
 from core.config.admin import AdminSettings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.errors import Invalid
+from core.observe.scrape import MetricSources
 from core.server.run import read_clocks
+
+if TYPE_CHECKING:
+    from core.admin.service import AdminService
 
 TOKEN_BYTES_MIN = 16
 TOKEN_BYTES_MAX = 1024
@@ -28,11 +30,10 @@ TOKEN_BYTES_MAX = 1024
 async def open_admin_server(
     settings: AdminSettings,
     *,
-    health: Health,
-    collect: Collector,
-    collect_links: LinkCollector,
+    sources: MetricSources,
     control: BrokerControl,
     traffic: Mapping[str, Traffic],
+    encrypt: Callable[[trio.SocketStream], EncryptedStream] | None = None,
     log: FilteringBoundLogger,
 ) -> AdminServer:
     """Return a server that listens; its ``run`` serves.
@@ -40,21 +41,29 @@ async def open_admin_server(
     Raises CannotListen, and Invalid for a token that cannot be read or used.
     """
     overview, timelines = record(control, settings, traffic=traffic, clock=read_clocks)
-    live = live_feed(control, overview, clients_max=settings.live_clients_max, clock=read_clocks)
-    app = admin_application(
-        settings=settings,
-        token=None if settings.token_file is None else read_token(settings.token_file),
-        read_token=None
-        if settings.read_token_file is None
-        else read_token(settings.read_token_file, "admin.read_token_file"),
-        api=make_api(control, live, body_max=settings.body_max, log=log),
-        health=health,
-        collect=collect,
-        collect_links=collect_links,
-        log=log,
-    )
+    token, second = settings.token_file, settings.read_token_file
+    own_token = None if token is None else read_token(token)
+    own_read_token = None if second is None else read_token(second, "admin.read_token_file")
+    started = sources.monotonic()
+
+    def load() -> "AdminService":
+        from core.admin.service import make_service
+
+        return make_service(
+            settings,
+            token=own_token,
+            read_token=own_read_token,
+            control=control,
+            overview=overview,
+            sources=sources,
+            started=started,
+            clock=read_clocks,
+            encrypt=encrypt,
+            log=log,
+        )
+
     sampling = Sampling(overview=overview, timelines=timelines)
-    server = AdminServer(app, settings=settings, log=log, background=[sampling.run, live.run])
+    server = AdminServer(load, settings=settings, log=log, background=[sampling.run])
     await server.open()
     return server
 

@@ -3,8 +3,8 @@
 The header announces the size of the body in bytes. Body frames may divide it in any way, and may be empty. Any other
 frame where a header or a body is due is an unexpected frame; more body than announced is a frame error.
 
-The assembly holds one bytearray, which grows with the bytes that have arrived, never with the announced size: many tiny
-frames cost no more than their bytes, and a large announcement costs nothing.
+The assembly holds the bytes that have arrived, and joins them once: many tiny frames cost no more than their bytes, and
+a large announcement costs nothing.
 
 This module must not know channels, limits over several contents, or what a property means.
 """
@@ -13,6 +13,7 @@ from struct import Struct
 
 from core.amqp091.content import BASIC_CLASS_ID, PROPERTIES_AT
 from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
+from core.amqp091.framing import gather
 from core.amqp091.methods import BasicPublish
 from core.amqp091.properties import decode_properties
 
@@ -24,13 +25,14 @@ _HEADER_BYTES_MIN = PROPERTIES_AT + 2
 class ContentAssembly:
     """The content of one basic.publish."""
 
-    __slots__ = ("_body", "_header", "_left", "publish")
+    __slots__ = ("_body", "_body_bytes", "_header", "_left", "publish")
 
     def __init__(self, publish: BasicPublish) -> None:
         self.publish = publish
         self._header = b""
         """The payload of the content header frame; b"" before it has arrived."""
-        self._body = bytearray()
+        self._body: list[bytes | bytearray] = []
+        self._body_bytes = 0
         self._left = 0
         """Bytes of the body that have not arrived yet."""
 
@@ -42,7 +44,7 @@ class ContentAssembly:
     @property
     def held_bytes(self) -> int:
         """Bytes of the body that have arrived."""
-        return len(self._body)
+        return self._body_bytes
 
     def header_received(self, payload: bytes, max_message_size: int) -> None:
         """Take the content header. Raises Amqp091ConnectionFault, and ChannelFault when the announced body is too
@@ -70,12 +72,13 @@ class ContentAssembly:
                 f"a content body of {len(payload)} bytes, where {self._left} are left of what its header announced",
                 *BasicPublish.ID,
             )
-        self._body += payload
+        gather(self._body, payload)
+        self._body_bytes += len(payload)
         self._left -= len(payload)
 
     def entry(self) -> bytes:
         """The message as the broker keeps it. Only valid when ``complete``."""
-        return self._header + self._body
+        return b"".join((self._header, *self._body))
 
     @property
     def properties(self) -> bytes:

@@ -53,6 +53,7 @@ from core.amqp091.methods import (
     TxSelect,
 )
 from core.amqp091.output import Output
+from core.amqp091.property_layout import needed_of
 from core.amqp091.publish_run import PublishRun
 
 _FROM_CLIENTS = (
@@ -288,7 +289,7 @@ def _acknowledged(method: BasicAck) -> tuple[int, int]:
 
 def _published(channel: int, assembly: ContentAssembly) -> PublishesReceived:
     publish = assembly.publish
-    run = PublishRun(
-        publish.exchange, publish.routing_key, publish.mandatory, assembly.properties, None, [assembly.entry()]
-    )
+    needed = needed_of(assembly.properties)
+    assert needed is not None, "the assembly has decoded the properties"
+    run = PublishRun(publish.exchange, publish.routing_key, publish.mandatory, needed, [assembly.entry()])
     return PublishesReceived(channel, [run], 1)

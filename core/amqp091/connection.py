@@ -2,7 +2,7 @@
 
 Usage: call ``receive_data`` with bytes from the socket, then ``next_event`` until it returns None (or until enough was
 done in this turn: ``input_left`` then says that there is more). Answer events by calling the connection's methods, then
-call ``data_to_send``. Parsing is lazy: the bytes behind an event are parsed when the next event is requested.
+call ``pieces_to_send``. Parsing is lazy: the bytes behind an event are parsed when the next event is requested.
 ``deadline`` and ``tick`` are for heartbeats and time-outs. ``fail_channel``, ``close``, ``tick`` and ``receive_eof``
 may also leave an event.
 
@@ -51,8 +51,7 @@ from core.amqp091.methods import (
 )
 from core.amqp091.negotiation import Negotiation, NegotiationStage
 from core.amqp091.output import Output
-from core.amqp091.properties import BasicProperties, decode_properties
-from core.amqp091.publish_run import RUNS_MAX, PublishRunParser
+from core.amqp091.publish_run import SINGLES_MAX, PublishRunParser
 from core.amqp091.table import FieldTable
 from core.config.amqp091 import Amqp091Settings
 
@@ -110,15 +109,15 @@ class Amqp091Connection:
         self._buffer = Amqp091ReceiveBuffer()
         self._events: deque[Event] = deque()
         self.output = Output()
-        """What ``data_to_send`` would return now. The owner reads its size."""
+        """What ``pieces_to_send`` would return now. The owner reads its size."""
         self._channels = Channels(
             max_message_size=settings.max_message_size,
             partial_content_bytes_max=settings.partial_content_bytes_max,
             output=self.output,
             events=self._events,
         )
-        self.runs_max = RUNS_MAX
-        """The most runs of publishes in one event. The owner sets it to what it has time for."""
+        self.singles_max = SINGLES_MAX
+        """The most unlike publishes in one event. The owner sets it to what it has time for."""
         self._publish_runs: PublishRunParser | None = None
         """None before limits are agreed and a publish has arrived."""
         self._input_left = False
@@ -159,10 +158,11 @@ class Amqp091Connection:
         """Whether there may be another event. Feed no more input before ``next_event`` has returned None."""
         return self._input_left or bool(self._events)
 
-    def data_to_send(self, now: float) -> bytes:
-        """Return all output so far, joined; b"" when there is none."""
+    def pieces_to_send(self, now: float) -> list[bytes | memoryview]:
+        """Return all output so far: the bytes of all pieces, one after the other; [] when there is none. Large messages
+        are not copied into it."""
         if not self.output.size:
-            return b""
+            return []
         self._spoke_at = now
         return self.output.take()
 
@@ -269,10 +269,10 @@ class Amqp091Connection:
         if channel == 0 or self.channel_is_open(channel):
             self.write(method_frame(channel, method))
 
-    def write(self, data: bytes) -> None:
-        """Send whole frames, of open channels."""
+    def write(self, *pieces: bytes | memoryview) -> None:
+        """Send whole frames, of open channels; see :meth:`core.amqp091.output.Output.write`."""
         if self._serving:
-            self.output.write(data)
+            self.output.write(*pieces)
 
     def fail_channel(self, channel: int, fault: ChannelFault) -> None:
         """Close a channel for this fault; input on it is dropped until the peer answers. If the peer has closed it
@@ -323,7 +323,7 @@ class Amqp091Connection:
                 return self._take_header(now)
             if self.awaiting_answer:
                 return self._go_on(now)
-            if self._buffer.position == len(self._buffer.data):
+            if self._buffer.position == len(self._buffer.data) and not self._buffer.go_on():
                 return False
             if self._state is _State.OPEN and self._take_run(publishes_max):
                 return True
@@ -397,12 +397,8 @@ class Amqp091Connection:
     def _take_publish_runs(self, channel: int, publishes_max: int) -> bool:
         data = self._buffer.data
         if self._publish_runs is None:
-            self._publish_runs = PublishRunParser(
-                frame_max=self.frame_max,
-                body_max=self.settings.max_message_size,
-                decode=_decoded,
-            )
-        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max, self.runs_max)
+            self._publish_runs = PublishRunParser(frame_max=self.frame_max, body_max=self.settings.max_message_size)
+        runs, end = self._publish_runs.parse(data, self._buffer.position, len(data), publishes_max, self.singles_max)
         if not runs:
             return False
         self._buffer.position = end
@@ -524,10 +520,3 @@ def _close_method(fault: Amqp091ConnectionFault) -> ConnectionClose:
         class_id=fault.class_id,
         method_id=fault.method_id,
     )
-
-
-def _decoded(properties: bytes) -> BasicProperties | None:
-    try:
-        return decode_properties(properties, 0, len(properties))
-    except Amqp091ConnectionFault:
-        return None

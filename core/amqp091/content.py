@@ -11,6 +11,8 @@ Entries come from our own code, which has checked the peer's input, so nothing i
 import struct
 
 BASIC_CLASS_ID = 60
+BODY_SIZE_AT = 4
+"""Where the body size starts, in a content header and in an entry."""
 PROPERTIES_AT = 12
 """Where the property flags start, in a content header and in an entry."""
 

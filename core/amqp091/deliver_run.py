@@ -14,10 +14,11 @@ This module must not know consumers, nor whether a delivery needs an acknowledge
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 
-from core.amqp091.content import header_length
-from core.amqp091.framing import FRAME_END, FRAME_OVERHEAD_BYTES, FrameType
+from core.amqp091.content import BODY_SIZE_AT, PROPERTIES_AT, header_length
+from core.amqp091.framing import FRAME_END, FRAME_OVERHEAD_BYTES, PIECE_BYTES_MIN, FrameType
 from core.amqp091.table import encode_short_string
 
 _METHOD_FRAME, _HEADER_FRAME, _BODY_FRAME = int(FrameType.METHOD), int(FrameType.HEADER), int(FrameType.BODY)
@@ -25,9 +26,12 @@ _FRAME_HEADER = Struct(">BHI")
 """Type, channel, size [0-9-1 4.2.3]."""
 _FRAME_END = bytes((FRAME_END,))
 _BASIC_DELIVER = b"\x00\x3c\x00\x3c"
+NAMES_KEPT = 4096
+"""Pairs of exchange and routing key whose encoding is kept, of all connections."""
 PACKED_MIN, PACKED_BYTES_MAX = 64, 1024
-"""So many entries of no more bytes each, if they are alike, are packed without looking at each one in turn: 0.26 µs for
-one in place of 0.32. For fewer or larger ones, finding out whether they are alike costs more than it saves."""
+"""So many entries of no more bytes each, if they have one size, are packed without looking at each one in turn: 0.26 µs
+for one in place of 0.32, and 0.36 in place of 1.0 if their content headers differ. For fewer or larger ones, finding
+out whether they are alike costs more than it saves."""
 
 
 def encode_run(
@@ -39,8 +43,9 @@ def encode_run(
     routing_key: str,
     entries: list[bytes],
     frame_max: int,
-) -> bytes:
-    """Encode one delivery for each entry; delivery tags count up from ``first_delivery_tag``.
+) -> list[bytes | memoryview]:
+    """Encode one delivery for each entry; delivery tags count up from ``first_delivery_tag``. The result is one piece,
+    or several where an entry is so large that it is not copied.
 
     ``frame_max`` is the agreed size in bytes, never the 0 that means no limit. A larger content header is sent in one
     frame all the same: the protocol cannot split it. Raises Amqp091EncodeError for a name of more than 255 bytes.
@@ -50,13 +55,16 @@ def encode_run(
     tag = first_delivery_tag
     if len(entries) >= PACKED_MIN and len(entries[0]) <= min(PACKED_BYTES_MAX, payload_max):
         header = entries[0][: header_length(entries[0])]
-        if _alike(entries, header):
-            frame = _content_header_frame(channel, header, len(entries[0]) - len(header))
-            return _packed(lead, tag, end_of_method + frame, len(header), entries)
+        if len(set(map(len, entries))) == 1:
+            header_frame, body_frame = _content_frames(channel, len(header), len(entries[0]) - len(header))
+            lead_of_header = end_of_method + header_frame
+            if {entry[: len(header)] for entry in entries} == {header}:
+                return [_packed(lead, tag, lead_of_header + header + body_frame, len(header), entries)]
+            if len({entry[BODY_SIZE_AT:PROPERTIES_AT] for entry in entries}) == 1:
+                return [_packed_with_headers(lead, tag, lead_of_header, body_frame, len(header), entries)]
     entry_bytes = header_bytes = 0
     header = middle = b""
-    split = False
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     append = parts.append
     for entry in entries:
         if len(entry) != entry_bytes or not entry.startswith(header):
@@ -64,16 +72,18 @@ def encode_run(
             header_bytes = header_length(entry)
             body_bytes = entry_bytes - header_bytes
             header = entry[:header_bytes]
-            split = body_bytes > payload_max
             middle = end_of_method + _content_header_frame(channel, header, min(body_bytes, payload_max))
         append(lead + tag.to_bytes(8, "big") + middle)
-        append(_split(channel, entry[header_bytes:], payload_max) if split else entry[header_bytes:])
+        if entry_bytes < PIECE_BYTES_MIN and entry_bytes - header_bytes <= payload_max:
+            append(entry[header_bytes:])
+        else:
+            parts += _split(channel, memoryview(entry)[header_bytes:], payload_max)
         tag += 1
     if not parts:
-        return b""
+        return []
     parts[0] = parts[0][len(_FRAME_END) :]
     append(_FRAME_END)
-    return b"".join(parts)
+    return parts if max(map(len, entries), default=0) >= PIECE_BYTES_MIN else [b"".join(parts)]
 
 
 def encode_each(
@@ -84,41 +94,43 @@ def encode_each(
     names: Sequence[tuple[str, str]],
     entries: list[bytes],
     frame_max: int,
-) -> bytes:
+) -> list[bytes | memoryview]:
     """Encode the same for messages that have an exchange and a routing key each: ``names``, as many as entries."""
     before = _BASIC_DELIVER + encode_short_string(consumer_tag)
+    before_bytes = len(before)
+    pack = Struct(f">BBHI{before_bytes}sQ").pack
     payload_max = frame_max - FRAME_OVERHEAD_BYTES
     tag = first_delivery_tag
     entry_bytes = header_bytes = 0
-    exchange: str | None = None
-    behind_tag = header = content = b""
-    split = False
-    parts: list[bytes] = []
+    header = content = b""
+    parts: list[bytes | memoryview] = []
     append = parts.append
     for (its_exchange, routing_key), entry in zip(names, entries, strict=True):
-        if its_exchange != exchange:
-            exchange = its_exchange
-            behind_tag = bytes((redelivered,)) + encode_short_string(exchange)
-        behind = behind_tag + encode_short_string(routing_key)
+        behind = _encoded_names(redelivered, its_exchange, routing_key)
         if len(entry) != entry_bytes or not entry.startswith(header):
             entry_bytes = len(entry)
             header_bytes = header_length(entry)
             body_bytes = entry_bytes - header_bytes
             header = entry[:header_bytes]
-            split = body_bytes > payload_max
             content = _FRAME_END + _content_header_frame(channel, header, min(body_bytes, payload_max))
-        size = len(before) + 8 + len(behind)
-        append(_FRAME_HEADER.pack(_METHOD_FRAME, channel, size) + before + tag.to_bytes(8, "big") + behind + content)
-        append(_split(channel, entry[header_bytes:], payload_max) if split else entry[header_bytes:])
-        append(_FRAME_END)
+        size = before_bytes + 8 + len(behind)
+        append(pack(FRAME_END, _METHOD_FRAME, channel, size, before, tag) + behind + content)
+        if entry_bytes < PIECE_BYTES_MIN and entry_bytes - header_bytes <= payload_max:
+            append(entry[header_bytes:])
+        else:
+            parts += _split(channel, memoryview(entry)[header_bytes:], payload_max)
         tag += 1
-    return b"".join(parts)
+    if not parts:
+        return []
+    parts[0] = parts[0][len(_FRAME_END) :]
+    append(_FRAME_END)
+    return parts if max(map(len, entries)) >= PIECE_BYTES_MIN else [b"".join(parts)]
 
 
-def _alike(entries: list[bytes], header: bytes) -> bool:
-    """Whether all entries have this content header and the same size."""
-    header_bytes = len(header)
-    return len(set(map(len, entries))) == 1 and {entry[:header_bytes] for entry in entries} == {header}
+@lru_cache(maxsize=NAMES_KEPT)
+def _encoded_names(redelivered: bool, exchange: str, routing_key: str) -> bytes:
+    """The bytes behind the delivery tag."""
+    return bytes((redelivered,)) + encode_short_string(exchange) + encode_short_string(routing_key)
 
 
 def _packed(lead: bytes, first_delivery_tag: int, middle: bytes, header_bytes: int, entries: list[bytes]) -> bytes:
@@ -133,12 +145,27 @@ def _packed(lead: bytes, first_delivery_tag: int, middle: bytes, header_bytes: i
     return b"".join(parts)
 
 
+def _packed_with_headers(
+    lead: bytes, first_delivery_tag: int, before: bytes, between: bytes, header_bytes: int, entries: list[bytes]
+) -> bytes:
+    """The same for entries of one size that have content headers of their own."""
+    pack = Struct(f">{len(lead)}sQ{len(before)}s").pack
+    tags = range(first_delivery_tag, first_delivery_tag + len(entries))
+    parts = [between] * (4 * len(entries) + 1)
+    parts[:-1:4] = [pack(lead, tag, before) for tag in tags]
+    parts[1::4] = [entry[:header_bytes] for entry in entries]
+    parts[3::4] = [entry[header_bytes:] for entry in entries]
+    parts[0] = parts[0][len(_FRAME_END) :]
+    parts[-1] = _FRAME_END
+    return b"".join(parts)
+
+
 def _method_frame(
     channel: int, consumer_tag: str, redelivered: bool, exchange: str, routing_key: str
 ) -> tuple[bytes, bytes]:
     """The bytes before and behind the delivery tag. The former begin with the frame end of the delivery before."""
     before = _BASIC_DELIVER + encode_short_string(consumer_tag)
-    behind = bytes((redelivered,)) + encode_short_string(exchange) + encode_short_string(routing_key)
+    behind = _encoded_names(redelivered, exchange, routing_key)
     size = len(before) + 8 + len(behind)
     return _FRAME_END + _FRAME_HEADER.pack(_METHOD_FRAME, channel, size) + before, behind + _FRAME_END
 
@@ -148,16 +175,20 @@ def _content_header_frame(channel: int, header: bytes, body_bytes: int) -> bytes
 
     The end of the last frame is left out, since the following bytes bring it.
     """
-    frame = _FRAME_HEADER.pack(_HEADER_FRAME, channel, len(header)) + header
-    if not body_bytes:
-        return frame
-    return frame + _FRAME_END + _FRAME_HEADER.pack(_BODY_FRAME, channel, body_bytes)
+    before, behind = _content_frames(channel, len(header), body_bytes)
+    return before + header + behind
 
 
-def _split(channel: int, body: bytes, payload_max: int) -> bytes:
+def _content_frames(channel: int, header_bytes: int, body_bytes: int) -> tuple[bytes, bytes]:
+    """The same bytes before the content header and behind it."""
+    before = _FRAME_HEADER.pack(_HEADER_FRAME, channel, header_bytes)
+    return before, _FRAME_END + _FRAME_HEADER.pack(_BODY_FRAME, channel, body_bytes) if body_bytes else b""
+
+
+def _split(channel: int, body: memoryview, payload_max: int) -> list[bytes | memoryview]:
     """A body divided into frames, without the bytes before the first frame's body and behind the last one's."""
-    parts = [body[:payload_max]]
+    parts: list[bytes | memoryview] = [body[:payload_max]]
     for at in range(payload_max, len(body), payload_max):
         part = body[at : at + payload_max]
-        parts += (_FRAME_END, _FRAME_HEADER.pack(_BODY_FRAME, channel, len(part)), part)
-    return b"".join(parts)
+        parts += (_FRAME_END + _FRAME_HEADER.pack(_BODY_FRAME, channel, len(part)), part)
+    return parts

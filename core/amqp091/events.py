@@ -8,7 +8,7 @@ Each :class:`ChannelOpened` is followed by exactly one :class:`ChannelClosed` of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from core.amqp091.methods import ConnectionOpen, Method
 from core.amqp091.publish_run import PublishRun
@@ -65,16 +65,18 @@ class MethodReceived:
 
 @dataclass(eq=False, slots=True)
 class PublishesReceived:
-    """Messages that were published on one channel, in runs of messages that are alike in everything but their bytes."""
+    """Messages that were published on one channel, in runs of messages to one exchange."""
 
     channel: int
     runs: list[PublishRun]
     count: int
     """Messages of all runs."""
 
-    def beyond(self, place: int) -> "PublishesReceived":
-        """Return the runs from this place on."""
+    def beyond(self, place: int, start: int) -> "PublishesReceived":
+        """Return the messages from the one at ``start`` in the run at this place on."""
         runs = self.runs[place:]
+        if start:
+            runs[0] = runs[0].part(start, len(runs[0].entries))
         return PublishesReceived(self.channel, runs, sum([len(run.entries) for run in runs]))
 
     def followed_by(self, later: "PublishesReceived") -> "PublishesReceived":
@@ -87,9 +89,8 @@ class PublishesReceived:
         self.count = count
         for place, run in enumerate(self.runs):
             if count < len(run.entries):
-                rest.runs = [replace(run, entries=run.entries[count:]), *self.runs[place + 1 :]]
-                del run.entries[count:]
-                del self.runs[place + (count > 0) :]
+                rest.runs = [run.part(count, len(run.entries)), *self.runs[place + 1 :]]
+                self.runs[place:] = [run.part(0, count)] if count else []
                 break
             count -= len(run.entries)
         return rest

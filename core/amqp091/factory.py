@@ -7,7 +7,7 @@ from collections.abc import Callable
 from core.access.exchange import SaslMechanism
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
-from core.access.mechanisms import Amqplain, PlainMechanism, offered_anonymous
+from core.access.mechanisms import Amqplain, PlainMechanism, offered_anonymous, offered_external
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
@@ -68,8 +68,9 @@ def amqp091_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(info.remote_host, info.loopback, notify)
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name)
         mechanisms: tuple[SaslMechanism, ...] = (
+            *offered_external(access, peer),
             PlainMechanism(access, peer),
             Amqplain(access, peer),
             *offered_anonymous(access, peer),

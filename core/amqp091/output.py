@@ -10,22 +10,21 @@ class Output:
     __slots__ = ("_pieces", "size")
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | memoryview] = []
         self.size = 0
         """In bytes."""
 
-    def write(self, frames: bytes) -> None:
-        """Append encoded frames."""
-        self._pieces.append(frames)
-        self.size += len(frames)
+    def write(self, *pieces: bytes | memoryview) -> None:
+        """Append encoded frames, in one piece or more. A view is part of a message that nothing changes any more."""
+        self._pieces += pieces
+        for piece in pieces:
+            self.size += len(piece)
 
     def write_method(self, channel: int, method: Method) -> None:
         """Append a method on a channel."""
         self.write(method_frame(channel, method))
 
-    def take(self) -> bytes:
-        """Return all output, joined, and empty it."""
-        taken = b"".join(self._pieces)
-        self._pieces.clear()
-        self.size = 0
+    def take(self) -> list[bytes | memoryview]:
+        """Return all output, the bytes of all pieces one after the other, and empty it."""
+        taken, self._pieces, self.size = self._pieces, [], 0
         return taken

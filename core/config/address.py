@@ -1,6 +1,7 @@
 """Addresses to listen on: ``HOST:PORT`` and ``[HOST]:PORT``."""
 
-from ipaddress import ip_address
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -23,3 +24,9 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_within(host: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """True when the address of a socket is in one of the networks."""
+    address = ip_address(host.partition("%")[0])  # an address of one link has the name of its interface behind it
+    return any(address.version == network.version and address in network for network in networks)

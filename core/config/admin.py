@@ -4,34 +4,33 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from core.config.address import is_loopback, parse_address
 from core.config.section import Section
-from core.config.units import Bytes, Connections, Seconds, Unit
-
-
-def _parse_path(value: object) -> object:
-    return Path(value) if isinstance(value, str) else value
+from core.config.units import Bytes, Connections, FilePath, Seconds, Unit
 
 
 class AdminSettings(Section):
     """Metrics, health checks, the API and the console over HTTP, on a port of their own."""
 
     enabled: bool = True
-    """Whether there is an admin server. Without it, its code is not even loaded, which saves some 20 MiB. When nothing
-    is set in this table and its address is taken, the broker starts without it and says so; once anything is set, that
-    is an error."""
+    """Whether there is an admin server. The code that answers its clients is loaded for the first of them, and takes
+    9 MiB. When nothing is set in this table and its address is taken, the broker starts without it and says so; once
+    anything is set, that is an error."""
 
-    token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
+    token_file: FilePath | None = None
     """A file with the token, of 16 characters or more, that requests must carry: Authorization: Bearer TOKEN. Health
     checks need none. When not set, no request needs a token."""
 
-    read_token_file: Annotated[Path | None, BeforeValidator(_parse_path)] = None
+    read_token_file: FilePath | None = None
     """A file with a second token, which allows to read everything and change nothing. Only beside a token_file."""
 
     listen: tuple[str, ...] = Field(default=("127.0.0.1:15692",), min_length=1, strict=False)
     """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs a token_file."""
+
+    tls: bool = False
+    """Whether all of these addresses use TLS, with the certificates of [tls]."""
 
     hosts: tuple[str, ...] = Field(default=(), strict=False)
     """Further names that a request's Host field may have, without a port. The hosts of listen, the address of the

@@ -1,6 +1,5 @@
 """What is wrong with a configuration, in texts that name the place, the value, the limit and the remedy."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
@@ -126,12 +125,14 @@ def _keys(table: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def _suggestion(root: type[BaseModel], path: Path) -> str:
     """The valid key that is most similar to this one: in its own table if any is, else anywhere."""
+    from difflib import get_close_matches  # here and not above: a broker starts with a configuration that is right
+
     names = [step for step in path if isinstance(step, str)]
     known = list(_keys(root))
     siblings = [key for key in known if key.split(".")[:-1] == names[:-1]]
-    near = difflib.get_close_matches(names[-1], [key.split(".")[-1] for key in siblings], n=1)
+    near = get_close_matches(names[-1], [key.split(".")[-1] for key in siblings], n=1)
     if near:
         return f"; did you mean {'.'.join([*names[:-1], near[0]])}?"
     elsewhere = [key for key in known if key.split(".")[-1] == names[-1]]
-    elsewhere += difflib.get_close_matches(".".join(names), known, n=1)
+    elsewhere += get_close_matches(".".join(names), known, n=1)
     return f"; did you mean {elsewhere[0]}?" if elsewhere else ""

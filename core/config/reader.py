@@ -20,6 +20,8 @@ _EXPOSED = (
     "add [[users]] (keys: headgate hash-password) or listen on 127.0.0.1"
 )
 
+_NO_CERTIFICATE = " needs tls.certificate and tls.key; for a trial make them with: headgate tls init FOLDER"
+
 
 def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
     """Return the settings in a TOML file, or the defaults. ``overrides``, by dotted key, take precedence over the file.
@@ -40,7 +42,11 @@ def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = 
         settings = Settings.model_validate(table)
     except ValidationError as error:
         raise ConfigError(_problems(error, table, places, default=str(path))) from None
-    _check_exposure(settings, _place(places, ("server", "listen"), default=str(path)))
+    for key in ("listen", "tls_listen"):
+        _check_exposure(settings, key, _place(places, ("server", key), default=str(path)))
+    for keys, wanted in (("server", "tls_listen"), settings.server.tls_listen), (("admin", "tls"), settings.admin.tls):
+        if wanted and settings.tls.certificate is None:
+            raise ConfigError([f"{_place(places, keys, default=str(path))}: {'.'.join(keys)}{_NO_CERTIFICATE}"])
     return settings
 
 
@@ -113,10 +119,11 @@ def _by_line(problem: tuple[str, str]) -> tuple[int, str]:
     return (int(line) if line.isdigit() else 0, problem[1])
 
 
-def _check_exposure(settings: Settings, place: str) -> None:
+def _check_exposure(settings: Settings, key: str, place: str) -> None:
     """Without users, any peer that reaches the port could try guest; so it must be reachable from this machine only."""
     if settings.users:
         return
-    exposed = [address for address in settings.server.listen if not is_loopback(parse_address(address)[0])]
+    addresses: tuple[str, ...] = getattr(settings.server, key)
+    exposed = [address for address in addresses if not is_loopback(parse_address(address)[0])]
     if exposed:
-        raise ConfigError([f'{place}: server.listen = "{address}": {_EXPOSED}' for address in exposed])
+        raise ConfigError([f'{place}: server.{key} = "{address}": {_EXPOSED}' for address in exposed])

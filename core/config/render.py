@@ -9,7 +9,7 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from core.config.problems import unit_of
+from core.config.problems import table_of, unit_of
 from core.config.settings import Settings
 
 _WIDTH = 110
@@ -24,6 +24,14 @@ _USERS = """\
 # [[users]]
 # name = "alice"
 # scram = "SCRAM-SHA-256$…"
+"""
+
+
+_SNI = """\
+# [[tls.sni]]
+# name = "broker.example.org"
+# certificate = "other.pem"
+# key = "other.key"
 """
 
 
@@ -44,11 +52,23 @@ def _table(section: BaseModel, name: str) -> Iterator[str]:
     if name:
         yield f"\n# {_first_sentence(type(section))}\n[{name}]\n"
     for key, value in values.items():
-        if not isinstance(value, BaseModel):
+        if not isinstance(value, BaseModel) and table_of(fields[key]) is None:
             yield "\n" + _comment(_help(fields[key])) + _assignment(key, value, fields[key])
     for key, value in values.items():
+        inner = f"{name}.{key}" if name else key
         if isinstance(value, BaseModel):
-            yield from _table(value, f"{name}.{key}" if name else key)
+            yield from _table(value, inner)
+        elif isinstance(value, tuple) and table_of(fields[key]) is not None:
+            yield "\n" + _comment(_help(fields[key])) + (_tables(inner, value) or _SNI)
+
+
+def _tables(name: str, entries: tuple[BaseModel, ...]) -> str:
+    """The tables of a list of tables, without help."""
+    return "\n".join(
+        f"[[{name}]]\n"
+        + "".join(_assignment(key, getattr(entry, key), field) for key, field in type(entry).model_fields.items())
+        for entry in entries
+    )
 
 
 def _assignment(key: str, value: object, field: FieldInfo) -> str:

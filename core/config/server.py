@@ -1,9 +1,10 @@
 """Settings of the server: where it listens, how many connections it admits, how long it waits."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from ipaddress import ip_network
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from core.config.address import parse_address
 from core.config.section import Section
@@ -13,8 +14,16 @@ from core.config.units import Connections, Seconds, Unit
 class ServerSettings(Section):
     """Sockets and connections, whatever the protocol."""
 
-    listen: tuple[str, ...] = Field(default=("127.0.0.1:5672",), min_length=1, strict=False)
-    """Addresses to listen on, HOST:PORT. Any that is not a loopback address needs [[users]]."""
+    listen: tuple[str, ...] = Field(default=("127.0.0.1:5672",), strict=False)
+    """Addresses to listen on without TLS, HOST:PORT. Any that is not a loopback address needs [[users]]. The list may
+    be empty beside tls_listen."""
+
+    tls_listen: tuple[str, ...] = Field(default=(), strict=False)
+    """Addresses to listen on with TLS, HOST:PORT; the usual port is 5671. They need tls.certificate and tls.key."""
+
+    proxy_from: tuple[str, ...] = Field(default=(), strict=False)
+    """Networks of proxies, such as 10.0.0.0/8, whose connections begin with the PROXY protocol, version 1 or 2, which
+    tells where the client is. A connection from there without it is refused; from elsewhere it is not understood."""
 
     connections_max: Connections | None = Field(default=None, ge=1)
     """Connections served at once. When not set: the limit on open files, less a reserve of 64."""
@@ -47,9 +56,22 @@ class ServerSettings(Section):
     rounds_per_wake_up_max: Annotated[int, Unit("engine turns")] = Field(default=8, ge=1, le=1000)
     """How often the engine and the peers alternate after one peer's input, before other peers get their turn."""
 
-    @field_validator("listen")
+    @field_validator("listen", "tls_listen")
     @classmethod
     def _addresses(cls, listen: Iterable[str]) -> Iterable[str]:
         for address in listen:
             parse_address(address)
         return listen
+
+    @field_validator("proxy_from")
+    @classmethod
+    def _networks(cls, networks: Iterable[str]) -> Iterable[str]:
+        for network in networks:
+            ip_network(network)
+        return networks
+
+    @model_validator(mode="after")
+    def _some_address(self) -> Self:
+        if not self.listen and not self.tls_listen:
+            raise ValueError("must have an address in listen or in tls_listen")
+        return self

@@ -18,12 +18,14 @@ from core.config.metrics import MetricsSettings
 from core.config.section import Section
 from core.config.server import ServerSettings
 from core.config.store import StoreSettings
+from core.config.tls import TlsSettings
 
 
 class Settings(Section):
     """All settings. Made by :func:`core.config.load`."""
 
     server: ServerSettings = ServerSettings()
+    tls: TlsSettings = TlsSettings()
     data: DataSettings = DataSettings()
     store: StoreSettings = StoreSettings()
     alarms: AlarmSettings = AlarmSettings()

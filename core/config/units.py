@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -119,6 +120,11 @@ def render_seconds(seconds: float) -> str:
     return f'"{seconds * 1000:g}ms"'
 
 
+def _parse_path(value: object) -> object:
+    return Path(value) if isinstance(value, str) else value
+
+
+FilePath = Annotated[Path, BeforeValidator(_parse_path)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Unit("bytes", render_bytes)]
 Seconds = Annotated[float, BeforeValidator(parse_seconds), Unit("a duration", render_seconds)]
 Messages = Annotated[int, Unit("messages")]

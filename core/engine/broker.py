@@ -5,17 +5,17 @@ what happens inside a queue, which front ends are notified (confirms, alarms), a
 little itself. The verbs only queue work; messages move in ``turn``. It knows no protocols, sockets, files or the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from core.alarms.registry import BY_HAND, AlarmRegistry
 from core.clock import Now
 from core.config.settings import Settings
-from core.credit_flow.flow import CreditFlow, StageCreditSpec
+from core.credit_flow.flow import CreditFlow
 from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.confirms import Confirms, Submission
 from core.engine.enforcement import SEARCH_WORK, Enforcement
-from core.engine.making import Lanes, QueueMaker, check_memory_can_keep
+from core.engine.making import Lanes, QueueMaker, check_memory_can_keep, open_store_stage
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import effective
 from core.engine.options.policies import Policies, acting
@@ -24,9 +24,9 @@ from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.moving import shown
 from core.engine.queue.pump import QueueTurns
-from core.engine.queue.store_stage import StoreStage
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
+from core.engine.routing.staged import StagedQueues
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
@@ -59,7 +59,8 @@ POLICIES_WORK_PER_TURN = 1_000
 """The most work that one turn spends on applying changed policies, in these units."""
 
 HEARING_WORK, POLICY_WORK = 1, 20
-"""The cost of checking one queue or exchange after a policy change, and of giving a queue another policy's settings."""
+"""The cost of checking one queue or exchange after a policy change, and of giving a queue the settings of another
+policy, in these units."""
 
 CONSUMERS_A_UNIT = 20
 """Reading a queue's state costs one unit for this many consumers, because their unsettled messages are added up."""
@@ -71,7 +72,8 @@ BINDING_REMOVAL_WORK = 5
 """The cost of removing one binding together with its queue or exchange, in these units."""
 
 EXCLUSIVE_WORK = 2_000
-"""The most work that a step spends on deleting a closed connection's exclusive queues; each is deleted in one step."""
+"""The most work that one step spends on deleting the exclusive queues of a closed connection, in these units. A queue
+is always deleted in one step."""
 
 OPERATOR = object()
 """An owner that owns no queue, so that operators cannot touch the messages of exclusive queues."""
@@ -101,16 +103,15 @@ class Broker:
         self._queues: dict[str, AnyQueue] = {}
         self._confirms = Confirms()
         lanes = None if storage is None else Lanes(storage.store)
-        waits = [] if lanes is None else lanes.all
-        self._pump = QueueTurns(self._confirms, waits, work=self.work, work_per_turn=engine.work_per_turn.queues)
+        self._pump = QueueTurns(
+            self._confirms, lanes.all if lanes else (), work=self.work, work_per_turn=engine.work_per_turn.queues
+        )
         self._residency = Residency(settings.alarms.paging_ratio)
-        self._sampled_at = self._removal_at = -inf  # monotonic seconds; when to go on removing bindings
+        self._sampled_at = -inf
+        self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         self._totals = EngineTotals()
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
-        store_stage = None
-        if storage is not None and lanes is not None:
-            spec = StageCreditSpec(settings.stage_credit.store_initial, settings.stage_credit.store_more_after)
-            store_stage = StoreStage(spec, lane=storage.store.classic, written=lanes.classic_written)
+        store_stage = open_store_stage(settings, storage, lanes)
         self._maker = QueueMaker(
             settings,
             context=context,
@@ -123,17 +124,16 @@ class Broker:
         self._storage = storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
+        alternate = self.policies.alternate_exchange
         self._topology = Topology(
-            engine,
-            recorder=recorder,
-            alternate=self.policies.alternate_exchange,
-            new_identity=new_identity,
-            work=self.work,
+            engine, recorder=recorder, alternate=alternate, new_identity=new_identity, work=self.work
         )
+        self._staged = StagedQueues(self._topology, recorder, self.work, broker=self)
+        self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
-        self.knows_route = self._router.knows
+        self.known_routes = self._router.known_keys
         self._snapshots = Snapshots(
             queues=self._queues,
             topology=self._topology,
@@ -147,6 +147,9 @@ class Broker:
             lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
             now=lambda: self._now.monotonic,
         )
+        rows = self._snapshots
+        self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
+        self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
         self._next_consumer = 0
         if storage is not None:
             self._restore(storage.found)
@@ -207,7 +210,7 @@ class Broker:
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
-                self._totals.routed(run.attributes.origin, len(run.entries))
+                self._totals.routed(run.origin, len(run.entries))
                 if publisher.stage_credit is not None:
                     publisher.stage_credit.send(queue.stage_credit, len(run.entries), now.monotonic)
             return
@@ -267,6 +270,8 @@ class Broker:
 
     def turn(self, now: Now) -> bool:
         self._now = now
+        if self._staged.waiting:
+            self._staged.record()
         if self.alarms.unstamped:
             self.alarms.stamp(now)
         if self._residency.deadline <= now.monotonic:
@@ -281,10 +286,6 @@ class Broker:
         return work_left
 
     @property
-    def waiting(self) -> bool:
-        return self._pump.waiting or self._enforcement.waiting or self.alarms.unstamped
-
-    @property
     def deadline(self) -> float:
         return min(self._pump.deadline, self._residency.deadline, self._removal_at if self._topology.going else inf)
 
@@ -297,25 +298,20 @@ class Broker:
         if self._storage is None:
             check_memory_can_keep(declaration)
         self.work.spent += VERB_WORK
+        self._staged.settle(declaration.name)
         made = self._topology.admit_queue(declaration, owner, named_by_broker=named_by_broker)
-        self._totals.queues_declared += 1
         definition = self._topology.queues[declaration.name]
         if made:
-            self._totals.queues_created += 1
-            self._add_queue(definition)
-        else:
-            queue = self._queues[declaration.name]
-            queue.used()
-            self._pump.touch(queue)  # its deadline may have changed
-        return self._info(definition), made
+            return self.make_queue(definition), True
+        self._totals.queues_declared += 1
+        queue = self._queues[declaration.name]
+        queue.used()
+        self._pump.touch(queue)  # its deadline may have changed
+        return self._info(definition), False
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         self.work.spent += VERB_WORK
-        definition = self._topology.admit_dynamic_queue(name, owner)
-        self._totals.queues_declared += 1
-        self._totals.queues_created += 1
-        self._add_queue(definition)
-        return self._info(definition)
+        return self.make_queue(self._topology.admit_dynamic_queue(name, owner))
 
     def queue_info(self, name: str, owner: object) -> QueueInfo:
         return self._info(self._topology.queue(name, owner))
@@ -325,6 +321,7 @@ class Broker:
         return 0 if queue is None else queue.ready
 
     def delete_queue(self, name: str, owner: object) -> int:
+        self._staged.settle(name)
         if name not in self._queues:
             return 0
         self._topology.queue(name, owner)
@@ -351,6 +348,8 @@ class Broker:
 
     def bind(self, binding: Binding, owner: object) -> None:
         self.work.spent += VERB_WORK + len(binding.arguments)
+        if binding.destination_is_queue:
+            self._staged.settle(binding.destination)
         self._topology.bind(binding, owner)
 
     def unbind(self, binding: Binding, owner: object) -> None:
@@ -377,8 +376,8 @@ class Broker:
         self._now = now
         if self._now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
             self._sampled_at = self._now.monotonic
-            used_share = used / limit if limit else inf
-            self._touch_owners(self._residency.sample(used_share, disk_alarm=self.alarms.paging_stopped))
+            ratio = used / limit if limit else inf
+            self._touch_owners(self._residency.sample(ratio, disk_alarm=self.alarms.paging_stopped))
 
     @property
     def paging(self) -> bool:
@@ -391,26 +390,6 @@ class Broker:
             queue.conclude()
 
     # --- what is shown, and what an operator does -----------------------------------------------------------
-
-    def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """The rows of a kind, or the one with this identity; [] for kinds that the engine does not have."""
-        return self._snapshots.take(kind, identity)
-
-    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
-        """The rows of ``snapshot``, each built on demand; with ``identity`` at least the row of this name."""
-        return self._snapshots.rows(kind, identity)
-
-    def declared(self) -> Mapping[str, Iterator[Snapshot]]:
-        """Rows of exchanges, queues, bindings and policies: everything in the definitions, as it is now."""
-        return self._snapshots.declared()
-
-    def queue_figures(self) -> Iterator[Snapshot]:
-        """The counts of every queue, one by one, so that the caller can let other tasks run in between."""
-        return self._snapshots.queue_figures()
-
-    def idle_consumers(self) -> Iterator[tuple[str, bool]]:
-        """For each queue, whether its consumers are idle although it has messages."""
-        return self._snapshots.idle_consumers()
 
     def set_alarm(self, name: str) -> None:
         """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
@@ -460,6 +439,25 @@ class Broker:
         self._queues[queue].inbox.messages_per_turn = messages_per_turn
         self._pump.touch(self._queues[queue])
 
+    def make_queue(self, definition: QueueDefinition) -> QueueInfo:
+        """Make a queue that has been declared."""
+        self._totals.queues_declared += 1
+        self._totals.queues_created += 1
+        self._add_queue(definition)
+        return self._info(definition)
+
+    def end_queue(self, name: str) -> int:
+        """End a queue that has been deleted. Returns how many ready messages it had."""
+        queue = self._queues.pop(name)
+        self._enforcement.leave(name)
+        ready = queue.ready
+        self._pump.forget(queue)
+        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
+        self._totals.queues_deleted += 1
+        queue.stage_credit.end(self._now.monotonic)
+        self._maker.forget(queue)
+        return ready
+
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _operated(self, name: str) -> AnyQueue:
@@ -477,7 +475,7 @@ class Broker:
         for part, queues in routed:
             self._submit(publisher, part, queues)
             if queues:
-                self._totals.routed(part.attributes.origin, len(part.entries))
+                self._totals.routed(part.origin, len(part.entries))
             if publisher.stage_credit is not None:
                 for queue in queues:
                     publisher.stage_credit.send(queue.stage_credit, len(part.entries), now.monotonic)
@@ -519,16 +517,11 @@ class Broker:
         self._pump.touch(queue)
 
     def _remove_queue(self, name: str) -> int:
+        self._staged.settle(name)
+        if name not in self._queues:
+            return 0
         self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * self._topology.forget_queue(name)
-        queue = self._queues.pop(name)
-        self._enforcement.leave(name)
-        ready = queue.ready
-        self._pump.forget(queue)
-        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
-        self._totals.queues_deleted += 1
-        queue.stage_credit.end(self._now.monotonic)
-        self._maker.forget(queue)
-        return ready
+        return self.end_queue(name)
 
     def _go_on_removing(self) -> bool:
         """Remove some bindings whose queue or exchange is gone. Returns True when there are more to remove now."""

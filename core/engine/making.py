@@ -84,6 +84,14 @@ def _synced(lane: Lane) -> Waits[PositionWaiter]:
     return Waits(lambda: lane.synced, hurry=lane.want_sync)
 
 
+def open_store_stage(settings: Settings, storage: Storage | None, lanes: Lanes | None) -> StoreStage | None:
+    """Make the message store's stage, which all classic queues share; None without storage."""
+    if storage is None or lanes is None:
+        return None
+    spec = StageCreditSpec(settings.stage_credit.store_initial, settings.stage_credit.store_more_after)
+    return StoreStage(spec, lane=storage.store.classic, written=lanes.classic_written)
+
+
 class QueueMaker:
     """Makes the queues of one broker, and removes their storage when they are deleted."""
 

@@ -36,7 +36,7 @@ class Snapshots:
     now: Callable[[], float]
     """Monotonic seconds."""
 
-    def take(self, kind: str, identity: str | None) -> list[Snapshot]:
+    def take(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Return all rows of a kind, or only those with this name; [] for an unknown kind."""
         return [one for one in self.rows(kind, identity) if identity is None or one["name"] == identity]
 
@@ -51,6 +51,9 @@ class Snapshots:
                 return map(_lane, self.lanes)
             case "consumers":
                 return map(_consumer, [consumer for queue in self.queues.values() for consumer in queue.consumers])
+            case "consumers_with_grant":
+                found = self._queues(identity)
+                return ({"name": queue.name, "count": _with_grant(queue)} for queue in found)
             case "publishers":
                 return map(_publisher, list(self.confirms.publishers))
             case "exchanges":
@@ -189,6 +192,13 @@ def _oldest(queue: AnyQueue, now: float) -> float | None:
     ago."""
     age = queue.oldest_ready_seconds(now) if isinstance(queue, Queue) else None
     return None if age is None else round(age, 1)
+
+
+def _with_grant(queue: AnyQueue) -> int:
+    """How many consumers have a queue grant."""
+    if isinstance(queue, Queue):
+        return queue.consumers.with_grant
+    return sum(consumer.grant > 0 for consumer in queue.consumers)
 
 
 def _lane(lane: Lane) -> Snapshot:

@@ -10,7 +10,7 @@ from typing import Protocol
 from core.engine.options.arguments import queue_type
 from core.engine.options.policies import PolicyRecorder
 from core.engine.quorum.queues import QuorumQueues
-from core.engine.routing.topology import DefinitionsRecorder
+from core.engine.routing.recorder import DefinitionsRecorder
 from core.store.damage import refusal
 from core.store.definitions import Definitions
 from core.store.store import Store

@@ -178,6 +178,12 @@ CONNECTIONS: Sequence[Family[Scrape]] = (
         "Connections that were told no: fds, limit, drain, unauthenticated, unauthenticated_host, handshake_timeout,"
         " wrong_header, auth, decode_error (frames before the open that the broker could not decode) or other",
         "reason"),
+    _counter("headgate_tls_handshakes_total", _row("server", "tls_handshakes"), "TLS handshakes that were completed"),
+    _counter("headgate_tls_failures_total", _row("server", "tls_failures"),
+        "Connections that ended because their TLS, or the header of a proxy, was wrong"),
+    _gauge("headgate_certificate_expiry_timestamp_seconds", Scrape.certificates,
+        "When a certificate of the broker expires, in seconds since 1970: default, or the name of its entry in tls.sni",
+        "certificate"),
     _counter("rabbitmq_auth_attempts_total", _by_protocol(lambda of: of.logins.attempts),
         "Logins that were tried, with a mechanism that is offered", "protocol"),
     _counter("rabbitmq_auth_attempts_succeeded_total", _by_protocol(lambda of: of.logins.succeeded),

@@ -22,9 +22,10 @@ SUFFIXES = {MetricType.COUNTER: "_total", MetricType.INFO: "_info"}
 class BrokerMetrics:
     """A collector of everything except single links."""
 
-    def __init__(self, sources: MetricSources) -> None:
+    def __init__(self, sources: MetricSources, *, started: float) -> None:
+        """``started`` is when the broker was started, in monotonic seconds."""
         self._sources = sources
-        self._started = sources.monotonic()
+        self._started = started
         self._highest: dict[tuple[str, ...], float] = {}
 
     def collect(self) -> Iterator[Metric | None]:

@@ -211,6 +211,11 @@ class Scrape:
         """1 for each alarm and notice that is on, else 0, by name and level."""
         return [((name, str(row["level"])), float(bool(row["on"]))) for name, row in self._alarms.items()]
 
+    def certificates(self) -> list[tuple[str, float]]:
+        """When each certificate expires."""
+        rows = self.sources.server.snapshot("certificates")
+        return [(str(row["identity"]), _float(row, "not_after")) for row in rows]
+
     def protocols(self, figure: Callable[[Traffic], float]) -> list[tuple[str, float]]:
         """A figure of each protocol."""
         return [(protocol, figure(of)) for protocol, of in self.sources.traffic.items()]

@@ -15,6 +15,7 @@ of the end of exactly those stalls of whose beginning it has heard.
 Bounds: one stall for each link or reader; totals for ``addresses_max`` addresses, all others together.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
@@ -106,6 +107,9 @@ class Stalls:
         self._addresses_max = addresses_max
         self._addresses: set[str] = set()
         self._current: dict[StallSubject, Stall] = {}
+        self._by_identity: dict[str, Stall] = {}
+        self._incoming = Counter[str]()
+        """How many of the current stalls are of publishers, by the address that each named."""
         self._untold: dict[StallSubject, Stall] = {}
         """The current stalls that listeners were not told of, in the order in which they were reported."""
         self._times: BlockedTimes[BlockedLabels] = BlockedTimes()
@@ -122,7 +126,9 @@ class Stalls:
                 return
             self.unblocked(who, now)
         labels = BlockedLabels(self._address(who.address), who.direction, reason)
-        self._current[who] = self._untold[who] = Stall(who, labels, culprit, now)
+        self._current[who] = self._untold[who] = self._by_identity[who.identity] = Stall(who, labels, culprit, now)
+        if who.direction == "in":
+            self._incoming[who.address] += 1
         self._times.begin(labels, now.monotonic)
 
     def unblocked(self, who: StallSubject, now: Now) -> None:
@@ -131,6 +137,11 @@ class Stalls:
         if stall is None:
             return
         self._untold.pop(who, None)
+        self._by_identity.pop(who.identity, None)
+        if who.direction == "in":
+            self._incoming[who.address] -= 1
+            if not self._incoming[who.address]:
+                del self._incoming[who.address]
         self._times.end(stall.labels, now.monotonic)
         if stall.told:
             for listener in self._listeners:
@@ -209,7 +220,19 @@ class Stalls:
 
     def snapshot(self, identity: str | None = None) -> list[Snapshot]:
         """The same rows at once, or only the row of this link or reader."""
-        return [row for row in self.rows() if identity in (None, row["identity"])]
+        if identity is None:
+            return list(self.rows())
+        now, stall = self._clock(), self._by_identity.get(identity)
+        return [] if stall is None or stall.seconds(now) < AFTER_S else [stall.row(now)]
+
+    def waiting_publishers(self, address: str) -> int:
+        """How many of :attr:`lasting` are of publishers to this address. Of the stalls, only those that began last are
+        looked at."""
+        now, count = self._clock(), self._incoming[address]
+        if count:
+            for stall in takewhile(lambda stall: stall.seconds(now) < AFTER_S, reversed(self._untold.values())):
+                count -= stall.who.direction == "in" and stall.who.address == address
+        return count
 
     def _address(self, address: str) -> str:
         if address not in self._addresses:

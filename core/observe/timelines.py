@@ -9,9 +9,10 @@ Two figures exist only here. *Rates* come from counters that only grow. *Blocked
 lasts. Its mean over a minute estimates the share of blocked time within about 0.06. Unlike a sum over stalls that
 listeners were told of, it includes stalls that are short and many.
 
-A sample looks at the connections of the things that have time lines. For things without, it looks through some more
-connections, each time the next ones in turn. So a sample takes no longer with 10,000 connections than with 1,000; there
-a new thing has time lines after 20 s at most, and at once among no more than :data:`CONNECTIONS_SEARCHED` connections.
+A sample looks only at connections that have done something since the sample before, or a stall of which has begun or
+ended. The things of the others are as they were: their values go on as the last ones, and their rates are 0. So idle
+connections cost nothing, however many they are. Of changed connections that have no time lines yet,
+:data:`CONNECTIONS_SEARCHED` are looked through in each sample. Queues are looked at in every sample.
 
 Bounds: ``things_max`` of each kind, those that are met first; 301 samples; seven series at most. That is 17 KiB for a
 thing. This module must not know clocks, tasks or protocols; the process hands in the rows.
@@ -20,6 +21,7 @@ thing. This module must not know clocks, tasks or protocols; the process hands i
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isnan, nan
 from types import MappingProxyType
 
@@ -33,8 +35,8 @@ SAMPLES = 300
 SLICE_ROWS = 200
 """Rows taken in between two pauses: 2 ms, most of it for making the rows."""
 CONNECTIONS_SEARCHED = 500
-"""Connections in which a sample looks for new things: 2 ms for each kind. As many things of a kind have time lines by
-default."""
+"""Changed connections in which a sample looks for new things: 2 ms for each kind. As many things of a kind have time
+lines by default."""
 RATE_SAMPLES = 5
 """A rate that is shown as one number is the mean over this many seconds."""
 SHARE_SAMPLES = 60
@@ -78,9 +80,10 @@ KINDS: Mapping[str, TrackedSeries] = MappingProxyType(
 
 
 class _Track:
-    """The series of one thing. ``first`` is the number of its first sample."""
+    """The series of one thing. ``first`` is the number of its first sample, ``seen`` that of the last one that met it,
+    ``filled`` that of the last one with a value."""
 
-    __slots__ = ("counters", "first", "seen", "series")
+    __slots__ = ("counters", "filled", "first", "seen", "series", "tracked")
 
     def __init__(self, tracked: TrackedSeries, row: Snapshot, first: int) -> None:
         names = [name for name in tracked.gauges if name in row]
@@ -90,8 +93,18 @@ class _Track:
         empty = array("d", [nan]) * _SLOTS
         self.series = {name: array("d", empty) for name in names}
         self.counters: dict[str, int] = {}
+        self.tracked = tracked
         self.first = first
         self.seen = first
+        self.filled = first
+
+    def fill(self, until: int) -> None:
+        """Give the samples that did not meet the thing, up to that one, the values of the last one that did."""
+        for number in range(max(self.filled + 1, until - SAMPLES), until):
+            slot, before = number % _SLOTS, self.seen % _SLOTS
+            for name, values in self.series.items():
+                values[slot] = 0.0 if name in self.tracked.rates else values[before]
+        self.filled = max(self.filled, until - 1)
 
 
 class Timelines:
@@ -100,18 +113,26 @@ class Timelines:
     def __init__(
         self,
         *,
-        connections: Callable[[], Sequence[str]],
+        connections: Callable[[], Iterable[str]],
+        changed: Callable[[], Iterable[str]],
         rows: Mapping[str, Callable[[Collection[str]], Iterator[Sequence[Snapshot]]]],
         stalls: Callable[[], Iterable[Stall]],
         clock: Callable[[], Now],
         things_max: int,
     ) -> None:
-        """``connections`` returns the identities of all connections, with which those of their things begin. ``rows``
-        yields the rows of each kind on some connections, some at a time, always in the same order; queues are on
-        none. ``stalls`` yields the current stalls."""
+        """``connections`` returns the identities of all connections, with which those of their things begin;
+        ``changed`` those of connections that have done something, or have gone, since it was called last. ``rows``
+        yields the rows of each kind on some connections, some at a time, always in the same order; queues are on none.
+        ``stalls`` yields the current stalls."""
         self._connections = connections
-        self._searched = 0
-        """How many of the connections were searched in this round."""
+        self._changed = changed
+        self._unseen: dict[str, None] = {}
+        """Connections that have changed since a sample looked at them."""
+        self._blocked: set[str] = set()
+        """What had a stall in the last sample."""
+        self._full = set(KINDS)
+        """The kinds of which some things may have no time lines, because there were too many, or before the first
+        sample: when there is room, all connections are looked through."""
         self._rows = rows
         self._stalls = stalls
         self._clock = clock
@@ -122,6 +143,8 @@ class Timelines:
         self._last = 0.0
         """Monotonic time of the last sample."""
         self._tracks: dict[str, dict[str, _Track]] = {kind: {} for kind in KINDS}
+        self._of: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in KINDS}
+        """Of each kind, the things with time lines by their connection; queues are of the connection ""."""
 
     def sample(self) -> Iterator[None]:
         """Take one sample; yields where other tasks may run. Only one sample at a time."""
@@ -129,38 +152,61 @@ class Timelines:
         passed = now.monotonic - self._last
         number = self._taken
         blocked = {stall.who.identity for stall in self._stalls()}
-        searched = self._next_connections()
+        known, searched = self._next_connections(blocked)
         for kind, rows in self._rows.items():
-            tracks = self._tracks[kind]
-            connections = dict.fromkeys(identity.partition("/")[0] for identity in tracks)
-            if len(tracks) < self._things_max:
+            connections = {one: None for one in known if one in self._of[kind]}
+            if len(self._tracks[kind]) < self._things_max:
                 connections |= dict.fromkeys(searched)
-            yield from self._sample_kind(kind, rows(connections), number=number, passed=passed, blocked=blocked)
+            elif searched:
+                self._full.add(kind)
+            if kind == "queues":
+                connections = {"": None}
+            yield from self._sample_kind(kind, connections, rows, number=number, passed=passed, blocked=blocked)
         self._times[number % _SLOTS] = now.wall
         self._last = now.monotonic
         self._taken += 1
 
-    def _next_connections(self) -> Sequence[str]:
-        """The connections in which this sample looks for new things."""
-        connections = self._connections()
-        first = self._searched if self._searched < len(connections) else 0
-        self._searched = first + CONNECTIONS_SEARCHED
-        return connections[first : self._searched]
+    def _next_connections(self, blocked: set[str]) -> tuple[list[str], list[str]]:
+        """The changed connections whose things have time lines, and those in which this sample looks for new things."""
+        unseen = self._unseen
+        unseen |= dict.fromkeys(self._changed())
+        unseen |= dict.fromkeys(identity.partition("/")[0] for identity in blocked ^ self._blocked)
+        self._blocked = blocked
+        if room_again := [kind for kind in self._full if len(self._tracks[kind]) < self._things_max]:
+            self._full.difference_update(room_again)
+            unseen |= dict.fromkeys(self._connections())
+        known = [one for one in unseen if any(one in of_kind for of_kind in self._of.values())]
+        for one in known:
+            del unseen[one]
+        searched = list(islice(unseen, CONNECTIONS_SEARCHED))
+        for one in searched:
+            del unseen[one]
+        return known, [*known, *searched]
 
     def _sample_kind(
-        self, kind: str, rows: Iterator[Sequence[Snapshot]], *, number: int, passed: float, blocked: set[str]
+        self,
+        kind: str,
+        connections: Mapping[str, None],
+        rows: Callable[[Collection[str]], Iterator[Sequence[Snapshot]]],
+        *,
+        number: int,
+        passed: float,
+        blocked: set[str],
     ) -> Iterator[None]:
-        tracked, tracks = KINDS[kind], self._tracks[kind]
-        met = since_pause = 0
-        for some in rows:
+        tracked, tracks, of_kind = KINDS[kind], self._tracks[kind], self._of[kind]
+        met = len(tracks) - sum(len(of_kind.get(one, ())) for one in connections)
+        since_pause = 0
+        for some in rows(connections):
             for row in some:
                 if met >= self._things_max:
+                    self._full.add(kind)
                     break
                 met += 1
                 identity = str(row[tracked.name])
                 track = tracks.get(identity)
                 if track is None:
                     track = tracks[identity] = _Track(tracked, row, number)
+                    of_kind.setdefault(_connection(kind, identity), {})[identity] = None
                 _write(track, tracked, row, number=number, passed=passed, blocked=blocked)
             if met >= self._things_max:
                 break
@@ -168,8 +214,11 @@ class Timelines:
             if since_pause >= SLICE_ROWS:
                 since_pause = 0
                 yield
-        for identity in [identity for identity, track in tracks.items() if track.seen != number]:
-            del tracks[identity]
+        for one in connections:
+            for identity in [identity for identity in of_kind.get(one, ()) if tracks[identity].seen != number]:
+                del tracks[identity], of_kind[one][identity]
+            if one in of_kind and not of_kind[one]:
+                del of_kind[one]
 
     # --- for readers -----------------------------------------------------------------------------------------------
 
@@ -179,6 +228,7 @@ class Timelines:
         if track is None or track.first >= self._taken:
             return None
         first = max(track.first, self._taken - SAMPLES)
+        track.fill(self._taken)
         return {
             "kind": kind,
             "identity": identity,
@@ -204,15 +254,22 @@ class Timelines:
         values = None if track is None else track.series.get(series)
         if track is None or values is None:
             return 0.0
+        track.fill(self._taken)
         known = [value for value in self._slots(values, max(track.first, self._taken - samples)) if value is not None]
         return sum(known) / len(known) if known else 0.0
+
+
+def _connection(kind: str, identity: str) -> str:
+    """The connection of a thing."""
+    return "" if kind == "queues" else identity.partition("/")[0]
 
 
 def _write(
     track: _Track, tracked: TrackedSeries, row: Snapshot, *, number: int, passed: float, blocked: set[str]
 ) -> None:
     slot = number % _SLOTS
-    track.seen = number
+    track.fill(number)
+    track.seen = track.filled = number
     series = track.series
     for name in tracked.gauges:
         if name in series:

@@ -22,7 +22,7 @@ from core.interface import Snapshot
 from core.observe.why_address import address_answer
 from core.observe.why_chain import nothing
 from core.observe.why_ends import has_reader, in_short, link_answer, reader_answer, worst
-from core.observe.why_rows import Rows, figures
+from core.observe.why_rows import Rows, figures, text
 from core.row_walks import RowSource
 from core.slices import Walk, gathered, in_order
 
@@ -42,12 +42,13 @@ def why(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]:
     row = yield from rows.find(asked, identity)
     if not row:
         return None
-    yield from rows.gather("lanes", "stalls", "consumers")
+    yield from rows.gather("lanes")
     match kind:
         case "connections":
             return (yield from _connection_answer(rows, row, identity))
         case "links":
             return link_answer(rows, row)
+    yield from rows.gather("stalls", "consumers")
     return (yield from address_answer(rows, row, identity))
 
 
@@ -60,17 +61,16 @@ def _connection_answer(rows: Rows, connection: Snapshot, identity: str) -> Walk[
         "names": [],
     }
     if has_reader(connection):
-        yield from rows.gather("channels")
+        yield from rows.gather("channels", within=identity)
         return own | reader_answer(rows, connection)
     return own | (yield from _of_links(rows, connection, identity))
 
 
 def _of_links(rows: Rows, connection: Snapshot, identity: str) -> Walk[Snapshot]:
     """Return the answer for an AMQP 1.0 connection: it waits when one of its links does."""
-    yield from rows.gather("sessions", "links")
-    stalled = {str(row.get("identity")) for row in rows.of("stalls", "connection", identity)}
+    yield from rows.gather("sessions", "links", within=identity)
     links = yield from in_order(
-        rows.of("links", "connection", identity), key=lambda link: str(link.get("identity")) not in stalled
+        rows.of("links", "connection", identity), key=lambda link: not rows.one("stalls", text(link, "identity"))
     )
     answers = yield from gathered(link_answer(rows, link) for link in links[:LINKS_MAX])
     found = worst(answers) or nothing(f"Nothing holds up connection {identity}: none of its {len(links)} links waits.")

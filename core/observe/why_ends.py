@@ -18,7 +18,7 @@ def link_answer(rows: Rows, link: Snapshot) -> Snapshot:
     """Return the whole answer for a link."""
     identity, publishes = text(link, "identity"), link.get("direction") == "in"
     connection = rows.one("connections", text(link, "connection"))
-    waiting = 0 if publishes else rows.count("stalls", "address", text(link, "address"), _comes_in)
+    waiting = 0 if publishes else rows.publishers_waiting(text(link, "address"))
     look = Look(
         rows=rows,
         link=link,
@@ -34,10 +34,6 @@ def link_answer(rows: Rows, link: Snapshot) -> Snapshot:
     subject |= figures(connection, "peer", "container_id", "user")
     hops = walk(PUBLISHER if publishes else CONSUMER, look)
     return {"subject": subject} | verdict(who, hops, rows.one("stalls", identity))
-
-
-def _comes_in(stall: Snapshot) -> bool:
-    return stall.get("direction") == "in"
 
 
 def has_reader(connection: Snapshot) -> bool:

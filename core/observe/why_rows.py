@@ -31,15 +31,15 @@ class Rows:
     _kinds: dict[str, list[Snapshot]] = field(default_factory=dict)
     _ones: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
     _found: dict[tuple[str, str], dict[str, list[Snapshot]]] = field(default_factory=dict)
-    _counts: dict[tuple[str, str, str, Callable[[Snapshot], bool]], int] = field(default_factory=dict)
+    _counts: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def gather(self, *kinds: str) -> Walk[None]:
-        """Read all rows of these kinds."""
+    def gather(self, *kinds: str, within: str | None = None) -> Walk[None]:
+        """Read all rows of these kinds, or those of the connection ``within``."""
         for kind in kinds:
             rows = self._kinds[kind] = []
             indexes: dict[str, dict[str, list[Snapshot]]] = {key: {} for key in (_own_key(kind), *KEYS.get(kind, ()))}
             self._found.update({(kind, key): index for key, index in indexes.items()})
-            for row in self.source.rows(kind):
+            for row in self.source.rows(kind, within):
                 rows.append(row)
                 for key, index in indexes.items():
                     index.setdefault(str(row.get(key)), []).append(row)
@@ -53,13 +53,26 @@ class Rows:
         """The rows of a gathered kind that have this value in one of its :data:`KEYS`."""
         return [] if value is None else self._found[kind, key].get(value, [])
 
-    def count(self, kind: str, key: str, value: str | None, wanted: Callable[[Snapshot], bool]) -> int:
-        """How many of these are wanted: counted once, however many links need the number."""
+    def publishers_waiting(self, address: str | None) -> int:
+        """How many publishers of an address have a stall."""
+        return self._counted("stalls", "address", address, "waiting_publishers", _comes_in)
+
+    def consumers_with_grant(self, queue: str | None) -> int:
+        """How many consumers of a queue have a queue grant."""
+        return self._counted("consumers", "queue", queue, "consumers_with_grant", _has_grant)
+
+    def _counted(self, kind: str, key: str, value: str | None, counts: str, wanted: Callable[[Snapshot], bool]) -> int:
+        """How many rows of a kind with this value are wanted: counted once, however many links need the number. Where
+        the kind is not gathered, the broker has the number in a row of the kind ``counts``."""
         if value is None:
             return 0
-        counted = self._counts.get((kind, key, value, wanted))
+        counted = self._counts.get((counts, value))
         if counted is None:
-            counted = self._counts[kind, key, value, wanted] = sum(map(wanted, self.of(kind, key, value)))
+            if kind in self._kinds:
+                counted = sum(map(wanted, self.of(kind, key, value)))
+            else:
+                counted = sum(int(count(row, "count")) for row in self.source.rows(counts, value))
+            self._counts[counts, value] = counted
         return counted
 
     def one(self, kind: str, identity: str | None) -> Snapshot:
@@ -80,6 +93,14 @@ class Rows:
                 return row
             yield
         return {}
+
+
+def _comes_in(stall: Snapshot) -> bool:
+    return stall.get("direction") == "in"
+
+
+def _has_grant(consumer: Snapshot) -> bool:
+    return bool(count(consumer, "grant"))
 
 
 def _own_key(kind: str) -> str:

@@ -128,12 +128,8 @@ def _consumers_figures(look: Look) -> Snapshot:
     """The figures of all consumers of a queue: their messages, and how many of them have a queue grant."""
     numbers = figures(look.queue, "messages_ready", "messages_unacknowledged", "consumers")
     if look.queue:
-        numbers["consumers_with_grant"] = look.rows.count("consumers", "queue", text(look.queue, "name"), _has_grant)
+        numbers["consumers_with_grant"] = look.rows.consumers_with_grant(text(look.queue, "name"))
     return numbers
-
-
-def _has_grant(consumer: Snapshot) -> bool:
-    return bool(count(consumer, "grant"))
 
 
 def _consumers(look: Look) -> str:

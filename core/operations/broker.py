@@ -54,6 +54,15 @@ DISK = Shape(
 )
 
 
+TLS = Shape(
+    "map",
+    (
+        AnswerField("certificates", "list", "The certificates in use: names, dates, days left, files."),
+        AnswerField("problems", "list", "What should be mended: dates, and files that could not be used."),
+    ),
+)
+
+
 @operation("status", "GET", "/status", answer=STATUS, gives={"product": "Headgate"})
 def status(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the broker at a glance."""
@@ -140,7 +149,20 @@ def set_free_limit(control: BrokerControl, arguments: Arguments) -> Reply:
     return Reply(200, control.measuring.disk())
 
 
+@operation("tls.status", "GET", "/tls", answer=TLS, gives={"problems": []})
+def tls(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show the certificates in use, and until when they are valid."""
+    return Reply(200, control.serving.certificates.status())
+
+
+@operation("tls.reload", "PUT", "/tls", answer=TLS, gives={"problems": []})
+def reload_tls(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Read the files of the certificates again, and use them for new connections; a failure changes nothing."""
+    control.serving.certificates.reload()
+    return Reply(200, control.serving.certificates.status())
+
+
 OPERATIONS = (
     *(status, configuration, draining, drain, undrain, set_alarm, clear_alarm),
-    *(memory, set_watermark, disk, set_free_limit),
+    *(memory, set_watermark, disk, set_free_limit, tls, reload_tls),
 )

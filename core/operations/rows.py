@@ -7,6 +7,7 @@ what comes or goes between two pages may be missed, what stays is not, and nothi
 from core.control_plane import BrokerControl
 from core.errors import NotFound
 from core.interface import Snapshot
+from core.observe.why import why as what_holds_up
 from core.operations.operation import AnswerField, Arguments, Parameter, Reply, Shape, Spelling, operation, quoted
 from core.row_walks import page_of, row_of
 from core.rows import KINDS, PAGE_MAX, WHY_KINDS
@@ -81,7 +82,7 @@ def why(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Say what holds up a connection, a link or a queue, and what to do."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
     named = control.queue_of_address(identity) if kind == "addresses" else identity
-    return _found((yield from control.why(kind, named)), kind, identity)
+    return _found((yield from what_holds_up(control, kind, named)), kind, identity)
 
 
 def _found(row: Snapshot | None, kind: str, identity: str) -> Reply:

@@ -15,13 +15,7 @@ from pathlib import Path
 from core.engine.quorum.commands import rekeyed
 from core.errors import PreconditionFailed
 from core.interface import QueueDeclaration
-from core.store.definitions import (
-    COPY_FILE,
-    DEFAULT_HOST,
-    DEFINITIONS_FILE,
-    open_definitions,
-    rebuilt_image,
-)
+from core.store.definitions import COPY_FILE, DEFAULT_HOST, DEFINITIONS_FILE, open_definitions
 from core.store.descriptions import Description, folder_of, queue_folders, write_description
 from core.store.disk import FolderDisk
 from core.store.errors import StoreRefused
@@ -29,6 +23,7 @@ from core.store.folder import definitions_witness
 from core.store.lost import BODIES, COMMANDS, DATA, LOST_FOLDER, Lost, lost_entries
 from core.store.message_store import NO_BODY, split_body
 from core.store.places import CHECKPOINT, PERSISTENT, numbered
+from core.store.rebuilding import rebuilt_image
 from core.store.record import RecordKind, SoundRecord, encode, scan
 from core.store.sealed_file import judged, write_image
 from core.store.store import marked_definitions

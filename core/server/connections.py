@@ -44,6 +44,25 @@ PeerT = TypeVar("PeerT")
 """What serves a connection: a :class:`core.server.peer.Peer`, which uses this module."""
 
 
+class Changes:
+    """The connections that have changed since one reader looked at them: they have read or written, or have gone."""
+
+    def __init__(self, changed: dict[str, None], readers: "list[Changes]") -> None:
+        """``changed`` is what no reader has seen, and ``readers`` are all readers."""
+        self._changed = changed
+        self._readers = readers
+        self._unseen: dict[str, None] = {}
+        readers.append(self)
+
+    def take(self) -> Sequence[str]:
+        """The identities of the connections that have changed since the last call."""
+        for reader in self._readers:
+            reader._unseen |= self._changed
+        self._changed.clear()
+        taken, self._unseen = list(self._unseen), {}
+        return taken
+
+
 class Connections(Generic[PeerT]):
     """All connections of one server: those that are served, and in ``refusals`` those that are not."""
 
@@ -66,6 +85,14 @@ class Connections(Generic[PeerT]):
         self._pending: Counter[str] = Counter()
         self._pending_total = 0
         self._none_left = trio.Event()
+        self.changed: dict[str, None] = {}
+        """Peers note here that they have changed, for :class:`Changes`."""
+        self._readers: list[Changes] = []
+
+    def changes(self) -> Changes:
+        """Return a new reader of changes, which must take them at least each second, since it keeps also connections
+        that have gone."""
+        return Changes(self.changed, self._readers)
 
     def __len__(self) -> int:
         return len(self._peers)
@@ -94,21 +121,35 @@ class Connections(Generic[PeerT]):
         """Return the connection with this name, or None."""
         return self._peers.get(identity)
 
-    def refusal_reason(self, remote_host: str) -> str | None:
-        """Why one more connection from this address cannot be served; None when it can."""
-        drained = self.drain.refusal_reason(remote_host)
+    def refusal_reason(self, remote_host: str, *, proxy: bool = False) -> str | None:
+        """Why one more connection from this address cannot be served; None when it can. The limits of an address do not
+        apply to a ``proxy``, but to the address that it tells: see :meth:`moved`."""
+        drained = None if proxy else self.drain.refusal_reason(remote_host)
         if drained is not None:
             return drained
         if len(self._peers) >= self.connections_max:
             return f"the limit of {self.connections_max} connections is reached"
         if self._pending_total >= self._pending_max:
             return f"the limit of {self._pending_max} connections before authentication is reached"
-        if self._pending[remote_host] >= self._pending_per_host_max:
-            return (
-                f"the limit of {self._pending_per_host_max} connections before authentication"
-                " from one address is reached"
-            )
+        if not proxy and self._pending[remote_host] >= self._pending_per_host_max:
+            return self._per_host_reason
         return None
+
+    @property
+    def _per_host_reason(self) -> str:
+        return (
+            f"the limit of {self._pending_per_host_max} connections before authentication from one address is reached"
+        )
+
+    def moved(self, before: PeerInfo, after: PeerInfo) -> str | None:
+        """A proxy has told the address of a pending connection. Returns why it cannot be served; None when it can."""
+        self.no_longer_pending(before)
+        self._pending[after.remote_host] += 1
+        self._pending_total += 1
+        drained = self.drain.refusal_reason(after.remote_host)
+        if drained is None and self._pending[after.remote_host] > self._pending_per_host_max:
+            return self._per_host_reason
+        return drained
 
     def came(self, peer: PeerT, info: PeerInfo) -> None:
         """Add a connection that was accepted; it is pending."""
@@ -129,6 +170,10 @@ class Connections(Generic[PeerT]):
     def gone(self, info: PeerInfo, *, established: bool) -> None:
         """Remove a connection whose socket is closed."""
         del self._peers[info.identity]
+        if self._readers:
+            self.changed[info.identity] = None
+        else:
+            self.changed.pop(info.identity, None)
         self._changed(len(self._peers))
         if not established:
             self.no_longer_pending(info)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 import structlog
@@ -10,12 +11,15 @@ import trio
 
 from core.clock import Now
 from core.config.server import ServerSettings
+from core.server.certificates import Certificates
 from core.server.connections import Connections
 from core.server.frontends import FrontEndFactory
+from core.server.handshakes import Handshakes
 from core.server.pump import Pump
 from core.server.reader import Reader
 from core.server.timers import Timers
 from core.waiting.blocked_time import BlockedTime
+from core.work import Work
 
 READ_BYTES = 262_144
 """The most that one read takes. 64 KiB is as good for small messages; frames of 64 KiB cost half as much with four to a
@@ -32,6 +36,10 @@ class ConnectionCounters:
     wrong_headers: int = 0
     """Connections whose first eight bytes no protocol knows."""
     handshake_time_outs: int = 0
+    handshakes: int = 0
+    """TLS handshakes that were completed."""
+    wrapping_failures: int = 0
+    """Connections that ended because their TLS, or the header of a proxy, was wrong."""
     faults: int = 0
     """Exceptions that escaped a front end: bugs of ours."""
     bytes_in: int = 0
@@ -50,7 +58,12 @@ class ServerContext:
     """``Now.monotonic`` is Trio's current time."""
     pump: Pump
     reader: Reader
+    work: Work
     timers: Timers
+    certificates: Certificates
+    handshakes: Handshakes
+    proxies: Sequence[IPv4Network | IPv6Network]
+    """The networks of ``server.proxy_from``."""
     connections: Connections[Any]
     """Of :class:`core.server.peer.Peer`, which uses this module."""
     counters: ConnectionCounters

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from core.access.client_certificate import ClientCertificate
 from core.clock import Now
 from core.server.orders import Order
+from core.server.tls import TlsFacts
 
 PREFACE_BYTES = 8
 """Both AMQP 1.0 [2.2] and 0.9.1 [0-9-1 4.2.2] open with a protocol header of eight bytes."""
@@ -46,6 +48,29 @@ class PeerInfo:
     local_host: str
     local_port: int
     encrypted: bool = False
+    """Whether the connection uses TLS."""
+    tls: TlsFacts | None = None
+    """What the TLS handshake has settled; None before it is complete, and without TLS."""
+    client_certificate: ClientCertificate | None = None
+    """The certificate that the client has shown, verified; None if it has shown none."""
+
+    @property
+    def certificate_name(self) -> str | None:
+        """The name of the user that the client's certificate proves; None if there is none."""
+        return None if self.client_certificate is None else self.client_certificate.login_name
+
+    def shown(self) -> dict[str, object]:
+        """What a row of a connection shows of it."""
+        return {
+            "identity": self.identity,
+            "remote_host": self.remote_host,
+            "remote_port": self.remote_port,
+            "local_host": self.local_host,
+            "local_port": self.local_port,
+            "tls": None if self.tls is None else self.tls.version,
+            "cipher": None if self.tls is None else self.tls.cipher,
+            "client_certificate": None if self.client_certificate is None else self.client_certificate.subject,
+        }
 
     @property
     def loopback(self) -> bool:
@@ -58,7 +83,7 @@ class FrontEnd(Protocol):
     logs it with its stack, closes this connection and goes on."""
 
     def receive_data(self, data: bytes, now: Now) -> None:
-        """Take bytes from the socket. Verbs on the engine are called here; output waits for ``data_to_send``."""
+        """Take bytes from the socket. Verbs on the engine are called here; output waits for ``pieces_to_send``."""
 
     def receive_eof(self, now: Now) -> None:
         """The peer closed its side of the socket."""
@@ -66,8 +91,8 @@ class FrontEnd(Protocol):
     def take_actions(self, now: Now) -> None:
         """Turn the actions in the mailbox into protocol state and output."""
 
-    def data_to_send(self, now: Now) -> bytes:
-        """Return all output so far, joined; b"" when there is none."""
+    def pieces_to_send(self, now: Now) -> list[bytes | memoryview]:
+        """Return all output so far: the bytes of all pieces, one after the other; [] when there is none."""
 
     def output_backlog(self, waiting_bytes: int) -> None:
         """Note how many bytes the socket has not taken yet. Called whenever that number changes."""
@@ -100,10 +125,6 @@ class FrontEnd(Protocol):
         """The handshake is over: authenticated and open. Until then the handshake time-out runs."""
 
     @property
-    def at_rest(self) -> bool:
-        """True when neither an action nor input nor output waits, so that no flush is needed. It may be False then."""
-
-    @property
     def reading(self) -> bool:
         """False while the protocol wants the socket not to be read (0.9.1 without stage credit)."""
 
@@ -120,7 +141,7 @@ class FrontEnd(Protocol):
         for it."""
 
     def obey(self, order: Order, now: Now) -> None:
-        """Carry out an order that ``check`` let pass; output waits for ``data_to_send``. An order that no longer
+        """Carry out an order that ``check`` let pass; output waits for ``pieces_to_send``. An order that no longer
         applies is ignored."""
 
 

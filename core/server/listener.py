@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import trio
 
-from core.config.address import parse_address
+from core.config.address import is_within, parse_address
 from core.server.context import ServerContext
 from core.server.descriptors import Spare, too_few_left
 from core.server.frontends import PeerInfo
@@ -77,7 +77,11 @@ def _listen(family: int, address: tuple[object, ...], backlog: int) -> socket.so
 class Listener:
     """The accept loop of one listening socket."""
 
-    def __init__(self, listening: socket.socket, *, shared: ServerContext, spare: Spare) -> None:
+    def __init__(
+        self, listening: socket.socket, *, shared: ServerContext, spare: Spare, encrypted: bool = False
+    ) -> None:
+        self.encrypted = encrypted
+        """Whether its connections use TLS."""
         self.host, self.port = listening.getsockname()[:2]
         self._socket = listening
         self._shared = shared
@@ -131,9 +135,13 @@ class Listener:
 
     def _admit(self, accepted: socket.socket, *, host: str, port: int) -> None:
         shared = self._shared
-        reason = shared.connections.refusal_reason(host)
+        proxied = bool(shared.proxies) and is_within(host, shared.proxies)
+        reason = shared.connections.refusal_reason(host, proxy=proxied)
         if reason is not None:
             self._count_refusal(reason, host)
+            if self.encrypted or proxied:
+                accepted.close()  # an answer would need a handshake, whose CPU time the limit is there to save
+                return
             self._refusals.enter(accepted)
             shared.nursery.start_soon(self._refuse, accepted, reason)
             return
@@ -150,8 +158,9 @@ class Listener:
             remote_port=port,
             local_host=local_host,
             local_port=local_port,
+            encrypted=self.encrypted,
         )
-        Peer(accepted, info, shared).serve()
+        Peer(accepted, info, shared, proxied=proxied).serve()
 
     def _shed(self) -> bool:
         """Close one waiting connection by means of the spare descriptor. False when that fails too."""

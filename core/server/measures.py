@@ -1,4 +1,4 @@
-"""What the operating system says about this process: memory in use and available; and returning freed memory to it.
+"""What the operating system says about this process: memory in use and available; and what becomes of freed memory.
 
 On Linux the figures come from files. On other systems the total may be unknown, and where the memory in use is unknown,
 memory is not measured.
@@ -14,6 +14,14 @@ from pathlib import Path
 ROOT = Path("/")
 STATM_BYTES_MAX = 256
 KIB = 1024
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""The C library's numbers of two of its parameters (malloc.h)."""
+MAPPED_BYTES_MIN = 4 * 2**20
+"""The C library maps an object of this size on its own, and unmaps it when it is freed. The kernel hands such memory
+out page by page, and zeroed, which takes as long as two copies. So messages and reads of 1 MiB stay below."""
+KEPT_BYTES_MAX = 16 * 2**20
+"""So much freed memory at the end of the heap is kept for the next messages: a dozen of 1 MiB come and go without a new
+page. It is what a burst may leave behind for good; what the memory alarm needs is given back all the same."""
 V1_LIMIT, V2_LIMIT = "memory.limit_in_bytes", "memory.max"
 
 
@@ -82,6 +90,22 @@ def memory_giver() -> Callable[[], None]:
         trim(0)
 
     return give_back
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep freed memory, within :data:`MAPPED_BYTES_MIN` and :data:`KEPT_BYTES_MAX`. Does nothing
+    where glibc is not used.
+
+    Left alone, it maps and unmaps memory for nearly every message of 1 MiB, for a third of the CPU time
+    (docs/design/large-messages.md).
+    """
+    try:
+        set_parameter = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    set_parameter.argtypes, set_parameter.restype = [ctypes.c_int, ctypes.c_int], ctypes.c_int
+    set_parameter(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
+    set_parameter(M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
 
 
 def _machine_memory(root: Path) -> int | None:

@@ -101,10 +101,7 @@ class Pump:
                 more |= self._engine.turn(now)
             if self._touched or self._late:
                 self._flush(now)
-                done = not (more or self._touched or self._late or self._engine.waiting or self._store())
-            else:
-                done = not more
-            if done:
+            elif not more:
                 self._wake_at(self._engine.deadline)
                 return
             if self._clock().monotonic - now.monotonic > TURN_SECONDS_MAX:

@@ -27,12 +27,15 @@ class Reload:
         read: Callable[[], Settings],
         actions: Mapping[Action, Collection[str]],
         log: FilteringBoundLogger,
+        each_time: Collection[Action] = (),
     ) -> None:
         """``read`` reads the configuration anew and raises ConfigError. ``actions`` maps each action to the dotted
-        names of the settings that it applies."""
+        names of the settings that it applies. Those in ``each_time`` also read files, and are called also when no
+        setting has changed."""
         self.in_force = settings
         self._read = read
         self._actions = actions
+        self._each_time = each_time
         self._log = log
 
     def __call__(self) -> None:
@@ -46,7 +49,7 @@ class Reload:
         changed = list(differences(self.in_force, wanted))
         self.in_force = merged(self.in_force, wanted, {key for keys in self._actions.values() for key in keys})
         for action, keys in self._actions.items():
-            if not set(keys).isdisjoint(changed):
+            if action in self._each_time or not set(keys).isdisjoint(changed):
                 try:
                     action(self.in_force)
                 except Exception as error:  # a bug of ours, or a limit that this system refuses; the broker goes on

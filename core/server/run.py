@@ -8,20 +8,24 @@ every peer, and gives them a bounded time to answer.
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from ipaddress import ip_network
 
 import structlog
 import trio
 
 from core.clock import Now
 from core.config.server import ServerSettings
+from core.config.tls import TlsSettings
 from core.errors import NotFound
 from core.interface import Engine, Snapshot
-from core.server.connections import Connections
+from core.server.certificates import Certificates
+from core.server.connections import Changes, Connections
 from core.server.context import ConnectionCounters, ServerContext
 from core.server.descriptors import Spare, sockets_limit, total_limit, total_used
 from core.server.frame_tap import FrameTaps
 from core.server.frontends import FrontEndFactory
-from core.server.listener import Listener, open_listeners
+from core.server.handshakes import Handshakes
+from core.server.listener import CannotListen, Listener, open_listeners
 from core.server.orders import Order
 from core.server.peer import Peer
 from core.server.pump import Pump
@@ -72,11 +76,13 @@ class Server:
         store: Callable[[], bool] = lambda: False,
         work: Work | None = None,
         make_reader: MakeReader = open_reader,
+        certificates: Certificates | None = None,
     ) -> None:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
         ``sockets_changed`` is called with the number of connections when one opens or closes. ``store`` and ``work``
         are for the pump, ``make_reader`` chooses the way of waiting for sockets."""
         self.counters = ConnectionCounters()
+        self.certificates = certificates or Certificates(TlsSettings(), wall=time.time, log=log)
         self._settings = settings
         self._factories = factories
         self._log = log
@@ -93,6 +99,7 @@ class Server:
             store=store,
             work=self._work,
         )
+        self.handshakes = Handshakes(clock=clock, turn=self._pump.turn)
         self._timers = Timers(clock, after=self._pump.turn)
         self._connections: Connections[Peer] = Connections(
             connections_max=sockets_limit(settings.connections_max),
@@ -111,12 +118,19 @@ class Server:
 
         ``started`` is called with the addresses once connections are accepted.
         """
-        sockets = await open_listeners(self._settings.listen, self._settings.accept_backlog)
+        settings = self._settings
+        plain = await open_listeners(settings.listen, settings.accept_backlog)
+        try:
+            encrypted = await open_listeners(settings.tls_listen, settings.accept_backlog)
+        except CannotListen:
+            for opened in plain:
+                opened.close()
+            raise
         spare = Spare()
         async with trio.open_nursery() as nursery:
             reader = self._make_reader(self._clock, self._pump, self._work, nursery)
             try:
-                await self._serve(nursery, reader, sockets, spare, started)
+                await self._serve(nursery, reader, plain, encrypted, spare, started)
             finally:
                 for listener in self._listeners:
                     listener.close()
@@ -129,7 +143,8 @@ class Server:
         self,
         nursery: trio.Nursery,
         reader: Reader,
-        sockets: Sequence[socket.socket],
+        plain: Sequence[socket.socket],
+        encrypted: Sequence[socket.socket],
         spare: Spare,
         started: Callable[[Sequence[tuple[str, int]]], None] | None,
     ) -> None:
@@ -138,17 +153,26 @@ class Server:
             factories=self._factories,
             clock=self._clock,
             pump=self._pump,
+            work=self._work,
             reader=reader,
             timers=self._timers,
+            certificates=self.certificates,
+            handshakes=self.handshakes,
+            proxies=[ip_network(network) for network in self._settings.proxy_from],
             connections=self._connections,
             counters=self.counters,
             nursery=nursery,
             log=self._log,
         )
-        self._listeners = [Listener(listening, shared=shared, spare=spare) for listening in sockets]
+        self._listeners = [
+            Listener(listening, shared=shared, spare=spare, encrypted=with_tls)
+            for sockets, with_tls in ((plain, False), (encrypted, True))
+            for listening in sockets
+        ]
         nursery.start_soon(self._timers.run)
         nursery.start_soon(self._pump.run)
         nursery.start_soon(reader.run)
+        nursery.start_soon(shared.handshakes.run)
         for task in self._background:
             nursery.start_soon(task, self.turn)
         for listener in self._listeners:
@@ -208,16 +232,29 @@ class Server:
 
     @property
     def listening_on(self) -> list[tuple[str, int]]:
-        """Host and port of each listening socket."""
+        """Host and port of each listening socket, those without TLS first."""
         return [(listener.host, listener.port) for listener in self._listeners]
 
+    @property
+    def tls_listening_on(self) -> list[tuple[str, int]]:
+        """Host and port of each listening socket with TLS."""
+        return [(listener.host, listener.port) for listener in self._listeners if listener.encrypted]
+
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
-        """Rows of the kinds "listeners", "descriptors", "server" and "connections"; for any other kind, the front ends'
-        rows."""
+        """Rows of the kinds "listeners", "certificates", "descriptors", "server" and "connections"; for any other kind,
+        the front ends' rows."""
         if kind == "listeners":
             rows: list[Snapshot] = [
-                {"identity": f"{host}:{port}", "host": host, "port": port} for host, port in self.listening_on
+                {
+                    "identity": f"{listener.host}:{listener.port}",
+                    "host": listener.host,
+                    "port": listener.port,
+                    "tls": listener.encrypted,
+                }
+                for listener in self._listeners
             ]
+        elif kind == "certificates":
+            rows = self.certificates.rows()
         elif kind == "descriptors":
             rows = [self._descriptors()]
         elif kind == "server":
@@ -258,6 +295,10 @@ class Server:
         within = identity if identity is not None and "/" in identity else None
         return (rows for peer in peers for rows in peer.parts(kind, within))
 
+    def changes(self) -> Changes:
+        """Return a new reader of the connections that have changed."""
+        return self._connections.changes()
+
     @property
     def connection_identities(self) -> list[str]:
         """The identities of all connections, the oldest first."""
@@ -285,6 +326,8 @@ class Server:
             "refused": dict(counters.refused),
             "wrong_headers": counters.wrong_headers,
             "handshake_time_outs": counters.handshake_time_outs,
+            "tls_handshakes": counters.handshakes,
+            "tls_failures": counters.wrapping_failures,
             "faults": counters.faults,
             "unauthenticated": self._connections.pending,
             "bytes_in": counters.bytes_in,

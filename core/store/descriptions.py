@@ -114,7 +114,16 @@ def write_description(root: Path, description: Description, *, start: int) -> No
     }
     folder = folder_of(root, queue_kind(queue.declaration), queue.id)
     with suppress(OSError):
-        folder.parent.mkdir(exist_ok=True)
-        folder.mkdir(exist_ok=True)
-        with (folder / DESCRIPTION_FILE).open("wb") as file:
-            file.writelines(encode(RecordKind.DESCRIPTION, [cbor2.dumps(said)], start, 0))
+        with suppress(FileExistsError):
+            _make_folder(folder)
+        with (folder / DESCRIPTION_FILE).open("wb", buffering=0) as file:
+            file.write(b"".join(encode(RecordKind.DESCRIPTION, [cbor2.dumps(said)], start, 0)))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a queue; the folder of its type is mostly there. Raises OSError."""
+    try:
+        os.mkdir(folder)
+    except FileNotFoundError:
+        os.mkdir(folder.parent)
+        os.mkdir(folder)

@@ -138,18 +138,16 @@ class QueueIndex:
 
         Returns the position to wait for, and the offset of the first message's record in its file: see :meth:`find`.
         """
-        routes = run_part.routes
-        if not isinstance(routes, list):
-            return self._publish_alike(first, run_part, routes)
         staged: list[tuple[int, int]] = []
-        for part, route in run_part.by_routes():
-            staged.append(self._publish_alike(first, part, route))
+        for part, attributes, route, expiry in run_part.alike():
+            staged.append(self._publish_alike(first, part, attributes, route, expiry))
             first += len(part)
         return staged[-1][0], staged[0][1]
 
-    def _publish_alike(self, first: int, run_part: RunPart, route: Route | None) -> tuple[int, int]:
-        """Stage messages that have the same route."""
-        run = run_part.run
+    def _publish_alike(
+        self, first: int, run_part: RunPart, attributes: Attributes, route: Route | None, expires_at: float | None
+    ) -> tuple[int, int]:
+        """Stage messages that have the same attributes, route and expiry."""
         entries = run_part.entries
         count = len(entries)
         embed_below = self._embed_below
@@ -161,27 +159,28 @@ class QueueIndex:
                 and first >> SEGMENT_BITS == (first + count - 1) >> SEGMENT_BITS
                 and (size < embed_below or len(max(entries, key=len)) < embed_below)
             ):
-                transient = not (self._durable and run.attributes.durable)
-                head = encode_head(first, count, run.attributes, transient, run_part.expires_at, route)
+                transient = not (self._durable and attributes.durable)
+                head = encode_head(first, count, attributes, transient, expires_at, route)
                 payload = (head + encode_numbers(array("I", map(len, entries))), body)
                 return self._append(RecordKind.PUBLISH, first, count, payload, size, transient)
         staged = [
-            self._publish_piece(first + start, run_part, start, stop, route, stored=stored)
+            self._publish_piece(first + start, run_part, start, stop, attributes, route, expires_at, stored=stored)
             for start, stop, stored in _pieces(first, entries, embed_below)
         ]
         return staged[-1][0], staged[0][1]
 
     def _publish_piece(
-        self, first: int, run_part: RunPart, start: int, stop: int, route: Route | None, *, stored: bool
-    ) -> tuple[int, int]:
+        self, first: int, run_part: RunPart, start: int, stop: int, attributes: Attributes, route: Route | None,
+        expires_at: float | None, *, stored: bool,
+    ) -> tuple[int, int]:  # fmt: skip
         """Stage messages that fit into one record. ``start`` and ``stop`` count from the beginning of the part."""
         run = run_part.run
         start += run_part.start
         stop += run_part.start
         entries = run.entries[start:stop]
-        transient = not (self._durable and run.attributes.durable)
+        transient = not (self._durable and attributes.durable)
         sizes = array("I", map(len, entries))
-        head = encode_head(first, stop - start, run.attributes, transient, run_part.expires_at, route)
+        head = encode_head(first, stop - start, attributes, transient, expires_at, route)
         head += encode_numbers(sizes)
         if not stored:
             payload = (head, b"".join(entries))

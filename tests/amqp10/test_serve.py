@@ -166,11 +166,11 @@ def test_which_prefaces_are_taken():
 def test_anonymous_peers_need_no_sasl_where_they_are_allowed(anonymous, bare):
     front_end = factory(SOMEBODY, anonymous=anonymous).make(PEER, lambda: None)
     front_end.receive_data(PROTOCOL_HEADER_AMQP, NOW)
-    assert front_end.data_to_send(NOW) == bare
+    assert b"".join(front_end.pieces_to_send(NOW)) == bare
     assert front_end.finished is not anonymous
     front_end = factory(SOMEBODY, anonymous=anonymous).make(PEER, lambda: None)
     front_end.receive_data(PROTOCOL_HEADER_SASL, NOW)
-    assert (b"ANONYMOUS" in front_end.data_to_send(NOW)) is anonymous
+    assert (b"ANONYMOUS" in b"".join(front_end.pieces_to_send(NOW))) is anonymous
 
 
 def test_while_guest_is_the_only_user_a_local_peer_needs_no_name_but_sasl():
@@ -178,10 +178,10 @@ def test_while_guest_is_the_only_user_a_local_peer_needs_no_name_but_sasl():
     for peer, offered in [(PEER, True), (replace(PEER, remote_host="192.0.2.1"), False)]:
         front_end = make(peer, lambda: None)
         front_end.receive_data(PROTOCOL_HEADER_SASL, NOW)
-        assert (b"ANONYMOUS" in front_end.data_to_send(NOW)) is offered
+        assert (b"ANONYMOUS" in b"".join(front_end.pieces_to_send(NOW))) is offered
         front_end = make(peer, lambda: None)
         front_end.receive_data(PROTOCOL_HEADER_AMQP, NOW)
-        assert front_end.data_to_send(NOW) == PROTOCOL_HEADER_SASL, "without SASL nobody comes in"
+        assert b"".join(front_end.pieces_to_send(NOW)) == PROTOCOL_HEADER_SASL, "without SASL nobody comes in"
 
 
 async def test_the_whole_broker_serves_on_a_socket(tmp_path):
@@ -196,7 +196,7 @@ async def test_the_whole_broker_serves_on_a_socket(tmp_path):
     addresses: list[tuple[str, int]] = []
     ready = trio.Event()
 
-    def listening(where, _) -> None:
+    def listening(where, _, __) -> None:
         addresses.extend(where)
         ready.set()
 

@@ -32,7 +32,7 @@ def body(sequence, publisher=1, *, traffic=TRAFFIC, stamp=None, spoiled=False):
 
 def frames(bodies, *, first_tag=1, redelivered=False):
     entries = [entry_of(NO_PROPERTIES, one) for one in bodies]
-    return encode_run(2, "c", first_tag, redelivered, "", "q", entries, FRAME_MAX)
+    return b"".join(encode_run(2, "c", first_tag, redelivered, "", "q", entries, FRAME_MAX))
 
 
 def consumer(traffic=TRAFFIC, prefetch_count=0):

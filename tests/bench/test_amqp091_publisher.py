@@ -17,7 +17,7 @@ from core.amqp091.codec import decode_method
 from core.amqp091.content import body_of
 from core.amqp091.framing import FrameType, method_frame, read_frame
 from core.amqp091.methods import BasicAck, BasicNack, BasicPublish, ChannelClose, ConnectionBlocked
-from core.amqp091.properties import BasicProperties, decode_properties
+from core.amqp091.properties import decode_properties
 from core.amqp091.publish_run import PublishRunParser
 
 FRAME_MAX = 131072
@@ -32,7 +32,7 @@ def publisher(*, number=3, burst_max=0, batch=0, frame_max=FRAME_MAX, **traffic)
 
 def sequences(data):
     """The sequence numbers of a burst, as the broker's parser of runs reads it."""
-    parser = PublishRunParser(frame_max=FRAME_MAX, body_max=2**27, decode=lambda _: BasicProperties())
+    parser = PublishRunParser(frame_max=FRAME_MAX, body_max=2**27)
     [run], end = parser.parse(data, 0, len(data), 1_000_000)
     assert end == len(data)
     assert (run.exchange, run.routing_key, run.mandatory) == ("", "q", False)

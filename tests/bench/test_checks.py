@@ -56,7 +56,7 @@ def deliveries091(traffic, sequences, damage=None):
         properties = wire091.properties(persistent=False, value=value)
         entry = entry_of(properties, struct.pack(">IQ", 1, sequence) + traffic.padding(sequence))
         key = value.get("key", b"q").decode()
-        frames.append(encode_run(2, "c", tag, False, "x", key, [entry], 131072))
+        frames += encode_run(2, "c", tag, False, "x", key, [entry], 131072)
     return frames
 
 

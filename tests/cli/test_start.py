@@ -4,6 +4,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from math import inf
+from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -105,6 +107,30 @@ ENGINE = ("core.interface", "core.message", "core.store", "core.engine")
 CLIENT = ("amqp10.client", "amqp10.blocking", "amqp10.cli.remote")
 
 
+SERVE = "['serve', '--listen', '127.0.0.1:0', '--data', sys.argv[1], '--admin', sys.argv[2]]"
+NOT_WHILE_IDLE: Mapping[str, str] = {
+    "core.admin.service": "imported when the first client of the admin server connects",
+    "core.definitions_file": "for definitions that are exported or imported",
+    "core.observe.why": "for the operation why",
+    "core.operations.all_operations": "imported for the first request for an operation",
+    "difflib": "for a configuration with a mistake",
+    "http": "for the admin server's clients",
+    "hypercorn": "for the admin server's clients",
+    "prometheus_client": "for the admin server's clients",
+    "pygments": "imported by rich",
+    "re2": "for the first pattern of a policy or a list",
+    "rich": "imported by structlog for coloured tracebacks, which the log does not have",
+    "starlette": "for the admin server's clients",
+    "unittest": "for tests",
+}
+"""Modules that an idle broker need not keep in memory, and what they are for."""
+NOT_WITHOUT_ADMIN: Mapping[str, str] = {
+    "core.admin": "there is no admin server",
+    "core.observe.overview": "recorded for an admin server",
+    "core.observe.timelines": "recorded for an admin server",
+}
+
+
 def loaded_after(loads: str) -> set[str]:
     """The modules that a process has imported after running these statements."""
     script = f"import sys; {loads}; print(*sys.modules, file=sys.stderr)"
@@ -140,6 +166,26 @@ def test_the_overview_loads_no_command():
     assert "amqp10.cli.main" in loaded
     modules = {f"amqp10.cli.{entry['run'].partition(':')[0]}" for entry in commands().values() if "run" in entry}
     assert sorted((modules | {"trio"}) & loaded) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("admin", "unwanted"), [("off", NOT_WHILE_IDLE | NOT_WITHOUT_ADMIN), ("127.0.0.1:0", NOT_WHILE_IDLE)]
+)
+def test_an_idle_broker_has_loaded_nothing_that_only_requests_need(
+    admin: str, unwanted: Mapping[str, str], tmp_path: Path
+):
+    script = f"import sys; from amqp10.cli.main import run; run({SERVE}); print(*sys.modules, file=sys.stderr)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path), admin], cwd=ROOT, stdout=PIPE, stderr=PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
+        assert "is ready at" in broker.stdout.readline()
+        broker.terminate()
+        _, errors = broker.communicate()
+    loaded = set(errors.splitlines()[-1].split())
+    assert "core.process" in loaded
+    assert {module: why for module, why in unwanted.items() if module in loaded} == {}
 
 
 @pytest.mark.slow

@@ -69,7 +69,6 @@ def test_without_a_command_there_is_help(capsys):
         ("amqp://127.0.0.1:1", Exit.UNREACHABLE, "Connection refused; is the broker running?"),
         ("amqp://no.such.host.invalid", Exit.UNREACHABLE, "cannot connect to no.such.host.invalid:5672"),
         ("localhost", Exit.USAGE, "must be of the form amqp://"),
-        ("amqps://localhost", Exit.USAGE, "TLS"),
     ],
 )
 def test_no_broker_there(url, code, complaint, capsys):

@@ -1,11 +1,28 @@
-"""The routes of several messages, kept once where they are the same."""
+"""What is known of several messages, kept once where it is the same for all."""
 
 import itertools
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.message import Attributes, Route, Routes, Run, RunPart, joined, like_routes, part_of
+from core.message import (
+    Attributes,
+    Expiries,
+    Origin,
+    Route,
+    Routes,
+    Run,
+    RunAttributes,
+    RunPart,
+    as_redelivered,
+    by_durable,
+    each_of,
+    joined,
+    like_ranges,
+    may_join,
+    part_of,
+)
 
 ROUTES = [None, Route("x", ("a",)), Route("x", ("b",)), Route("y", ("a", "c"))]
 alike = st.tuples(st.sampled_from(ROUTES), st.integers(1, 5))
@@ -38,21 +55,67 @@ def test_like_messages_need_no_list():
     assert joined(None, 1, None, 1) is None
 
 
-@given(group=groups)
-def test_ranges_of_one_route_are_as_long_as_can_be(group: tuple[Routes, int]):
-    ranges = list(like_routes(*group))
-    told = [route for start, stop, route in ranges for _ in range(start, stop)]
-    assert told == each(*group)
-    assert [start for start, _, _ in ranges] == [0, *(stop for _, stop, _ in ranges[:-1])]
-    assert all(before[2] != behind[2] for before, behind in itertools.pairwise(ranges))
+ATTRIBUTES = [Attributes(), Attributes(durable=True), Attributes(priority=9), Attributes(ttl_ms=5)]
+EXPIRIES = [None, 5.0, 7.0]
 
 
-@given(
-    routes=st.lists(st.sampled_from(ROUTES), min_size=5, max_size=5), start=st.integers(0, 4), stop=st.integers(1, 5)
-)
-def test_a_part_of_a_run_is_cut_by_its_routes(routes: list[Route | None], start: int, stop: int):
-    run = Run(0, [b"%d" % number for number in range(5)], Attributes(), routes=routes)
-    part = RunPart(run, start, max(start, stop))
-    told = [(entry, route) for piece, route in part.by_routes() for entry in piece.entries]
-    assert told == list(zip(run.entries, routes, strict=True))[start:stop]
-    assert part.routes == routes[start:stop]
+def facts(values: list, count: int) -> st.SearchStrategy:
+    """One of the values for all messages, or a list with one for each."""
+    return st.sampled_from(values) | st.lists(st.sampled_from(values), min_size=count, max_size=count)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[int, RunAttributes, Routes, Expiries]:
+    """A number of messages and what is known of them."""
+    count = draw(st.integers(1, 6))
+    return count, draw(facts(ATTRIBUTES, count)), draw(facts(ROUTES, count)), draw(facts(EXPIRIES, count))
+
+
+@given(group=messages())
+def test_ranges_of_like_messages_are_as_long_as_can_be(group: tuple[int, RunAttributes, Routes, Expiries]):
+    count, *of_all = group
+    ranges = list(like_ranges(*group))
+    told = [fact for start, stop, *fact in ranges for _ in range(start, stop)]
+    assert told == [list(fact) for fact in zip(*(each_of(values, count) for values in of_all), strict=True)]
+    assert [start for start, *_ in ranges] == [0, *(stop for _, stop, *_ in ranges[:-1])]
+    assert all(before[2:] != behind[2:] for before, behind in itertools.pairwise(ranges))
+
+
+@given(group=messages(), start=st.integers(0, 5), stop=st.integers(1, 6))
+def test_a_part_of_a_run_is_cut_where_its_messages_are_unlike(
+    group: tuple[int, RunAttributes, Routes, Expiries], start: int, stop: int
+):
+    count, attributes, routes, expiries = group
+    stop = min(count, stop)
+    start = min(start, stop - 1)
+    run = Run(0, [b"%d" % number for number in range(count)], attributes, routes=routes)
+    part = RunPart(run, 0, count, expiries).part(start, stop)
+    told = [(entry, *fact) for piece, *fact in part.alike() for entry in piece.entries]
+    each = zip(run.entries, *(each_of(values, count) for values in (attributes, routes, expiries)), strict=True)
+    assert told == list(each)[start:stop]
+    assert all(piece.expires_at == expiry for piece, _, _, expiry in part.alike())
+
+
+@given(group=messages())
+def test_ranges_of_durable_messages(group: tuple[int, RunAttributes, Routes, Expiries]):
+    count, attributes, _, _ = group
+    ranges = list(by_durable(attributes, count))
+    told = [durable for start, stop, durable in ranges for _ in range(start, stop)]
+    assert told == [each.durable for each in each_of(attributes, count)]
+
+
+@given(group=messages())
+def test_redelivered_messages_keep_everything_else(group: tuple[int, RunAttributes, Routes, Expiries]):
+    count, attributes, _, _ = group
+    changed = as_redelivered(attributes)
+    assert isinstance(changed, list) == isinstance(attributes, list)
+    assert all(each.redelivered for each in each_of(changed, count))
+    assert [replace(each, redelivered=False) for each in each_of(changed, count)] == each_of(attributes, count)
+    assert as_redelivered(changed) is changed
+
+
+def test_messages_of_two_protocols_or_histories_are_never_in_one_run():
+    plain = Attributes()
+    assert may_join(plain, [Attributes(durable=True), Attributes(priority=0)])
+    assert not may_join(plain, replace(plain, origin=Origin.AMQP091))
+    assert not may_join([plain], [replace(plain, redelivered=True)])

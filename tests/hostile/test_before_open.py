@@ -330,7 +330,7 @@ def test_the_broker_may_stop_at_any_point_of_a_handshake(arena: Arena):
         said = peer.raw[before:]
         assert (b"amqp:connection:forced" in said) is (count > 2)
         peer.front_end.receive_data(b"".join(steps[count:]), arena.broker.now)
-        assert peer.front_end.data_to_send(arena.broker.now) == b""
+        assert peer.front_end.pieces_to_send(arena.broker.now) == []
 
 
 def test_heartbeats_do_not_make_up_for_an_open(arena: Arena):

@@ -158,7 +158,7 @@ def test_frames_after_a_close_are_not_looked_at(arena: Arena):
     assert peer.nothing_came()
     assert peer.lost
     peer.front_end.receive_data(frame(BEGIN, channel=1), arena.broker.now)
-    assert peer.front_end.data_to_send(arena.broker.now) == b""
+    assert peer.front_end.pieces_to_send(arena.broker.now) == []
 
 
 def test_frames_after_our_close_are_passed_over_until_the_peer_has_closed(arena: Arena):

@@ -3,6 +3,7 @@
 Tests ask it through ASGI, without a socket, or on a loopback port.
 """
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,10 +21,13 @@ from core.admin.api.application import Api
 from core.admin.api.live import LiveFeed
 from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
+from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
+from core.admin.service import AdminService
 from core.admin.serving import AdminServer
 from core.clock import Now
 from core.config.admin import AdminSettings
+from core.config.tls import TlsSettings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
@@ -32,8 +36,10 @@ from core.interface import Snapshot
 from core.observe.overview import Overview, OverviewSources
 from core.observe.stalls import Stalls
 from core.observe.timelines import Timelines
+from core.server.certificates import Certificates
+from core.server.handshakes import Handshakes
 from core.server.orders import Order
-from core.server.run import Server
+from core.server.run import Server, read_clocks
 from core.store.definitions import PolicyDeclaration
 from core.store.lane import Lane
 from tests.kit.engine import make_broker
@@ -57,6 +63,9 @@ class MadeUpServer:
     listening_on: tuple[str, ...] = ("127.0.0.1:5672",)
     work: Callable[[], None] = lambda: None
     """What a turn does beside being counted."""
+    certificates: Certificates = field(
+        default_factory=lambda: Certificates(TlsSettings(), wall=time.time, log=structlog.get_logger())
+    )
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """See :meth:`core.server.run.Server.snapshot`."""
@@ -166,6 +175,7 @@ class Facts:
         )
         self.timelines = Timelines(
             connections=list,
+            changed=lambda: {str(row["identity"]).partition("/")[0] for row in self._rows_on_connections()},
             rows={
                 "links": lambda _: self.server.connections("links"),
                 "sessions": lambda _: self.server.connections("sessions"),
@@ -177,6 +187,9 @@ class Facts:
             things_max=50,
         )
         self.control.overview, self.control.timelines = self.overview, self.timelines
+
+    def _rows_on_connections(self) -> Iterator[Snapshot]:
+        return (row for kind in ("links", "sessions", "channels") for row in self.server.rows.get(kind, []))
 
     @property
     def draining(self) -> bool:
@@ -284,19 +297,30 @@ async def until_closed(stream: trio.SocketStream) -> bytes:
 
 
 @asynccontextmanager
-async def listening(facts: Facts, *, token: bytes | None = None, **settings: object) -> AsyncIterator[Listening]:
-    """Run an admin server until the block ends."""
+async def listening(
+    facts: Facts, *, token: bytes | None = None, certificates: Certificates | None = None, **settings: object
+) -> AsyncIterator[Listening]:
+    """Run an admin server until the block ends, over TLS if there are ``certificates``."""
+    handshakes = Handshakes(clock=read_clocks, turn=lambda now: None)
+
+    def encrypt(transport: trio.SocketStream) -> EncryptedStream:
+        assert certificates is not None
+        return EncryptedStream(transport, certificates.new_tunnel(), handshakes)
+
     api, live = facts.api(**settings)
-    server = AdminServer(
+    own = AdminSettings.model_validate({"listen": ["127.0.0.1:0"], "tls": certificates is not None} | settings)
+    service = AdminService(
         facts.application(token=token, api=api, **settings),
-        settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
-        log=facts.logger(),
+        settings=own,
         background=[live.run],
+        encrypt=None if certificates is None else encrypt,
     )
+    server = AdminServer(lambda: service, settings=own, log=facts.logger())
     await server.open()
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.run)
+            nursery.start_soon(handshakes.run)
             yield Listening(server, facts)
             nursery.cancel_scope.cancel()
     finally:

@@ -160,7 +160,7 @@ class Peer:
 
     def heard(self) -> list[tuple[int, Method]]:
         """The methods that the server has sent since the last call."""
-        return methods_in(self.connection.data_to_send(self.now))
+        return methods_in(b"".join(self.connection.pieces_to_send(self.now)))
 
     def wait(self, seconds: float) -> list[Event]:
         """Let time pass, with a tick at every deadline; returns the events that the server reports."""
@@ -170,7 +170,7 @@ class Peer:
             self.now = max(self.now, deadline)
             self.connection.tick(self.now)
             events += self.events()
-            self.connection.data_to_send(self.now)
+            self.connection.pieces_to_send(self.now)
         self.now = until
         return events
 

@@ -10,7 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
-READY = re.compile(r"is ready at amqp://(?:guest:guest@)?(?P<host>[^:]+):(?P<port>\d+) \(pid (?P<pid>\d+)\)")
+READY = re.compile(
+    r"is ready at amqp://(?:guest:guest@)?(?P<host>[^:]+):(?P<port>\d+)"
+    r"(?: and amqps://(?:guest:guest@)?[^:]+:(?P<tls_port>\d+))? \(pid (?P<pid>\d+)\)"
+)
 STOP_SECONDS = 10.0
 
 
@@ -21,6 +24,8 @@ class BrokerAddress:
     host: str
     port: int
     pid: int
+    tls_port: int = 0
+    """0 without a port for TLS."""
 
     def url(self, user: str = "guest:guest", path: str = "") -> str:
         """The URL for clients of AMQP 1.0."""
@@ -51,7 +56,7 @@ def _broker_process(program: Sequence[str], arguments: Sequence[str], tree: Path
         line = process.stdout.readline()
         match = READY.search(line)
         assert match is not None, f"the broker said {line!r}"
-        yield BrokerAddress(match["host"], int(match["port"]), int(match["pid"]))
+        yield BrokerAddress(match["host"], int(match["port"]), int(match["pid"]), int(match["tls_port"] or 0))
     finally:
         process.terminate()
         try:

@@ -1,5 +1,10 @@
-"""Which functions of the broker are called while a block of a test runs, in order, and how many steps they take."""
+"""Which functions of the broker are called while a block of a test runs, in order, and how many steps they take.
 
+The garbage collector waits until the block ends. When it frees a generator that has not finished, for example one that
+an earlier test left, the generator is entered once more to be closed, and that would count as a call of the block.
+"""
+
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,11 +30,12 @@ def traced_calls(root: Path) -> Iterator[list[CodeType]]:
             calls.append(frame.f_code)
 
     before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        yield calls
-    finally:
-        sys.setprofile(before)
+    with _no_collection():
+        sys.setprofile(note)
+        try:
+            yield calls
+        finally:
+            sys.setprofile(before)
 
 
 @contextmanager
@@ -50,8 +56,21 @@ def traced_steps(root: Path = Path(__file__).parents[2]) -> Iterator[Counter[Cod
         return note
 
     before = sys.gettrace()
-    sys.settrace(note)
+    with _no_collection():
+        sys.settrace(note)
+        try:
+            yield steps
+        finally:
+            sys.settrace(before)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Have the garbage collector wait until the block ends."""
+    was_on = gc.isenabled()
+    gc.disable()
     try:
-        yield steps
+        yield
     finally:
-        sys.settrace(before)
+        if was_on:
+            gc.enable()

@@ -15,6 +15,8 @@ from core.server.frontends import FrontEndFactory, PeerInfo
 from core.server.orders import Order
 
 HEADER = b"ECHO1.0\n"
+PIECE_BYTES = 4096
+"""The size of the pieces in which output comes. A large flood has more of them than one system call takes."""
 
 
 class EchoBroker:
@@ -25,8 +27,6 @@ class EchoBroker:
         self.turns = 0
         self.turns_with_work_left = 0
         self.refuse_to_make = False
-        self.waiting = True
-        """Whether the engine wants a turn behind each flush."""
 
     @property
     def deadline(self) -> float:
@@ -76,7 +76,6 @@ class EchoFrontEnd:
         self.finished = False
         self.established = False
         self.reading = True
-        self.at_rest = False
         self.crash_in = ""
         self._broker = broker
         self._info = info
@@ -142,10 +141,10 @@ class EchoFrontEnd:
             self.reading = True
             self._output += f"told {text}\n".encode()
 
-    def data_to_send(self, now: Now) -> bytes:
-        self._called("data_to_send")
+    def pieces_to_send(self, now: Now) -> list[bytes | memoryview]:
+        self._called("pieces_to_send")
         output, self._output = self._output, b""
-        return output
+        return [output[at : at + PIECE_BYTES] for at in range(0, len(output), PIECE_BYTES)]
 
     def output_backlog(self, waiting_bytes: int) -> None:
         self._called("output_backlog")

@@ -8,7 +8,7 @@ from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
 from amqp10.protocol.connection import Event
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
-from amqp10.wire.framing import ReceiveBuffer
+from amqp10.wire.framing import Piece, ReceiveBuffer
 from amqp10.wire.messaging import DeliveryState
 from amqp10.wire.performatives import (
     Attach,
@@ -47,6 +47,8 @@ class LinkChannelInMemory:
         self.incoming: UnsettledMap[ReceiverLink] = UnsettledMap()
         self.dispositions: DispositionBatch[DeliveryState | None] = DispositionBatch()
         self.written: list[tuple[Performative, bytes]] = []
+        self.pieces: list[Piece] = []
+        """The encoded frames that links wrote."""
         self.events: list[Event] = []
         self.wanting: list[SenderLink] = []
         self.refilling: list[ReceiverLink] = []
@@ -61,7 +63,9 @@ class LinkChannelInMemory:
     def write(self, performative: Attach | Detach | Transfer, payload: bytes = b"") -> None:
         self.written.append((performative, payload))
 
-    def write_frames(self, frames: bytes) -> None:
+    def write_frames(self, *pieces: Piece) -> None:
+        self.pieces += pieces
+        frames = b"".join(pieces)
         assert int.from_bytes(frames[6:8]) == self.outgoing_channel
         self.room -= len(frames)
         self.written += decode_frames(frames)

@@ -18,6 +18,9 @@ class Looker:
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
         """See :class:`core.row_walks.RowSource`."""
+        if kind == "waiting_publishers":
+            count = self._broker.stalls.waiting_publishers(identity or "") if self._ledger else 0
+            return iter([{"address": identity, "count": count}])
         if kind == "stalls":
             return self._broker.stalls.rows() if self._ledger else iter(())
         if kind not in OF_CONNECTIONS:

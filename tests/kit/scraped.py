@@ -24,7 +24,7 @@ class Scraped:
     lag_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        sources = MetricSources(
+        self.sources = MetricSources(
             broker=self.broker.engine,
             server=self,
             connections=self.connections,
@@ -40,7 +40,7 @@ class Scraped:
             node="headgate@test",
             limits={},
         )
-        self._metrics = BrokerMetrics(sources)
+        self._metrics = BrokerMetrics(self.sources, started=self.broker.now.monotonic)
 
     def __call__(self) -> Values:
         """Scrape once."""
@@ -64,10 +64,14 @@ class Scraped:
         """The rows of a server on which nothing happens."""
         if kind == "descriptors":
             return [{"total_limit": 9, "total_used": 1, "sockets_limit": 9, "sockets_used": 1}]
+        if kind == "certificates":
+            return []
         counts = (
             "accepted",
             "wrong_headers",
             "handshake_time_outs",
+            "tls_handshakes",
+            "tls_failures",
             "faults",
             "unauthenticated",
             "bytes_in",

@@ -1,5 +1,7 @@
 """A server on a loopback port for one test, and a client's end of a connection to it."""
 
+import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,6 +12,8 @@ import trio.testing
 from structlog.testing import LogCapture
 
 from core.config.server import ServerSettings
+from core.config.tls import TlsSettings
+from core.server.certificates import Certificates
 from core.server.reader import MakeReader, open_reader
 from core.server.run import Server
 from tests.kit.echo import HEADER, EchoBroker, EchoFrontEnd
@@ -18,7 +22,7 @@ from tests.kit.echo import HEADER, EchoBroker, EchoFrontEnd
 class Client:
     """The test's end of a connection: it sends lines and expects exact bytes."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]) -> None:
         self.stream = stream
 
     async def send(self, data: bytes) -> None:
@@ -60,6 +64,25 @@ class Serving:
         self.clients.append(client)
         return client
 
+    async def connect_tls(self, context: ssl.SSLContext, name: str = "localhost") -> Client:
+        """A connection that has made its TLS handshake. Raises trio.BrokenResourceError where it fails."""
+        encrypted = trio.SSLStream(
+            await trio.open_tcp_stream(*self.server.tls_listening_on[0]),
+            context,
+            server_hostname=name,
+            https_compatible=True,
+        )
+        client = Client(encrypted)
+        self.clients.append(client)
+        await encrypted.do_handshake()
+        return client
+
+    async def connect_plain_to_tls(self) -> Client:
+        """A connection to the port with TLS that has sent nothing yet."""
+        client = Client(await trio.open_tcp_stream(*self.server.tls_listening_on[0]))
+        self.clients.append(client)
+        return client
+
     async def open(self) -> tuple[Client, EchoFrontEnd]:
         """An established connection, and the front end that serves it."""
         known = set(self.broker.front_ends)
@@ -75,16 +98,21 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(make_reader: MakeReader = open_reader, **settings: object) -> AsyncIterator[Serving]:
-    """Serve the echo protocol until the block ends."""
+async def serving(
+    make_reader: MakeReader = open_reader, tls: TlsSettings | None = None, **settings: object
+) -> AsyncIterator[Serving]:
+    """Serve the echo protocol until the block ends; with ``tls``, on a second port too."""
     broker = EchoBroker()
     log = LogCapture()
+    own = {"listen": ["127.0.0.1:0"], "tls_listen": [] if tls is None else ["127.0.0.1:0"]}
+    logger = structlog.wrap_logger(None, processors=[log])
     server = Server(
-        settings=ServerSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
+        settings=ServerSettings.model_validate(own | settings),
         engine=broker,
         factories=[broker.factory()],
-        log=structlog.wrap_logger(None, processors=[log]),
+        log=logger,
         make_reader=make_reader,
+        certificates=None if tls is None else Certificates(tls, wall=time.time, log=logger),
     )
     async with trio.open_nursery() as nursery:
         started = trio.Event()

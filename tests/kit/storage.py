@@ -5,6 +5,7 @@ batch.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from core.config.store import StoreSettings
 from core.engine.options.policies import PolicyDeclaration
@@ -45,6 +46,10 @@ class KeptDefinitions:
         return self._queues[queue].id
 
     # --- Recorder
+
+    def together(self) -> AbstractContextManager[None]:
+        """See :class:`core.engine.storage.Recorder`. Here each change is kept at once, and none fails."""
+        return nullcontext()
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         """See :class:`core.engine.storage.Recorder`, also for the methods that follow."""

@@ -4,6 +4,7 @@ Time and the lanes stand still until the test moves them; :meth:`StoredBroker.se
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from amqp10.serve import management_node
 from core.config.settings import Settings
@@ -27,6 +28,10 @@ class CountedQueues:
 
     def __init__(self) -> None:
         self.queues = 0
+
+    def together(self) -> AbstractContextManager[None]:
+        """See :class:`core.engine.storage.Recorder`, also for the methods that follow."""
+        return nullcontext()
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         self.queues += 1

@@ -7,7 +7,7 @@ from core.config.store import StoreSettings
 from core.engine.classic.residency import Paging
 from core.engine.classic.variable_queue import VariableQueue
 from core.engine.ready.batch import Batch
-from core.message import Attributes, Routes, Run, RunPart
+from core.message import Attributes, Expiries, Routes, Run, RunAttributes, RunPart
 from core.store.places import SEGMENT_MESSAGES
 from core.store.store import open_store
 from tests.kit.engine import NOW, bodies, later
@@ -63,12 +63,12 @@ class Bench:
     def publish(
         self,
         bodies: Sequence[bytes],
-        attributes: Attributes = TRANSIENT_MESSAGE,
+        attributes: RunAttributes = TRANSIENT_MESSAGE,
         *,
-        expires_at: float | None = None,
+        expires_at: Expiries = None,
         routes: Routes = None,
     ) -> int | None:
-        """Publish messages that are alike. Returns the position to wait for."""
+        """Publish messages. Returns the position to wait for."""
         run_part = RunPart(Run(0, list(bodies), attributes, routes=routes), 0, len(bodies), expires_at)
         first = self.next_sequence
         self.next_sequence += len(bodies)

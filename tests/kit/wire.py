@@ -284,7 +284,7 @@ class WirePeer:
         if self.lost:
             return
         self.front_end.take_actions(self.broker.now)
-        while self._writes_left != 0 and (data := self.front_end.data_to_send(self.broker.now)):
+        while self._writes_left != 0 and (data := b"".join(self.front_end.pieces_to_send(self.broker.now))):
             self.raw += data
             if self._in_frames:
                 self._buffer.feed(data)

@@ -136,7 +136,7 @@ class Wire091Peer:
             self.touch()  # the engine's turn comes before the actions
             return
         front_end.take_actions(now)
-        while self._writes_left != 0 and (data := front_end.data_to_send(now)):
+        while self._writes_left != 0 and (data := b"".join(front_end.pieces_to_send(now))):
             self._buffer += data
             self._decode()
             if self._writes_left is not None:

@@ -14,12 +14,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Remains
-from core.message import Route, Routes, like_routes, part_of
+from core.message import Attributes, Expiries, Route, Routes, RunAttributes, each_of, part_of
 from core.store.places import SEGMENT_MESSAGES
 from tests.kit.engine import later
-from tests.kit.variable_queues import DURABLE, EMBED_BELOW, FINE, TRANSIENT_MESSAGE, Bench
+from tests.kit.variable_queues import EMBED_BELOW, FINE, Bench
 
 ROUTES = [None, None, Route("orders", ("new",))]
+PRIORITIES = [4, 4, 9]
+EXPIRIES = [None, None, 5.0]
+
+
+def facts(values: list) -> st.SearchStrategy:
+    """One of the values for all messages, or a list with one for each."""
+    return st.sampled_from(values) | st.lists(st.sampled_from(values), min_size=7, max_size=7)
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Message:
 
     sequence: int
     body: bytes
-    durable: bool
+    attributes: Attributes
     expires_at: float | None
     route: Route | None
     redelivered: bool = False
@@ -57,37 +64,45 @@ class VariableQueueMachine(RuleBasedStateMachine):
         count=st.integers(1, 7),
         durable=st.booleans(),
         size=st.sampled_from([4, 4, 20, EMBED_BELOW + 10]),
-        expires_at=st.sampled_from([None, None, 5.0]),
-        routes=st.sampled_from(ROUTES) | st.lists(st.sampled_from(ROUTES), min_size=7, max_size=7),
+        priorities=facts(PRIORITIES),
+        expiries=facts(EXPIRIES),
+        routes=facts(ROUTES),
     )
-    def publish(self, count: int, durable: bool, size: int, expires_at: float | None, routes: Routes) -> None:
-        messages = self._new(count, durable, size, expires_at, routes)
-        attributes = DURABLE if durable else TRANSIENT_MESSAGE
+    def publish(
+        self, count: int, durable: bool, size: int, priorities: int | list[int], expiries: Expiries, routes: Routes
+    ) -> None:
+        attributes: RunAttributes
+        if isinstance(priorities, list):
+            attributes = [Attributes(durable=durable, priority=priority) for priority in priorities[:count]]
+        else:
+            attributes = Attributes(durable=durable, priority=priorities)
+        expiries, routes = part_of(expiries, 0, count), part_of(routes, 0, count)
+        messages = self._new(count, attributes, size, expiries, routes)
         bodies = [message.body for message in messages]
-        position = self.bench.publish(bodies, attributes, expires_at=expires_at, routes=part_of(routes, 0, count))
+        position = self.bench.publish(bodies, attributes, expires_at=expiries, routes=routes)
         assert (position is not None) == (durable and self.bench.durable)
         self.ready += messages
 
     @precondition(lambda self: not self.ready and not self.returned)
     @rule(count=st.integers(1, 5), durable=st.booleans())
     def pass_on(self, count: int, durable: bool) -> None:
-        messages = self._new(count, durable, 4, None, None)
-        bodies = [message.body for message in messages]
-        batch = self.bench.pass_on(bodies, DURABLE if durable else TRANSIENT_MESSAGE)
+        attributes = Attributes(durable=durable)
+        bodies = [message.body for message in self._new(count, attributes, 4, None, None)]
+        batch = self.bench.pass_on(bodies, attributes)
         assert batch.entries == bodies
         self.held.append(batch)
 
-    def _new(self, count: int, durable: bool, size: int, expires_at: float | None, routes: Routes) -> list[Message]:
+    def _new(
+        self, count: int, attributes: RunAttributes, size: int, expiries: Expiries, routes: Routes
+    ) -> list[Message]:
         first = self.bench.next_sequence
+        each = zip(
+            range(first, first + count), each_of(attributes, count), each_of(expiries, count), each_of(routes, count),
+            strict=True,
+        )  # fmt: skip
         messages = [
-            Message(
-                sequence,
-                b"%d." % sequence + bytes(size),
-                durable,
-                expires_at,
-                routes[sequence - first] if isinstance(routes, list) else routes,
-            )
-            for sequence in range(first, first + count)
+            Message(sequence, b"%d." % sequence + bytes(size), one, expiry, route)
+            for sequence, one, expiry, route in each
         ]
         self.messages.update({message.sequence: message for message in messages})
         return messages
@@ -119,10 +134,10 @@ class VariableQueueMachine(RuleBasedStateMachine):
     def _compare(self, batch: Batch, expected: list[Message]) -> None:
         assert list(batch.sequences) == [message.sequence for message in expected]
         assert batch.entries == [message.body for message in expected]
-        assert {message.durable for message in expected} == {batch.attributes.durable}
-        assert {message.expires_at for message in expected} == {batch.expires_at}
-        told = [route for start, stop, route in like_routes(batch.routes, len(batch)) for _ in range(start, stop)]
-        assert told == [message.route for message in expected]
+        count = len(expected)
+        assert each_of(batch.attributes, count) == [message.attributes for message in expected]
+        assert each_of(batch.expires_at, count) == [message.expires_at for message in expected]
+        assert each_of(batch.routes, count) == [message.route for message in expected]
 
     @rule()
     def head_expires(self) -> None:
@@ -212,7 +227,7 @@ class VariableQueueMachine(RuleBasedStateMachine):
         self.safe = self._durable()
 
     def _durable(self) -> dict[int, Message]:
-        return {sequence: message for sequence, message in self.messages.items() if message.durable}
+        return {sequence: message for sequence, message in self.messages.items() if message.attributes.durable}
 
     @precondition(lambda self: self.bench.durable)
     @rule()

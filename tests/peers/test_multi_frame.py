@@ -196,3 +196,18 @@ def test_too_many_bytes_of_unfinished_deliveries(cutting: Cutting):
     pair.pump()
     assert pair.server.bodies("again") == [body(3000)] * 2
     return pair
+
+
+@pytest.mark.parametrize("reads", [(2**30,), (262_144,), (100_000, 7, 1_600), (131_080, 50_000)])
+def test_large_frames_in_reads_of_several_sizes(reads: tuple[int, ...]):
+    """Frames of 128 KiB that several reads bring are taken in parts. Two links take turns."""
+    pair = Pair(Cutting(to_server=reads, eager=True), frame_size=131_072)
+    session = pair.begin()
+    bodies = {name: [body(size, name.encode()) for size in (2**20, 3, 131_000, 300_000)] for name in "ab"}
+    for name in "ab":
+        pair.attach_sender(session, name)
+        pair.server.receiver(name).grant(10)
+        pair.client.put(name, bodies[name])
+    pair.pump()
+    for name in "ab":
+        assert pair.server.bodies(name) == bodies[name]

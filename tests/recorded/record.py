@@ -20,10 +20,11 @@ import argparse
 import importlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.kit.broker_process import ROOT, broker_process
+from tests.kit.broker_process import ROOT, BrokerAddress, broker_process
 from tests.recorded.comparison import Comparison, ConversationDiffers, described
 from tests.recorded.conversation import CONVERSATIONS, FIRST_BROKER, Conversation, path_of
 from tests.recorded.differences import differences
@@ -47,10 +48,24 @@ def commit_of(tree: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@contextmanager
+def paced_broker(tree: Path = ROOT) -> Iterator[tuple[BrokerAddress, Pacer]]:
+    """A fresh broker of this checkout, and the pacer that is connected to it.
+
+    A broker imports its operations for the first request that needs them, in several rounds of its event loop. A pacer
+    does not wait for these, so a request comes first.
+    """
+    with broker_process("--config", str(CONFIGURATION), tree=tree) as broker:
+        command = [sys.executable, "-m", "amqp10", "status", "--url", broker.url()]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        with Pacer(broker.host, broker.port) as pacer:
+            yield broker, pacer
+
+
 def record(client: str, tree: Path) -> Conversation:
     """Run a client's script against a fresh broker of this checkout."""
     script = importlib.import_module(f"tests.recorded.clients.{client}")
-    with broker_process("--config", str(CONFIGURATION), tree=tree) as broker, Pacer(broker.host, broker.port) as pacer:
+    with paced_broker(tree) as (broker, pacer):
         with taking_turns(broker.host, broker.port, pacer.pace) as proxy:
             script.converse(f"amqp://guest:guest@127.0.0.1:{proxy.port}")
         return Conversation(script.version(), commit_of(tree), proxy.connections)
@@ -58,7 +73,7 @@ def record(client: str, tree: Path) -> Conversation:
 
 def check(conversation: Conversation, tree: Path) -> None:
     """Replay a conversation against a fresh broker of this checkout."""
-    with broker_process("--config", str(CONFIGURATION), tree=tree) as broker, Pacer(broker.host, broker.port) as pacer:
+    with paced_broker(tree) as (broker, pacer):
         replay(conversation, broker.host, broker.port, pacer.pace)
 
 

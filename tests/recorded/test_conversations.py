@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.broker_process import BrokerAddress
 from tests.recorded.comparison import Comparison, ConversationDiffers
 from tests.recorded.conversation import Conversation, path_of
 from tests.recorded.fields import method_of, performative_code
 from tests.recorded.masks import MASKS, TIME, masked_in
 from tests.recorded.pacer import Pacer
-from tests.recorded.record import CLIENTS, CONFIGURATION
+from tests.recorded.record import CLIENTS, paced_broker
 from tests.recorded.replay import replay
 
 SHORT_FRAME_BYTES = 600
@@ -33,7 +33,7 @@ class PacedBroker:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[PacedBroker]:
     """One broker for all conversations: each has queues of its own."""
-    with broker_process("--config", str(CONFIGURATION)) as address, Pacer(address.host, address.port) as pacer:
+    with paced_broker() as (address, pacer):
         yield PacedBroker(address, pacer)
 
 

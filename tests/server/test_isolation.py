@@ -5,7 +5,7 @@ import pytest
 from tests.kit.serving import serving, settled
 
 
-@pytest.mark.parametrize("where", ["receive_data", "take_actions", "data_to_send"])
+@pytest.mark.parametrize("where", ["receive_data", "take_actions", "pieces_to_send"])
 async def test_row_0_24_one_connection_fails_and_the_others_are_undisturbed(where):
     """A fault in the tasks of one connection ends this connection. The others go on, and new ones are served."""
     async with serving() as s:

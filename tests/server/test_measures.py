@@ -1,6 +1,8 @@
 """What the operating system says of a process, from files as Linux writes them, and of the test's own process."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,27 @@ def test_this_process_can_be_measured(tmp_path: Path):
     assert disk_free(tmp_path) > 0
     with pytest.raises(OSError):
         disk_free(tmp_path / "gone")
+
+
+COUNT_PAGES = """
+import resource, sys
+from core.server.measures import keep_freed_memory
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        messages = [b"x" * 2**20 for _ in range(8)]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.slow
+def test_messages_that_come_and_go_take_no_new_pages():
+    """Eight messages of 1 MiB have 2,048 pages of 4 KiB, and come and go 50 times."""
+    command = [sys.executable, "-c", COUNT_PAGES]
+    pages = int(subprocess.run([*command, "kept"], check=True, capture_output=True, text=True).stdout)
+    assert pages < 2_048
 
 
 @pytest.mark.slow

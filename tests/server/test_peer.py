@@ -38,7 +38,7 @@ async def test_one_read_is_one_call_of_each():
         await client.send(b"a\nb\nc\n")
         await client.expect(b"a\nb\nc\n")
         await settled()
-        assert front_end.calls == ["receive_data", "take_actions", "data_to_send"]
+        assert front_end.calls == ["receive_data", "take_actions", "pieces_to_send"]
 
 
 async def test_an_action_for_another_connection_goes_out_in_the_same_turn():
@@ -49,7 +49,7 @@ async def test_an_action_for_another_connection_goes_out_in_the_same_turn():
         await receiver.expect(b"told news\n")
 
 
-CALLS = ["receive_data", "take_actions", "data_to_send", "connection_lost"]
+CALLS = ["receive_data", "take_actions", "pieces_to_send", "connection_lost"]
 
 
 @pytest.mark.parametrize("failing", CALLS)
@@ -100,11 +100,11 @@ async def test_a_peer_that_does_not_read_holds_up_no_other():
         await slow.send(b"flood %d\n" % FLOOD)
         await settled()
         assert 0 < front_end.backlogs[-1] <= FLOOD
-        asked = front_end.calls.count("data_to_send")
+        asked = front_end.calls.count("pieces_to_send")
         other, _ = await s.open()
         await other.send(b"tell c1 later\nhere\n")
         await other.expect(b"here\n")
-        assert front_end.calls.count("data_to_send") == asked, "asked for more although the socket is full"
+        assert front_end.calls.count("pieces_to_send") == asked, "asked for more although the socket is full"
         await slow.expect(b"x" * FLOOD)
         await slow.expect(b"told later\n")
         assert front_end.backlogs[-1] == 0

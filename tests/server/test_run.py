@@ -68,6 +68,8 @@ async def test_totals_are_shown():
             "refused": {"the limit of 1 connections is reached": 1},
             "wrong_headers": 0,
             "handshake_time_outs": 0,
+            "tls_handshakes": 0,
+            "tls_failures": 0,
             "faults": 0,
             "unauthenticated": 0,
             "bytes_in": 14,

@@ -459,4 +459,10 @@ async def test_the_time_that_alarms_and_notices_are_on(mock_clock, start):
     await bench.run(4)
     bench.registry.clear("disk", BY_HAND)
     await bench.run(2)
-    assert bench.sampler.alarm_seconds() == {"memory": 6.0, "disk": 4.0, "descriptors": 0.0, "event-loop-lag": 0.0}
+    assert bench.sampler.alarm_seconds() == {
+        "memory": 6.0,
+        "disk": 4.0,
+        "certificate": 0.0,
+        "descriptors": 0.0,
+        "event-loop-lag": 0.0,
+    }

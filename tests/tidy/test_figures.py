@@ -1,11 +1,14 @@
 """The figures are right for a small tree whose figures can be counted by hand, and can be made for this one."""
 
+import gc
 import json
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from core.slices import gathered
+from tests.kit.call_trace import traced_calls, traced_steps
 from tests.tidy import figures
 from tests.tidy.figures import ALLOWED, ROOT, Measured
 from tests.tidy.operation_calls import count_operations
@@ -123,6 +126,21 @@ def test_operations_cost_the_same_each_time():
     assert found == count_operations(ROOT)
     assert found.keys() == {"publish", "delivery", "flow", "alarm"}
     assert all(row.calls > row.moves > row.files > 10 for row in found.values())
+
+
+def test_garbage_of_earlier_tests_costs_an_operation_no_call():
+    leave_unfinished_generator()
+    with traced_calls(ROOT) as calls, traced_steps(ROOT) as steps:
+        made = [[number] for number in range(2 * gc.get_threshold()[0])]  # enough to start the garbage collector
+    assert (len(made), calls, steps) == (2 * gc.get_threshold()[0], [], {})
+
+
+def leave_unfinished_generator() -> None:
+    """Leave a generator of the broker that has begun, and that only the garbage collector can free."""
+    begun: list[object] = []
+    walk = gathered(begun)
+    begun.append(walk)
+    next(walk)
 
 
 def test_a_file_of_figures_is_compared_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

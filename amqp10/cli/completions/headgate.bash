@@ -9,10 +9,10 @@ _headgate() {
   prev="${COMP_WORDS[COMP_CWORD-1]}"
 
   # Build list of options that take values (to skip their arguments)
-  local options_with_values='--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+  local options_with_values='--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
-  local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines top trace undrain watch why'
+  local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top trace undrain watch why'
 
   # Detect command path by collecting valid command words only
   local -a cmd_path=()
@@ -74,7 +74,7 @@ _headgate() {
           [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
         done
       else
-        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "limits" "flow-map" "timelines" "stalls" "policies" "definitions" "alarms" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion" "overview")
+        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "limits" "flow-map" "timelines" "stalls" "policies" "definitions" "alarms" "tls" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion" "overview")
         local _q
         COMPREPLY=()
         for _x in "${_c[@]}"; do
@@ -689,6 +689,23 @@ _headgate() {
             done
           else
             local -a _c=("show")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          fi
+          ;;
+        "tls")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local -a _c=("init" "status" "reload")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2683,6 +2700,81 @@ _headgate() {
                     COMPREPLY=()
                     ;;
                 esac
+                ;;
+            esac
+          fi
+          ;;
+        "tls init")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--host" "--client" "--days" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --host)
+                COMPREPLY=()
+                ;;
+              --client)
+                COMPREPLY=()
+                ;;
+              --days)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=( $(compgen -f -- "${cur}") )
+                ;;
+            esac
+          fi
+          ;;
+        "tls reload")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "tls status")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
                 ;;
             esac
           fi

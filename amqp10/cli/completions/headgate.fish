@@ -5,8 +5,8 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
-    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines top trace undrain watch why'
+    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top trace undrain watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--admin --apply-to --argument --as --channel --config --count --credit --data --handle --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
+    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --token-file --type --url --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -95,6 +95,7 @@ complete -c headgate -n __fish_use_subcommand -a 'stalls' -d 'Links and AMQP 0.9
 complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settings for all queues and exchanges whose names match a pattern.'
 complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings and policies as a file: export, diff, apply. Files …'
 complete -c headgate -n __fish_use_subcommand -a 'alarms' -d 'Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
+complete -c headgate -n __fish_use_subcommand -a 'tls' -d 'TLS: certificates for a trial, and those that a broker uses.'
 complete -c headgate -n __fish_use_subcommand -a 'memory' -d 'Memory: how much the broker uses, and the watermark above which publishers wait.'
 complete -c headgate -n __fish_use_subcommand -a 'disk' -d 'Disk space: how much is free, and the limit below which publishers wait.'
 complete -c headgate -n __fish_use_subcommand -a 'check' -d 'Check whether a broker is live, is ready and has no alarm, or whether a data fo…'
@@ -969,6 +970,37 @@ complete -c headgate -n '__fish_headgate_using_command timelines show' -l json -
 complete -c headgate -n '__fish_headgate_using_command timelines show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 # Positionals for: timelines show
 complete -c headgate -n '__fish_headgate_using_command timelines show; and test (__fish_headgate_positional_index 2) = 0' -f -a 'links sessions channels queues'
+
+# Subcommands for: tls
+complete -c headgate -n '__fish_headgate_using_command tls' -a 'init' -d 'Make an authority, and certificates of a server and of clients that it signs, f…'
+complete -c headgate -n '__fish_headgate_using_command tls' -a 'status' -d 'Show the certificates in use, and until when they are valid.'
+complete -c headgate -n '__fish_headgate_using_command tls' -a 'reload' -d 'Read the files of the certificates again, and use them for new connections; a f…'
+# Options for: tls
+complete -c headgate -n '__fish_headgate_using_command tls' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls' -l version -d 'Display application version.'
+
+# Options for: tls init
+complete -c headgate -n '__fish_headgate_using_command tls init' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls init' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls init' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command tls init' -l host -r -d 'A host name or IP address of the server. Can be given several times.'
+complete -c headgate -n '__fish_headgate_using_command tls init' -l client -r -d 'The name of a user who gets a certificate. Can be given several times. Default:…'
+complete -c headgate -n '__fish_headgate_using_command tls init' -l days -r -d 'How long the certificates are valid.'
+
+# Options for: tls reload
+complete -c headgate -n '__fish_headgate_using_command tls reload' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls reload' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls reload' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command tls reload' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command tls reload' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: tls status
+complete -c headgate -n '__fish_headgate_using_command tls status' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls status' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command tls status' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command tls status' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command tls status' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Options for: top
 complete -c headgate -n '__fish_headgate_using_command top' -l help -d 'Display this message and exit.'

@@ -38,6 +38,7 @@ _cyclopts_headgate() {
         'policies:Policies\: settings for all queues and exchanges whose names match a pattern.'
         'definitions:Exchanges, queues, bindings and policies as a file\: export, diff, apply. Files …'
         'alarms:Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
+        'tls:TLS\: certificates for a trial, and those that a broker uses.'
         'memory:Memory\: how much the broker uses, and the watermark above which publishers wait.'
         'disk:Disk space\: how much is free, and the limit below which publishers wait.'
         'check:Check whether a broker is live, is ready and has no alarm, or whether a data fo…'
@@ -1084,6 +1085,59 @@ _cyclopts_headgate() {
                 clear)
                   _arguments \
                     '1:The alarm'\''s name\: memory or disk.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
+        tls)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'init:Make an authority, and certificates of a server and of clients that it signs, f…'
+                'status:Show the certificates in use, and until when they are valid.'
+                'reload:Read the files of the certificates again, and use them for new connections; a f…'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                init)
+                  _arguments \
+                    '1:The folder for the files.:_files' \
+                    '*--host[A host name or IP address of the server. Can be given several times.]:host' \
+                    '*--client[The name of a user who gets a certificate. Can be given several times. Default\:…]:client' \
+                    '*--days[How long the certificates are valid.]:days' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                status)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                reload)
+                  _arguments \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \

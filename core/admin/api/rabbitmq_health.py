@@ -11,6 +11,8 @@ SPELLINGS = frozenset(
 )
 """The names that RabbitMQ accepts for the protocols that are served."""
 PORT_MAX = 65535
+DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+"""The units of RabbitMQ's check of certificates, in days."""
 OK = Reply(200, {"status": "ok"})
 
 
@@ -43,6 +45,19 @@ def _protocol(control: BrokerControl, arguments: Arguments) -> Reply:
     return _failed("No active listener", missing=protocol, protocols=protocols)
 
 
+def _certificates(control: BrokerControl, arguments: Arguments) -> Reply:
+    within, unit = arguments.text("within"), arguments.text("unit")
+    if unit not in DAYS or not (within.isascii() and within.isdigit() and 0 < len(within) <= 5):
+        raise bad_request(f"must be a number of up to five digits and one of {', '.join(DAYS)}")
+    days = int(within) * DAYS[unit]
+    rows = control.snapshot("certificates")
+    near = [row for row in rows if isinstance(left := row["days_left"], float) and left < days]
+    if not near:
+        return OK
+    shown = [{"path": row["path"], "subject": row["subject"], "days_left": row["days_left"]} for row in near]
+    return _failed("Certificates expire", certificates=shown)
+
+
 def _failed(reason: str, **facts: object) -> Reply:
     return Reply(503, {"status": "failed", "reason": reason, **facts})
 
@@ -54,6 +69,7 @@ OPERATIONS = tuple(
         ("local-alarms", "No alarm is on.", _alarms),
         ("virtual-hosts", "The virtual host runs.", lambda control, arguments: OK),
         ("ready-to-serve-clients", "New connections are welcome.", _ready),
+        ("certificate-expiration/{within}/{unit}", "No certificate expires within this time.", _certificates),
         ("port-listener/{port}", "Connections are accepted on this port.", _port),
         ("protocol-listener/{protocol}", "This protocol is served.", _protocol),
     )

@@ -3,7 +3,8 @@
 The channel processes the reader's events strictly in order, with as many publishes in a turn as the stage's budget
 allows. While a method waits for the engine (basic.get, tx.commit), or the budget is used up, later events wait here. So
 a consumer's acknowledgements wait behind publishes. AMQP 0.9.1 requires this order, and it is why one slow target holds
-up all work on a connection.
+up all work on a connection. Only queue.declare and queue.delete follow each other without waiting, so that many of them
+are recorded together; they too are answered in order, and a refused one is answered before a later one begins.
 
 When the channel has processed a publish it acknowledges that to the reader (stage credit). What waits is bounded:
 publishes by the stage credit, other methods by ``waiting_methods_max``, above which the reader stops too.
@@ -54,6 +55,7 @@ class Channel:
         "_budget",
         "_held",
         "_queues_behind",
+        "_recorded",
         "_shared",
         "_stage",
         "_subscriptions",
@@ -84,6 +86,8 @@ class Channel:
         self._shared = shared
         self._subscriptions = ConsumerMethods(shared, self.consuming, self.definitions)
         self._stage: deque[Work] = deque()
+        self._recorded: deque[tuple[Method, Callable[[], Method]]] = deque()
+        """Declarations and deletions of queues that are being recorded, with the functions that return the answers."""
         self._budget = self._messages_per_turn
         self._queues_behind = False
         """Whether messages were published since the queues' last turn."""
@@ -104,7 +108,7 @@ class Channel:
     @property
     def idle(self) -> bool:
         """Whether all input was processed and answered."""
-        return not (self._stage or self.waiting)
+        return not (self._stage or self._recorded or self.waiting)
 
     def snapshot(self, now: Now) -> Snapshot:
         """The row of this channel."""
@@ -134,7 +138,7 @@ class Channel:
 
     def take(self, work: Work, now: Now) -> None:
         """Take an event from the reader, and process it at once if none waits before it."""
-        if self._stage or self.waiting:
+        if self._stage or self._must_wait(work):
             self._put(work)
         elif isinstance(work, PublishesReceived):
             if not self._take_publishes(work, now) and self._messages_per_turn:
@@ -149,10 +153,11 @@ class Channel:
         """Begin a new turn with a new budget. Returns True when events are left for the next turn."""
         self._budget = self._messages_per_turn
         self._queues_behind = self._held = False
+        self._answer_recorded()
         self._go_on(now)
         stage, shared = self._stage, self._shared
-        while stage and not (self.waiting or self._held or self.released or shared.turn_over):
-            if self._waits_for_queues(stage[0]):
+        while stage and not (self._held or self.released or shared.turn_over):
+            if self._must_wait(stage[0]) or self._waits_for_queues(stage[0]):
                 break
             work = stage.popleft()
             if isinstance(work, PublishesReceived):
@@ -167,6 +172,12 @@ class Channel:
 
     def _waits_for_queues(self, work: Work) -> bool:
         return self._queues_behind and isinstance(work, MethodReceived) and isinstance(work.method, LOOKS_AT_QUEUES)
+
+    def _must_wait(self, work: Work) -> bool:
+        """Whether a method before this event waits for the engine."""
+        if not self._recorded:
+            return self.waiting
+        return self.waiting or not (isinstance(work, MethodReceived) and self.definitions.joins(work.method))
 
     def _put(self, work: Work, *, in_front: bool = False) -> None:
         if isinstance(work, PublishesReceived):
@@ -211,18 +222,50 @@ class Channel:
         try:
             answer = self._answer(method, now)
         except StillGoing:
-            self._held = True
-            self._put(work, in_front=True)
-            self._shared.wake()
+            self._hold(work)
             return
         except EngineError as error:
-            raise located(channel_fault(error), method) from error
+            if not self._recorded:
+                raise located(channel_fault(error), method) from error
+            self._hold(work)  # a method before it may still fail, or make what this one lacks
         except ProtocolError as fault:
-            raise located(fault, method) from fault
-        if answer is not None and not getattr(method, "no_wait", False):
+            if not self._recorded:
+                raise located(fault, method) from fault
+            self._hold(work)
+        else:
+            if answer is not None:
+                self._send(method, answer)
+            elif self._recorded:
+                self._answer_recorded()
+
+    def _hold(self, work: MethodReceived) -> None:
+        """Try a method again in the next turn."""
+        self._held = True
+        self._put(work, in_front=True)
+        self._shared.wake()
+
+    def _answer_recorded(self) -> None:
+        """Answer the declarations and deletions that have been recorded. Raises ChannelFault."""
+        while self._recorded:
+            method, answer = self._recorded[0]
+            try:
+                answered = answer()
+            except StillGoing:
+                self._shared.wake()
+                return
+            except EngineError as error:
+                raise located(channel_fault(error), method) from error
+            self._recorded.popleft()
+            self._send(method, answered)
+
+    def _send(self, method: Method, answer: Method) -> None:
+        if not getattr(method, "no_wait", False):
             self._shared.connection.send(self.number, answer)
 
     def _answer(self, method: Method, now: Now) -> Method | None:
+        if isinstance(method, methods.QueueDeclare | methods.QueueDelete) and self.definitions.joins(method):
+            self._recorded.append((method, self.definitions.begin(method)))
+            return None
         if self.definitions.knows(method):
             return self.definitions.answer(method)
         if isinstance(method, methods.BasicConsume):
@@ -336,6 +379,7 @@ class Channel:
         self.released = True
         self._shared.waiting_methods -= sum(not isinstance(work, PublishesReceived) for work in self._stage)
         self._stage.clear()
+        self._recorded.clear()
         self._shared.reply_queues.pop(self.number, None)
         self.transaction.drop()
         self.consuming.stop()

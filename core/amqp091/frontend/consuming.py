@@ -268,9 +268,9 @@ class Consuming:
         if not count or consumption.cancelled:
             return
         tag = self._tags(consumption, action.first, count)
-        frames = self._encoded(action, consumption.consumer_tag, tag)
-        self._shared.work.spent += len(frames) // DELIVERED_BYTES_A_UNIT
-        self._shared.connection.write(frames)
+        pieces = self._encoded(action, consumption.consumer_tag, tag)
+        self._shared.work.spent += sum(map(len, pieces)) // DELIVERED_BYTES_A_UNIT
+        self._shared.connection.write(*pieces)
         self._count(consumption, count, redelivered=not action.first_acquirer)
         if consumption.no_ack:
             self._shared.engine.settle(consumer, action.first, action.first + count - 1, Disposal.ACCEPTED)
@@ -299,13 +299,17 @@ class Consuming:
             return self._unacked.skip(count)
         return self._unacked.append(consumption, first, count)
 
-    def _encoded(self, action: Delivered, consumer_tag: str, tag: int) -> bytes:
+    def _encoded(self, action: Delivered, consumer_tag: str, tag: int) -> list[bytes | memoryview]:
         """The frames of deliveries with the delivery-tags from ``tag`` up."""
         shared, routes = self._shared, action.routes
         entries, redelivered = rendered(action, shared.converter), not action.first_acquirer
         frame_max = shared.connection.frame_max
         if isinstance(routes, list):
-            names = [_names(route, action) for route in routes[: len(entries)]]
+            own = _names(None, action)
+            names = [
+                own if route is None else (route.exchange, _short(route.routing_keys[0]))
+                for route in routes[: len(entries)]
+            ]
             return encode_each(self.channel, consumer_tag, tag, redelivered, names, entries, frame_max)
         exchange, routing_key = _names(routes, action)
         return encode_run(self.channel, consumer_tag, tag, redelivered, exchange, routing_key, entries, frame_max)
@@ -487,6 +491,7 @@ def beyond(action: Delivered, size: int) -> Delivered | None:
         first=action.first + n,
         entries=entries[n:],
         sequences=None if sequences is None else sequences[n:],
+        attributes=part_of(action.attributes, n, len(entries)),
         routes=part_of(action.routes, n, len(entries)),
     )
     del entries[n:]
@@ -504,5 +509,9 @@ def _names(route: Route | None, action: Delivered) -> tuple[str, str]:
     """Exchange and routing key of a delivery. AMQP 1.0 allows longer routing keys than 0.9.1 can encode."""
     if route is None:
         return "", action.consumer.queue_name
-    key = route.routing_keys[0]
-    return route.exchange, key if len(key) <= SHORT_KEY else cut(key)
+    return route.exchange, _short(route.routing_keys[0])
+
+
+def _short(routing_key: str) -> str:
+    """The routing key, cut if it does not fit a short string."""
+    return routing_key if len(routing_key) <= SHORT_KEY else cut(routing_key)

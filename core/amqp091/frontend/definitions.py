@@ -43,6 +43,20 @@ class DefinitionMethods:
         """Carry out a method, and return its answer; the caller decides whether to send it (no_wait)."""
         return self._ANSWERS[type(method)](self, method)
 
+    def joins(self, method: Method) -> bool:
+        """Whether the method is one for :meth:`begin`."""
+        if isinstance(method, methods.QueueDeclare):
+            return not method.passive
+        return isinstance(method, methods.QueueDelete) and not (method.if_unused or method.if_empty)
+
+    def begin(self, method: methods.QueueDeclare | methods.QueueDelete) -> Callable[[], Method]:
+        """Begin to declare or delete a queue. The function that is returned returns the answer; it raises StillGoing
+        while the change is being recorded."""
+        if isinstance(method, methods.QueueDeclare):
+            return self._begin_declaring(method)
+        deletion = self._shared.engine.begin_deleting(self.named(method.queue), self._shared.owner)
+        return lambda: methods.QueueDeleteOk(message_count=deletion.result())
+
     def named(self, queue: str) -> str:
         """The queue that a method is about. Raises ChannelFault when it names none and none was declared."""
         name = queue or self.last_declared
@@ -94,12 +108,14 @@ class DefinitionMethods:
     # --- queues ----------------------------------------------------------------------------------------------------
 
     def _declare_queue(self, method: methods.QueueDeclare) -> Method:
+        """Answer a passive declaration; :meth:`begin` is for the others."""
+        return self._look_up(self.named(method.queue))
+
+    def _begin_declaring(self, method: methods.QueueDeclare) -> Callable[[], Method]:
         shared = self._shared
         engine = shared.engine
-        if method.passive:
-            return self._look_up(self.named(method.queue))
         if method.queue == DIRECT_REPLY_TO:
-            return methods.QueueDeclareOk(queue=method.queue)
+            return lambda: methods.QueueDeclareOk(queue=method.queue)
         if method.queue.startswith(RESERVED_PREFIX):
             raise Forbidden(
                 f"queue name {quote(method.queue)}: names that begin with {RESERVED_PREFIX} are the broker's"
@@ -113,13 +129,18 @@ class DefinitionMethods:
             arguments=_plain(method.arguments),
         )
         try:
-            info, _ = engine.declare_queue(declaration, shared.owner, named_by_broker=not method.queue)
+            declared = engine.begin_declaring(declaration, shared.owner, named_by_broker=not method.queue)
         except Inequivalent as error:
             if engine.queue_info(name, shared.owner).declaration.exclusive is method.exclusive:
                 raise
             raise Locked(str(error)) from error  # in 0.9.1 every client sees exclusive as a lock
         self.last_declared = name
-        return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
+
+        def answer() -> Method:
+            info, _ = declared.result()
+            return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
+
+        return answer
 
     def _look_up(self, name: str) -> Method:
         """Answer a passive declaration: whether the queue exists."""

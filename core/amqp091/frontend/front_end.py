@@ -33,11 +33,11 @@ from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
-from core.amqp091.frontend.publishing import PUBLISHES_WORK, Publishing
+from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
-from core.amqp091.publish_run import RUNS_MAX
+from core.amqp091.publish_run import SINGLES_MAX
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -213,15 +213,15 @@ class Amqp091FrontEnd:
         if self._closing or self._close_due:
             self._see_to_closing(now)
 
-    def data_to_send(self, now: Now) -> bytes:
-        data = self.connection.data_to_send(now.monotonic)
-        if data and (self.connection.input_left or self._shared.mailbox.actions):
+    def pieces_to_send(self, now: Now) -> list[bytes | memoryview]:
+        pieces = self.connection.pieces_to_send(now.monotonic)
+        if pieces and (self.connection.input_left or self._shared.mailbox.actions):
             self._shared.wake()  # the waiting output may have stopped us from reading or from taking actions
         if not self._shared.backlog_bytes:
             for channel in self.channels.values():
                 if channel.consuming.hungry:
                     channel.consuming.socket_ready()
-        return data
+        return pieces
 
     def output_backlog(self, waiting_bytes: int) -> None:
         self._shared.backlog_bytes = waiting_bytes
@@ -263,10 +263,6 @@ class Amqp091FrontEnd:
     @property
     def established(self) -> bool:
         return self.connection.opened
-
-    @property
-    def at_rest(self) -> bool:
-        return False
 
     @property
     def reading(self) -> bool:
@@ -317,7 +313,7 @@ class Amqp091FrontEnd:
         left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
             work_left = shared.work_until - shared.work.spent
-            self.connection.runs_max = min(RUNS_MAX, max(1, work_left // PUBLISHES_WORK))
+            self.connection.singles_max = min(SINGLES_MAX, max(1, work_left // UNLIKE_WORK))
             event = self.connection.next_event(self._room, now.monotonic)
             if event is None:
                 break

@@ -1,7 +1,7 @@
 """Publishing on one channel: it passes runs to the engine, and sends the engine's answers as confirms and returns.
 
-What follows from a property list (durable, priority, time-to-live, further keys) is computed once for each list and
-kept. The engine answers every message; a channel in confirm mode sends the
+What follows from the needed part of a property list (durable, priority, time-to-live, further keys) is computed once
+for each and kept. The engine answers every message; a channel in confirm mode sends the
 answers on [confirm.select], any other discards them.
 
 Publishes of a transaction are held back until tx.commit (``transaction.py``). Then the channel publishes them, turn by
@@ -13,11 +13,12 @@ confirm.select.
 
 import struct
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice, takewhile
 
-from core.amqp091.content import body_of, entry_of
+from core.amqp091.content import body_of, entry_of, properties_of
 from core.amqp091.errors import ChannelFault, ReplyCode
 from core.amqp091.events import PublishesReceived
 from core.amqp091.framing import content_frames, method_frame
@@ -33,14 +34,14 @@ from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.errors import EngineError, NotFound
 from core.interface import Confirmed, ExchangeTarget, Outcome, Publisher, QueueTarget, Target
-from core.message import Attributes, Origin, Run
+from core.message import Attributes, Origin, Run, RunAttributes, by_durable, first_of, part_of
 from core.observe.flow_events.accounts import LinkAccount
 from core.server.arrivals import UnansweredArrivals
 
 LISTS_KEPT = 128
-"""Property lists that a channel has looked at and keeps. The number is small because such a list may be large."""
+"""Needed parts of property lists that a channel has examined and keeps; few, because one may be large."""
 LIST_BYTES_MAX = 4096
-"""The largest property list, in bytes, that is kept."""
+"""The largest needed part, in bytes, that is kept."""
 PERSISTENT = 2
 TTL_MS_MAX = 2**32 - 1
 """RabbitMQ's limit of a time-to-live."""
@@ -53,30 +54,20 @@ _CONFIRM_BYTES = 13
 
 @dataclass(frozen=True, slots=True)
 class MessageOptions:
-    """What follows from the property list of a message."""
+    """What follows from the properties of a message."""
 
     attributes: Attributes
-    routing_keys: tuple[str, ...]
+    routing_keys: tuple[str, ...] = ()
     """Keys besides that of basic.publish."""
-    properties: bytes | None
-    """The property list that replaces the received one; None where the message stays as it came."""
-    passing: bool
-    """Whether it is valid only as long as the channel's direct reply-to consumer."""
+    hides_keys: bool = False
+    """Whether the message loses its header BCC."""
+    replies_here: bool = False
+    """Whether the message gets the address of the channel's direct reply-to consumer."""
 
-
-@dataclass(slots=True)
-class _Keyed:
-    """Messages to one exchange that differ in their routing keys only."""
-
-    exchange: str
-    attributes: Attributes
-    routing_keys: list[str] = field(default_factory=list)
-    entries: list[bytes] = field(default_factory=list)
-
-    def add(self, run: PublishRun) -> None:
-        """Add the messages of a run."""
-        self.routing_keys += [run.routing_key] * len(run.entries)
-        self.entries += run.entries
+    @property
+    def plain(self) -> bool:
+        """Whether the message stays as it came, and has no further keys."""
+        return not (self.routing_keys or self.hides_keys or self.replies_here)
 
 
 @dataclass(slots=True)
@@ -112,6 +103,8 @@ class Answered:
 
 PUBLISHES_WORK = 20
 """Cost of a run of publishes, in units of :mod:`core.work`; each publish adds half a unit."""
+UNLIKE_WORK = 4
+"""The cost of a publish that is not like the one before it, in these units."""
 PROPERTIES_WORK, PROPERTY_BYTES_A_UNIT = 20, 16
 """Cost of checking properties that are new to the channel, in units of :mod:`core.work`."""
 
@@ -126,6 +119,7 @@ class Publishing:
         "_confirm_base",
         "_flow",
         "_options",
+        "_plain",
         "_published",
         "_publisher",
         "_rejection",
@@ -144,7 +138,9 @@ class Publishing:
         self._flow: LinkAccount | None = None
         """The recorder of flow events; None where they are not recorded, or before the first publish."""
         self._options: dict[bytes, MessageOptions] = {}
-        """By property list."""
+        """By the needed part of the property list."""
+        self._plain: dict[bytes, Attributes] = {}
+        """The attributes of those options that are plain."""
         self._published = 0
         self._answered = Answered()
         self._confirm_base: int | None = None
@@ -190,75 +186,99 @@ class Publishing:
 
     def received(self, event: PublishesReceived, now: Now) -> PublishesReceived | None:
         """Publish runs, as far as the turn of the connection reaches; return the rest, None without one. Raises
-        ChannelFault; then the runs before the fault are published, and the others are not.
-
-        Runs that differ in their routing keys only go to the engine together, if it knows their routes: to find a route
-        may take long, and the turn may be over then.
-        """
-        shared, transactional = self._shared, self._transaction.selected
-        engine, work = shared.engine, shared.work
-        keyed: _Keyed | None = None
+        ChannelFault; then the messages before the fault are published, and the others are not."""
+        shared = self._shared
         for place, run in enumerate(event.runs):
-            if place and shared.turn_over:
-                if keyed is not None:
-                    self._publish_keyed(keyed, now)
-                return event.beyond(place)
-            work.spent += PUBLISHES_WORK + len(run.entries) // 2
-            options = self._options.get(run.properties)
-            if options is None:
-                if keyed is not None:
-                    self._publish_keyed(keyed, now)
-                    keyed = None
-                options = self._examine(run)
-            if options.properties is not None:
-                run.entries = [entry_of(options.properties, body_of(entry)) for entry in run.entries]
-            together = run.exchange and not (options.routing_keys or run.mandatory or transactional)
-            if together and engine.knows_route(run.exchange, run.routing_key):
-                if keyed is None or keyed.exchange != run.exchange or keyed.attributes != options.attributes:
-                    if keyed is not None:
-                        self._publish_keyed(keyed, now)
-                    keyed = _Keyed(run.exchange, options.attributes)
-                keyed.add(run)
-                continue
-            if keyed is not None:
-                self._publish_keyed(keyed, now)
-                keyed = None
-            target: Target
-            if run.exchange or options.routing_keys:
-                target = ExchangeTarget(run.exchange, run.routing_key)
-            else:
-                target = QueueTarget(run.routing_key)
-            self._stage_credit.ack(shared.reader, len(run.entries))
-            if transactional:
-                self._hold(run, target, options, now)
-            else:
-                self._publish(run, target, options, now)
-        if keyed is not None:
-            self._publish_keyed(keyed, now)
+            start, count = 0, len(run.entries)
+            while start < count:
+                if (place or start) and shared.turn_over:
+                    return event.beyond(place, start)
+                start = self._publish_some(run, start, now)
         return None
 
-    def _publish_keyed(self, keyed: _Keyed, now: Now) -> None:
-        publisher = self._publisher or self._begin()
-        run = Run(self._published, keyed.entries, keyed.attributes)
-        count = len(keyed.entries)
-        self._stage_credit.ack(self._shared.reader, count)
-        try:
-            if keyed.routing_keys.count(keyed.routing_keys[0]) == count:
-                target = ExchangeTarget(keyed.exchange, keyed.routing_keys[0])
-                self._shared.engine.publish(publisher, target, run, now)
+    def _publish_some(self, run: PublishRun, start: int, now: Now) -> int:
+        """Publish messages of a run, from the one at ``start`` on, that can go to the engine together. Returns the
+        place of the first one that was not published. Raises ChannelFault.
+
+        Messages through an exchange go together whatever their routing keys, if the engine knows their routes: to find
+        a route may take long, and the turn may be over then.
+        """
+        by_keys = bool(run.exchange) and not (run.mandatory or self._transaction.selected)
+        options = self._options_of(first_of(run.needed, start))
+        stop = len(run.entries)
+        keys, attributes = run.routing_key, options.attributes
+        of_each: RunAttributes = attributes
+        if isinstance(run.needed, list):
+            if options.plain:
+                of_each = self._plain_from(run.needed[start:] if start else run.needed) or [attributes]
+                stop = start + len(of_each)
+                if len(set(map(id, of_each))) == 1:
+                    of_each = attributes
             else:
-                self._shared.engine.publish_by_keys(publisher, keyed.exchange, keyed.routing_keys, run, now)
+                stop = start + _alike_from(run.needed, start)
+        if isinstance(keys, list):
+            if by_keys and options.plain:
+                keys = keys[start:stop]
+                stop = start + (self._shared.engine.known_routes(run.exchange, keys) or 1)
+            else:
+                stop = min(stop, start + _alike_from(keys, start))
+                keys = keys[start]
+        count = stop - start
+        unlike = isinstance(keys, list) or isinstance(of_each, list)
+        self._shared.work.spent += PUBLISHES_WORK + (count * UNLIKE_WORK if unlike else count // 2)
+        entries = run.entries if count == len(run.entries) else run.entries[start:stop]
+        part = Run(self._published, entries, part_of(of_each, 0, count), options.routing_keys)
+        if isinstance(keys, list):
+            self._publish_by_keys(run.exchange, keys[:count], part, now)
+        else:
+            self._publish_to(run.exchange, keys, part, options, now, mandatory=run.mandatory)
+        return stop
+
+    def _plain_from(self, needed: list[bytes]) -> list[Attributes]:
+        """The attributes of messages, from the first one on, whose properties were examined and are plain."""
+        plain = self._plain
+        try:
+            return list(map(plain.__getitem__, needed))
+        except KeyError:
+            return [plain[one] for one in takewhile(plain.__contains__, needed)]
+
+    def _publish_by_keys(self, exchange: str, keys: list[str], run: Run, now: Now) -> None:
+        publisher = self._publisher or self._begin()
+        count = len(keys)
+        self._stage_credit.ack(self._shared.reader, count)
+        attributes = run.attributes
+        try:
+            self._shared.engine.publish_by_keys(publisher, exchange, keys, run, now)
         except EngineError as error:
             raise channel_fault(error) from error
-        self._count_published(count, durable=keyed.attributes.durable, now=now)
+        self._count_published(count, attributes, now)
 
-    def _publish(self, publishes: PublishRun, target: Target, options: MessageOptions, now: Now) -> None:
+    def _publish_to(
+        self, exchange: str, key: str, run: Run, options: MessageOptions, now: Now, *, mandatory: bool
+    ) -> None:
+        """Publish messages that have one routing key, or hold them back for the commit."""
+        target: Target
+        if exchange or options.routing_keys:
+            target = ExchangeTarget(exchange, key)
+        else:
+            target = QueueTarget(key)
+        self._stage_credit.ack(self._shared.reader, len(run.entries))
+        if options.hides_keys or options.replies_here:
+            run.entries = self._rewritten(run.entries, options)
+        returnable = Returnable(0, exchange, key, []) if mandatory else None
+        if self._transaction.selected:
+            self._hold(run, target, returnable)
+        else:
+            self._publish(run, target, returnable, now)
+
+    def _publish(self, run: Run, target: Target, returnable: Returnable | None, now: Now) -> None:
         publisher = self._publisher or self._begin()
-        first = self._published
-        count = len(publishes.entries)
-        kept = list(publishes.entries) if publishes.mandatory else None  # a copy: the engine may change its list
+        first = run.first = self._published
+        count, attributes = len(run.entries), run.attributes
+        if returnable is not None:
+            returnable.first = first
+            returnable.entries = list(run.entries)  # a copy: the engine may change its list
         try:
-            run = Run(first, publishes.entries, options.attributes, options.routing_keys)
             self._shared.engine.publish(publisher, target, run, now)
         except NotFound as error:
             if not isinstance(target, QueueTarget):
@@ -268,9 +288,9 @@ class Publishing:
             self._shared.mailbox.put(Confirmed(publisher, first, first + count - 1, Outcome.RELEASED))
         except EngineError as error:
             raise channel_fault(error) from error
-        self._count_published(count, durable=options.attributes.durable, now=now)
-        if kept is not None:
-            self._returnable.append(Returnable(first, publishes.exchange, publishes.routing_key, kept))
+        self._count_published(count, attributes, now)
+        if returnable is not None:
+            self._returnable.append(returnable)
 
     def _begin(self) -> Publisher:
         """Make the channel a publisher, with its first publish."""
@@ -282,7 +302,7 @@ class Publishing:
         self._flow = shared.link_recorder(self._channel, "in")
         return self._publisher
 
-    def _count_published(self, count: int, *, durable: bool, now: Now) -> None:
+    def _count_published(self, count: int, attributes: RunAttributes, now: Now) -> None:
         first = self._published
         self._published = first + count
         if self._flow is not None:
@@ -290,35 +310,60 @@ class Publishing:
         self._shared.traffic.messages_received += count
         if self._confirm_base is not None:
             self._shared.traffic.messages_received_confirm += count
-            self._arrivals.came(first, count, durable=durable, now=now.monotonic)
+            for start, stop, durable in by_durable(attributes, count):
+                self._arrivals.came(first + start, stop - start, durable=durable, now=now.monotonic)
 
-    def _examine(self, run: PublishRun) -> MessageOptions:
-        """Examine a property list that is not kept. Raises ChannelFault for properties that a message must not have."""
-        data = run.properties
-        self._shared.work.spent += PROPERTIES_WORK + len(data) // PROPERTY_BYTES_A_UNIT
-        properties = run.decoded or decode_properties(data, 0, len(data))
+    def _options_of(self, needed: bytes) -> MessageOptions:
+        """What follows from the needed properties. Raises ChannelFault for properties that a message must not have."""
+        options = self._options.get(needed)
+        if options is None:
+            options = self._examine(needed)
+            if len(needed) <= LIST_BYTES_MAX:
+                if len(self._options) >= LISTS_KEPT:
+                    self._options.clear()
+                    self._plain.clear()
+                self._options[needed] = options
+                if options.plain:
+                    self._plain[needed] = options.attributes
+        return options
+
+    def _examine(self, needed: bytes) -> MessageOptions:
+        self._shared.work.spent += PROPERTIES_WORK + len(needed) // PROPERTY_BYTES_A_UNIT
+        properties = decode_properties(needed, 0, len(needed))
         self._check_user(properties)
         headers = properties.headers or {}
-        further = (*_keys(headers, "CC"), *_keys(headers, "BCC"))
-        changed = properties
-        if "BCC" in headers:
-            changed = replace(changed, headers={key: value for key, value in headers.items() if key != "BCC"})
-        passing = properties.reply_to == DIRECT_REPLY_TO
-        if passing:
-            changed = replace(changed, reply_to=self._reply_address())
         attributes = Attributes(
             origin=Origin.AMQP091,
             durable=properties.delivery_mode == PERSISTENT,
             priority=properties.priority or 0,
             ttl_ms=_ttl_ms(properties.expiration),
         )
-        encoded = None if changed is properties else encode_properties(changed)
-        options = MessageOptions(attributes, further, encoded, passing)
-        if len(data) <= LIST_BYTES_MAX and not passing:
-            if len(self._options) >= LISTS_KEPT:
-                self._options.clear()
-            self._options[data] = options
-        return options
+        return MessageOptions(
+            attributes,
+            (*_keys(headers, "CC"), *_keys(headers, "BCC")),
+            hides_keys="BCC" in headers,
+            replies_here=properties.reply_to == DIRECT_REPLY_TO,
+        )
+
+    def _rewritten(self, entries: list[bytes], options: MessageOptions) -> list[bytes]:
+        """The messages without their BCC, or with the channel's reply address. Raises ChannelFault if it has none."""
+        address = self._reply_address() if options.replies_here else None
+        rewritten = []
+        before = changed = b""
+        for entry in entries:
+            data = properties_of(entry)
+            if data != before:
+                before = data
+                self._shared.work.spent += PROPERTIES_WORK + len(data) // PROPERTY_BYTES_A_UNIT
+                properties = decode_properties(data, 0, len(data))
+                headers = properties.headers
+                if options.hides_keys and headers is not None:
+                    headers = {key: value for key, value in headers.items() if key != "BCC"}
+                changed = encode_properties(
+                    replace(properties, headers=headers, reply_to=address or properties.reply_to)
+                )
+            rewritten.append(entry_of(changed, body_of(entry)))
+        return rewritten
 
     def _check_user(self, properties: BasicProperties) -> None:
         user = properties.user_id
@@ -409,15 +454,15 @@ class Publishing:
 
     # --- transactions --------------------------------------------------------------------------------------------
 
-    def _hold(self, publishes: PublishRun, target: Target, options: MessageOptions, _now: Now) -> None:
+    def _hold(self, run: Run, target: Target, returnable: Returnable | None) -> None:
         """Hold a run back for the commit, at whose time it will be published."""
         if isinstance(target, ExchangeTarget):
             try:
                 self._shared.engine.exchange_info(target.exchange)
             except EngineError as error:
                 raise channel_fault(error) from error
-        step = partial(self._publish, publishes, target, options)
-        self._transaction.hold_publishes(sum(map(len, publishes.entries)), step)
+        step = partial(self._publish, run, target, returnable)
+        self._transaction.hold_publishes(sum(map(len, run.entries)), step)
 
     def commit(self) -> None:
         """Begin a commit: it is answered when the engine has answered every publish."""
@@ -444,6 +489,14 @@ class Publishing:
             self._flow.detached()
             self._flow = None
         self._returnable.clear()
+
+
+def _alike_from(values: Sequence[object], start: int) -> int:
+    """How many values, from the one at ``start`` on, are equal to it."""
+    first = values[start]
+    return next(
+        (place for place, value in enumerate(islice(values, start, None)) if value != first), len(values) - start
+    )
 
 
 def _keys(headers: Mapping[str, object], name: str) -> tuple[str, ...]:

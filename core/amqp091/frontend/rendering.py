@@ -5,7 +5,7 @@ from dataclasses import replace
 from core.amqp091.content import body_of, entry_of, properties_of
 from core.amqp091.properties import decode_properties, encode_properties
 from core.interface import Converter, Delivered
-from core.message import Origin
+from core.message import Origin, each_of
 
 DELIVERY_COUNT = "x-delivery-count"
 """The header with the number of failed attempts, as with RabbitMQ's quorum queues."""
@@ -13,12 +13,16 @@ DELIVERY_COUNT = "x-delivery-count"
 
 def rendered(action: Delivered, converter: Converter) -> list[bytes]:
     """The messages of a delivery, as entries in 0.9.1 encoding."""
-    entries, attributes = action.entries, action.attributes
+    entries, origin = action.entries, action.origin
     if action.annotations is not None:
         added = action.annotations
-        entries = [converter.annotated(entry, attributes.origin, added) for entry in entries]
-    if attributes.origin is not Origin.AMQP091:
-        entries = [converter.render(entry, attributes, Origin.AMQP091) for entry in entries]
+        entries = [converter.annotated(entry, origin, added) for entry in entries]
+    if origin is not Origin.AMQP091:
+        each = each_of(action.attributes, len(entries))
+        entries = [
+            converter.render(entry, attributes, Origin.AMQP091)
+            for entry, attributes in zip(entries, each, strict=False)
+        ]
     if action.sequences is not None:
         key = action.sequence_key
         return [

@@ -7,7 +7,7 @@ them. The queue keeps the batches themselves; this module only counts how much m
 from collections.abc import Iterable, Iterator, Sequence
 
 from core.engine.ready.batch import Batch
-from core.message import Run, RunPart
+from core.message import Run, RunPart, part_of
 from core.store.queue_index import QueueIndex
 
 
@@ -95,7 +95,7 @@ class HandedOut:
 def write(index: QueueIndex, batch: Batch, start: int, stop: int) -> int:
     """Write consecutive messages that are in memory only to disk. Returns their offset in the file."""
     run = Run(0, batch.entries, batch.attributes, routes=batch.routes)
-    _, at = index.publish(batch.sequences[start], RunPart(run, start, stop, batch.expires_at))
+    _, at = index.publish(batch.sequences[start], RunPart(run, start, stop, part_of(batch.expires_at, start, stop)))
     return at
 
 

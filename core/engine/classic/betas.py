@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from core.engine.ready.remains import Objects
-from core.message import Attributes
+from core.message import Attributes, Expiries, RunAttributes, like_ranges
 from core.store.places import SEGMENT_BITS, StoredRun
 
 NEAR_BYTES = 65_536
@@ -44,15 +44,6 @@ class Unplaced:
         """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive), counted from the first."""
         return Unplaced(self.first + start, stop - start, self.attributes, self.expires_at, self.at)
 
-    def by_segments(self) -> "list[Unplaced]":
-        """Cut this run at segment boundaries. For all parts but the first the search offset is 0."""
-        here = next_boundary(self.first) - self.first
-        if here >= self.length:
-            return [self]
-        rest = self.part(here, self.length)
-        rest.at = 0
-        return [self.part(0, here), *rest.by_segments()]
-
     def continued_by(self, later: "Unplaced") -> bool:
         """Return whether the messages of ``later`` follow, are alike, and come in order in the file of the same
         segment."""
@@ -63,6 +54,20 @@ class Unplaced:
             and self.expires_at == later.expires_at
             and self.attributes == later.attributes
         )
+
+
+def unplaced(first: int, count: int, attributes: RunAttributes, expires_at: Expiries, at: int) -> list[Unplaced]:
+    """Make runs of messages with sequence numbers from ``first`` up, cut where they are not alike and at segment
+    boundaries. ``at`` is the search offset in the segment of ``first``; it is 0 in the segments behind."""
+    runs: list[Unplaced] = []
+    for start, stop, one, _, expiry in like_ranges(count, attributes, None, expires_at):
+        number, end = first + start, first + stop
+        while number < end:
+            behind = min(end, next_boundary(number))
+            here = at if number >> SEGMENT_BITS == first >> SEGMENT_BITS else 0
+            runs.append(Unplaced(number, behind - number, one, expiry, here))
+            number = behind
+    return runs
 
 
 DiskRun: TypeAlias = StoredRun | Unplaced

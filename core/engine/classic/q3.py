@@ -52,7 +52,7 @@ class Q3:
     @property
     def head_expires_at(self) -> float | None:
         """When the oldest message expires; None if never. The list must not be empty."""
-        return self._ahead.expires_at if self._ahead else self.betas.head.expires_at
+        return self._ahead.first_expires_at if self._ahead else self.betas.head.expires_at
 
     def runs(self) -> Iterator[DiskRun]:
         """Iterate over all messages, run by run."""

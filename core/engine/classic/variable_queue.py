@@ -44,7 +44,7 @@ from math import inf
 from core.clock import Now
 from core.engine.classic.acks import HandedOut, write
 from core.engine.classic.alphas import NO_CONSUMER, Alphas
-from core.engine.classic.betas import Betas, Delta, Unplaced, between, next_boundary
+from core.engine.classic.betas import Betas, Delta, Unplaced, between, next_boundary, unplaced
 from core.engine.classic.q3 import Q3
 from core.engine.classic.residency import (
     RATES_MESSAGES,
@@ -60,7 +60,7 @@ from core.engine.classic.residency import (
 )
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.message import RunPart
+from core.message import RunPart, first_of
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, StoredRun
 from core.store.queue_index import QueueIndex
 
@@ -84,11 +84,11 @@ class VariableQueue:
         self._lazy = lazy
         self._pressed = lazy
         """Whether messages may have to be paged out."""
-        self._q1 = Alphas(durable=durable)
+        self._q1 = Alphas()
         self._q2 = Betas()
         self._delta = _found_at_start(index)
         self._q3 = Q3(index, self._paging)
-        self._q4 = Alphas(durable=durable)
+        self._q4 = Alphas()
         self._out = HandedOut(index)
         self.depth = self._delta.count
         self._found_end = self._delta.end
@@ -201,19 +201,20 @@ class VariableQueue:
         size = sum(map(len, entries))
         position = None
         at = 0
-        if self._durable and run_part.run.attributes.durable:
+        stored = self._durable and first_of(run_part.run.attributes, run_part.start).durable
+        if stored:
             position, at = self._index.publish(first, run_part)
         elif first >= self._reserve_at:
             self._reserve(first + count)
         if self.depth == self._q4.count and not self._lazy:
-            self._q4.append(entries, run_part, first, now.monotonic, at)
+            self._q4.append(entries, run_part, first, now.monotonic, stored=stored, at=at)
         elif self._lazy and self._on_disk_only:
             if position is None:
                 _, at = self._index.publish(first, run_part)
             self._publish_to_disk(run_part, first, at)
             self._disk_bytes += size
         else:
-            self._publish_behind(entries, run_part, first, now, at)
+            self._publish_behind(entries, run_part, first, now, stored=stored, at=at)
         self.depth += count
         self.ready_bytes += size
         if self._pressed:
@@ -228,35 +229,39 @@ class VariableQueue:
         if self._delta.count or not self._out.taken or self._q3.count >= self._paging.betas_min:
             self._delta.append(first, count, expiring=run_part.expires_at is not None, at=at)
             return
-        run = Unplaced(first, count, run_part.run.attributes, run_part.expires_at, at)
-        for part in run.by_segments():
-            self._q3.betas.append(part)
+        for run in unplaced(first, count, run_part.attributes, run_part.expires_at, at):
+            self._q3.betas.append(run)
 
-    def _publish_behind(self, entries: list[bytes], run_part: RunPart, first: int, now: Now, at: int) -> None:
+    def _publish_behind(
+        self, entries: list[bytes], run_part: RunPart, first: int, now: Now, *, stored: bool, at: int
+    ) -> None:
         """Add messages to q1, because q3 or delta is not empty, or a lazy queue still has alphas."""
         if self._delta.count and not self._q3.count:
             self._deltas_to_betas()
         behind = self._q4 if self.depth == self._q4.count else self._q1
-        behind.append(entries, run_part, first, now.monotonic, at)
+        behind.append(entries, run_part, first, now.monotonic, stored=stored, at=at)
+
+    @property
+    def keeps_durable(self) -> bool:
+        """See :class:`core.engine.ready.backing.Backing`, also for the next method."""
+        return self._durable
 
     @property
     def passes(self) -> bool:
-        """See :class:`core.engine.ready.backing.Backing`."""
         return True
 
     def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, int | None]:
         assert not self.depth
         entries = run_part.entries.copy()
         count = len(entries)
-        attributes = run_part.run.attributes
-        stored = self._durable and attributes.durable
+        stored = self._durable and first_of(run_part.run.attributes, run_part.start).durable
         position = None
         if stored:
             position, _ = self._index.publish(first, run_part)
         elif first >= self._reserve_at:
             self._reserve(first + count)
         batch = Batch(
-            range(first, first + count), entries, attributes, 0, True, None, NO_CONSUMER,
+            range(first, first + count), entries, run_part.attributes, 0, True, None, NO_CONSUMER,
             run_part.expires_at, run_part.routes, 0, stored,
         )  # fmt: skip
         self._direct += count
@@ -430,10 +435,10 @@ class VariableQueue:
         return quota
 
     def _paged(self, batch: Batch, at: int) -> list[Unplaced]:
-        """Turn the alphas of a batch into betas or gammas: one run, or more at segment boundaries."""
+        """Turn the alphas of a batch into betas or gammas, in one run or more: see :func:`unplaced`."""
         self._disk_bytes += sum(map(len, batch.entries))
         first, count = batch.sequences[0], len(batch)
-        runs = Unplaced(first, count, batch.attributes, batch.expires_at, at).by_segments()
+        runs = unplaced(first, count, batch.attributes, batch.expires_at, at)
         if not batch.stored:
             for run in runs:
                 run.at = write(self._index, batch, run.first - first, run.first - first + run.length)

@@ -24,6 +24,7 @@ from core.engine.queue.pace import Pace
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import ActivityChanged, ConsumeOptions, Delivered, GrantReply, Mailbox
+from core.message import first_of
 
 
 @dataclass(eq=False, slots=True)
@@ -66,7 +67,7 @@ class Attachment:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
         grant allows."""
         count = len(batch.entries)
-        routes = batch.routes
+        attributes, routes = batch.attributes, batch.routes
         assert 0 < count <= self.grant
         number = self.next_number
         self.grant -= count
@@ -76,9 +77,9 @@ class Attachment:
                 self,
                 number,
                 batch.entries.copy(),
-                batch.attributes,
+                attributes.copy() if isinstance(attributes, list) else attributes,
                 batch.delivery_count,
-                batch.first_acquirer and not batch.attributes.redelivered,
+                batch.first_acquirer and not first_of(attributes).redelivered,
                 batch.annotations,
                 batch.sequences if self.sequence_key else None,
                 self.sequence_key,
@@ -218,13 +219,15 @@ def _hand(consumer: Attachment, batch: Batch, share: int | None, now: float) -> 
 class Consumers:
     """All consumers attached to a queue, in order of age."""
 
-    __slots__ = ("_active", "_attached", "_settled_runs", "_single_active", "levels")
+    __slots__ = ("_active", "_attached", "_granted_inactive", "_settled_runs", "_single_active", "levels")
 
     def __init__(self, *, single_active: bool) -> None:
         self._single_active = single_active
         self._attached: dict[int, Attachment] = {}
         self._active: Attachment | None = None
         """The active consumer of a queue with a single active consumer; else None."""
+        self._granted_inactive: dict[Attachment, None] = {}
+        """Of a queue with a single active consumer, consumers that have a grant and may not use it."""
         self.levels: dict[int, Level] = {}
         """By priority, highest first; only priorities of attached consumers. A level may be empty."""
         self._settled_runs: list[Pace] = []
@@ -235,6 +238,11 @@ class Consumers:
 
     def __iter__(self) -> Iterator[Attachment]:
         return iter(self._attached.values())
+
+    @property
+    def with_grant(self) -> int:
+        """How many consumers have a grant. For a queue, not for a stream, whose consumers take no turns."""
+        return sum(map(len, self.levels.values())) + len(self._granted_inactive)
 
     def first_level(self) -> Level | None:
         """The highest level on which a consumer can take a message now."""
@@ -263,6 +271,7 @@ class Consumers:
         del level.attached[consumer.identity]
         del self._attached[consumer.identity]
         consumer.detached = True
+        self._granted_inactive.pop(consumer, None)
         if not level.attached:
             del self.levels[priority]
         if consumer is self._active:
@@ -275,8 +284,13 @@ class Consumers:
         level = self.levels[consumer.options.priority]
         if consumer.grant and consumer.active and not self._yields(consumer):
             level.enter(consumer)
+            self._granted_inactive.pop(consumer, None)
         else:
             level.leave(consumer)
+            if consumer.grant:
+                self._granted_inactive[consumer] = None
+            else:
+                self._granted_inactive.pop(consumer, None)
 
     def settled(self, consumer: Attachment, last: int) -> None:
         """The consumer has settled deliveries up to this number."""

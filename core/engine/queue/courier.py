@@ -36,7 +36,7 @@ class CourierContext:
         converter, added = self.converter, batch.annotations
         if converter is None or not added:
             return batch.entries.copy()
-        return [converter.annotated(entry, batch.attributes.origin, added) for entry in batch.entries]
+        return [converter.annotated(entry, batch.origin, added) for entry in batch.entries]
 
 
 class Courier:

@@ -34,7 +34,7 @@ from core.engine.queue.courier import Courier, CourierContext
 from core.engine.queue.kinds import AnyQueue
 from core.engine.ready.batch import Batch
 from core.interface import Death, DeathReason, Outcome
-from core.message import Route, Run
+from core.message import Attributes, Route, Run
 
 UNDER_WAY_MAX = 4096
 """At-most-once: messages under way at a time. Enough to keep the stages of the targets busy."""
@@ -193,23 +193,23 @@ class DeadLetters:
         dropped."""
         return [
             cycled
-            for part, route in batch.by_routes()
-            for cycled in self._publish_alike(part, route, reason, exchange, key, now)
+            for part, attributes, route in batch.alike()
+            for cycled in self._publish_alike(part, attributes, route, reason, exchange, key, now)
         ]
 
     def _publish_alike(
-        self, batch: Batch, route: Route | None, reason: DeathReason, exchange: str, key: str | None, now: Now
-    ) -> list[Batch]:
-        """Publish messages that have the same route."""
+        self, batch: Batch, attributes: Attributes, route: Route | None, reason: DeathReason, exchange: str,
+        key: str | None, now: Now,
+    ) -> list[Batch]:  # fmt: skip
+        """Publish messages that have the same attributes and route."""
         assert self._context is not None
         if reason not in self._couriers:
             self._couriers[reason] = Courier(self._context, self._queue)
         courier = self._couriers[reason]
         came_by = route or Route("", (self._queue.name,))
         keys = came_by.routing_keys if key is None else (key,)
-        attributes = replace(batch.attributes, ttl_ms=None, redelivered=True)
-        entries = self._with_death(batch, reason, came_by, now)
-        run = Run(courier.load(batch), entries, attributes, keys[1:])
+        entries = self._with_death(batch, attributes, reason, came_by, now)
+        run = Run(courier.load(batch), entries, replace(attributes, ttl_ms=None, redelivered=True), keys[1:])
         cycled: list[Batch] = []
         for part, queues in self._context.route(exchange, keys, run):
             for piece, deaths in self._by_deaths(part, reason):
@@ -226,7 +226,9 @@ class DeadLetters:
         self.here += change
         self.room = self.here < HERE_MAX
 
-    def _with_death(self, batch: Batch, reason: DeathReason, came_by: Route, now: Now) -> list[bytes]:
+    def _with_death(
+        self, batch: Batch, attributes: Attributes, reason: DeathReason, came_by: Route, now: Now
+    ) -> list[bytes]:
         assert self._context is not None
         entries = self._context.entries(batch)
         converter = self._context.converter
@@ -238,10 +240,9 @@ class DeadLetters:
             at=now.wall,
             exchange=came_by.exchange,
             routing_keys=came_by.routing_keys,
-            ttl_ms=batch.attributes.ttl_ms,
+            ttl_ms=attributes.ttl_ms,
         )
-        origin = batch.attributes.origin
-        return [converter.dead_lettered(entry, origin, death) for entry in entries]
+        return [converter.dead_lettered(entry, attributes.origin, death) for entry in entries]
 
     def _by_deaths(self, run: Run, reason: DeathReason) -> Iterator[tuple[Run, Sequence[tuple[str, DeathReason]]]]:
         """Cut the run into pieces whose messages have the same list of deaths: newest first, this one included."""
@@ -249,7 +250,7 @@ class DeadLetters:
         if converter is None:
             yield run, [(self._queue.name, reason)]
             return
-        origin = run.attributes.origin
+        origin = run.origin
         start = 0
         for deaths, alike in groupby(tuple(converter.deaths(entry, origin)) for entry in run.entries):
             stop = start + len(list(alike))

@@ -10,23 +10,23 @@ from math import inf
 
 from core.clock import Now
 from core.engine.ready.batch import Batch
-from core.message import Attributes
+from core.engine.ready.sub_queue import SubQueue
 
 EXPIRY_GRAIN_MS = 10
-"""Expiry times are rounded up to a multiple of this, so that messages which follow each other closely stay in one run.
-It equals the backings' ``ARRIVAL_GRAIN`` and is far finer than any time-to-live."""
+"""Expiry times are rounded up to a multiple of this, so that messages which follow each other closely have the same. It
+equals the backings' ``ARRIVAL_GRAIN`` and is far finer than any time-to-live."""
 
 TIMEOUT_GRAINS = 16
 """Deliveries within this fraction (1/16) of a consumer's time-out share one mark. So 17 marks are enough for any number
 of deliveries, and each is taken back late by at most this fraction of the time-out."""
 
 
-def expires_at(attributes: Attributes, message_ttl_ms: int | None, now: Now) -> float | None:
-    """When a message that is taken on now expires (wall-clock seconds); None for never.
+def expires_at(ttl_ms: int | None, message_ttl_ms: int | None, now: Now) -> float | None:
+    """When a message with this time-to-live that is taken on now expires (wall-clock seconds); None for never.
+    ``message_ttl_ms`` is the queue's.
 
     A time-to-live of 0 expires at once: such a message reaches only a consumer that already waits for it.
     """
-    ttl_ms = attributes.ttl_ms
     if ttl_ms is None or (message_ttl_ms is not None and message_ttl_ms < ttl_ms):
         ttl_ms = message_ttl_ms
     if ttl_ms is None:
@@ -38,8 +38,24 @@ def expires_at(attributes: Attributes, message_ttl_ms: int | None, now: Now) -> 
 
 
 def has_expired(batch: Batch, now: Now) -> bool:
-    """Return whether messages have expired and may not be delivered any more."""
-    return batch.expires_at is not None and batch.expires_at <= now.wall
+    """Return whether the first message has expired and may not be delivered any more."""
+    expiry = batch.first_expires_at
+    return expiry is not None and expiry <= now.wall
+
+
+def one_end(sub_queue: SubQueue, batch: Batch, now: Now) -> Batch:
+    """Of messages that were fetched, keep the first ones that have all expired, or have all not; put the others
+    back."""
+    expiries = batch.expires_at
+    if not isinstance(expiries, list):
+        return batch
+    first = has_expired(batch, now)
+    wall = now.wall
+    for place, expiry in enumerate(expiries):
+        if (expiry is not None and expiry <= wall) is not first:
+            sub_queue.put_back(batch.part(place, len(batch)))
+            return batch.part(0, place)
+    return batch
 
 
 def monotonic(wall: float, now: Now) -> float:

@@ -8,18 +8,17 @@ are not under way. A moved message keeps the annotations that consumers have add
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from core.clock import Now
 from core.engine.queue.courier import Courier, CourierContext
-from core.engine.queue.expiry import has_expired
+from core.engine.queue.expiry import has_expired, one_end
 from core.engine.queue.kinds import AnyQueue, Peeked
 from core.engine.ready.batch import Batch
 from core.engine.ready.sub_queue import SubQueue
 from core.errors import Invalid
 from core.interface import Converter, ExchangeTarget, Outcome, QueueTarget, Snapshot, Target
-from core.message import Attributes, Route, Run
+from core.message import Origin, Route, Run, as_redelivered, each_of
 
 PEEKED_MAX = 100
 """The most messages in one peek. They are in memory afterwards."""
@@ -66,9 +65,14 @@ def peek(sub_queues: Sequence[SubQueue], n: int) -> list[Peeked]:
         taken: list[Batch] = []
         while len(peeked) < n and (batch := sub_queue.fetch_head(n - len(peeked))) is not None:
             taken.append(batch)
+            count = len(batch)
+            facts = zip(
+                batch.sequences, batch.entries, each_of(batch.attributes, count), each_of(batch.expires_at, count),
+                strict=True,
+            )  # fmt: skip
             peeked += (
-                Peeked(sequence, entry, batch.attributes, batch.delivery_count, batch.expires_at)
-                for sequence, entry in zip(batch.sequences, batch.entries, strict=True)
+                Peeked(sequence, entry, attributes, batch.delivery_count, expiry)
+                for sequence, entry, attributes, expiry in facts
             )
         for batch in taken:
             sub_queue.put_back(batch)
@@ -121,7 +125,7 @@ class Move:
                 if has_expired(head, now):  # the queue removes it in its next turn
                     sub_queue.put_back(head)
                     break
-                self._send(sub_queue, head)
+                self._send(sub_queue, one_end(sub_queue, head, now))
         self.done = not self._courier.under_way and bool(self.failure or self._left <= 0 or not _ready(sub_queues))
         return self.moved - moved_before
 
@@ -153,8 +157,8 @@ class Move:
                 continue
             self._left -= len(piece)
             attributes = piece.attributes
-            if not (piece.first_acquirer or attributes.redelivered):
-                attributes = replace(attributes, redelivered=True)
+            if not piece.first_acquirer:
+                attributes = as_redelivered(attributes)
             run = Run(self._courier.load(piece), self._context.entries(piece), attributes, route.routing_keys[1:])
             for part, queues in self._context.route(route.exchange, route.routing_keys, run):
                 self._courier.submit(part, tuple(queues))
@@ -167,14 +171,14 @@ class Move:
                 yield Route(exchange, (routing_key,)), batch
             case None:
                 start = 0
-                for died_in, alike in groupby(batch.entries, lambda entry: self._died_in(entry, batch.attributes)):
+                for died_in, alike in groupby(batch.entries, lambda entry: self._died_in(entry, batch.origin)):
                     stop = start + len(list(alike))
                     yield (None if died_in is None else Route("", (died_in,))), batch.part(start, stop)
                     start = stop
 
-    def _died_in(self, entry: bytes, attributes: Attributes) -> str | None:
+    def _died_in(self, entry: bytes, origin: Origin) -> str | None:
         converter = self._context.converter
-        queue = converter.routing_headers(entry, attributes.origin).get(FIRST_DEATH_QUEUE) if converter else None
+        queue = converter.routing_headers(entry, origin).get(FIRST_DEATH_QUEUE) if converter else None
         return queue if isinstance(queue, str) else None
 
 

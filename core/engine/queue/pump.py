@@ -96,11 +96,6 @@ class QueueTurns:
         self._due_at.pop(queue, None)
 
     @property
-    def waiting(self) -> bool:
-        """Whether a queue is touched, or remains are to be freed."""
-        return bool(self._touched or self._behind or self.expired or self.remains.left)
-
-    @property
     def deadline(self) -> float:
         """The earliest deadline of a queue (monotonic seconds); infinity if there is none."""
         due = self._due

@@ -20,7 +20,7 @@ This module does not know names, routing or protocols.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import inf
 
 from core.clock import Now
@@ -34,10 +34,11 @@ from core.engine.queue.consumers import Attachment, Consumers, Level
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.dead_letter import LETTER_WORK, DeadLetters
 from core.engine.queue.endings import Endings
-from core.engine.queue.expiry import Disuse, expires_at, has_expired, monotonic
+from core.engine.queue.expiry import Disuse, has_expired, monotonic, one_end
 from core.engine.queue.kinds import Peeked
 from core.engine.queue.length_limit import BlockedPublishers, LengthLimit
 from core.engine.queue.moving import Move, peek
+from core.engine.queue.parts import parts
 from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue_counters import QueueCounters, counts_of
 from core.engine.queue.store_stage import ToStore
@@ -48,7 +49,7 @@ from core.engine.ready.sub_queue import SubQueue, oldest
 from core.engine.ready.waits import Waits
 from core.errors import EngineError, PreconditionFailed
 from core.interface import DeathReason, Disposal, Publisher, Target
-from core.message import Return, RunPart
+from core.message import Return, RunPart, first_of
 from core.slices import Walk
 from core.waiting.times import Times
 
@@ -73,10 +74,10 @@ class Queue:
     """A classic or quorum queue. Its definition is kept in the topology."""
 
     __slots__ = (
-        "_admissions", "_asking", "_attachments", "_blocked", "_cares", "_context", "_disuse", "_endings", "_getting",
-        "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_paging", "_passes", "_removable", "_sub_queues",
-        "_to_store", "_work_left", "arrivals", "consumers", "counters", "deadline", "expired", "inbox", "name",
-        "options", "publishers", "stage_credit",
+        "_admissions", "_asking", "_attachments", "_blocked", "_by_durable", "_cares", "_context", "_disuse",
+        "_endings", "_getting", "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_paging", "_passes",
+        "_removable", "_sub_queues", "_to_store", "_work_left", "arrivals", "consumers", "counters", "deadline",
+        "expired", "inbox", "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +114,7 @@ class Queue:
         self.arrivals = Times()
         self._sub_queues = [SubQueue(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the sub-queue of a level is at -1 - level."""
+        self._by_durable = any(sub_queue.backing.keeps_durable for sub_queue in self._sub_queues)
         self._passes = all(sub_queue.backing.passes for sub_queue in self._sub_queues)
         self._admissions = Admissions(self, written=written, synced=synced, ready_before=self._passes)
         self._admissions.expect(sync=options.sync_always)
@@ -194,36 +196,35 @@ class Queue:
             return False
         self._work_left = DISPATCH_WORK
         runs = inbox.take_turn()
+        alone = len(runs) == 1
         for submission, start, stop in runs:
-            attributes = submission.run.attributes
-            sub_queue = self._sub_queues[0]
-            if len(self._sub_queues) > 1:
-                sub_queue = self._sub_queues[
-                    -1 - min(self.options.level_of(attributes.priority), len(self._sub_queues) - 1)
-                ]
-            expiry = None
-            if attributes.ttl_ms is not None or self.options.message_ttl_ms is not None:
-                expiry = expires_at(attributes, self.options.message_ttl_ms, now)
-                self._mortal = True
-                if expiry == now.wall:  # it must reach a waiting consumer now: serve those before it
-                    self._serve_consumers(now)
-            part = RunPart(submission.run, start, stop, expiry)
-            if self._passes and (len(runs) == 1 or expiry == now.wall) and not self.ready:
-                passed = self._pass_by(sub_queue, part, submission, confirms, now)
-                if passed == stop - start:
-                    continue
-                if passed:
-                    start += passed
-                    part = replace(part, start=start)
-            if self._limit.rejects:
-                stop -= self._beyond_limit(part)
-                refused = replace(part, start=stop)
-                part = replace(part, stop=stop)
-                self._stand(sub_queue, part, submission, confirms, now)
-                self._refuse(refused, submission, confirms)
-            else:
-                self._stand(sub_queue, part, submission, confirms, now)
+            cut = parts(
+                submission.run, start, stop, self.options, len(self._sub_queues), by_durable=self._by_durable, now=now
+            )
+            alone = alone and len(cut) == 1
+            for level, part in cut:
+                self._take_on(self._sub_queues[-1 - level], part, submission, confirms, now, alone=alone)
         return inbox.waiting > 0 and not inbox.stalled
+
+    def _take_on(
+        self, sub_queue: SubQueue, part: RunPart, submission: Submission, confirms: Confirms, now: Now, *, alone: bool
+    ) -> None:
+        """Take on messages that have one place. ``alone``: no others are taken on in this turn."""
+        if part.expires_at is not None:
+            self._mortal = True
+        if at_once := first_of(part.expires_at) == now.wall:  # it must reach a waiting consumer now
+            self._serve_consumers(now)  # those before it come first
+        if self._passes and (alone or at_once) and not self.ready:
+            passed = self._pass_by(sub_queue, part, submission, confirms, now)
+            if passed == len(part):
+                return
+            part = part.part(passed, len(part)) if passed else part
+        if self._limit.rejects:
+            room = len(part) - self._beyond_limit(part)
+            self._stand(sub_queue, part.part(0, room), submission, confirms, now)
+            self._refuse(part.part(room, len(part)), submission, confirms)
+        else:
+            self._stand(sub_queue, part, submission, confirms, now)
 
     def _stand(self, sub_queue: SubQueue, part: RunPart, submission: Submission, confirms: Confirms, now: Now) -> None:
         """Append messages to the backing."""
@@ -238,22 +239,20 @@ class Queue:
 
         Not used if a turn takes on several runs: those go to the backing, which joins them, unless they expire at once.
         """
-        start = place = part.start
-        stop = part.stop
-        while place < stop and self._letters.room:
+        passed, count = 0, len(part)
+        while passed < count and self._letters.room:
             level = self.consumers.first_level()
             if level is None:
                 break
-            count = min(level.room(stop - place, now.monotonic), stop - place)
-            if (place, place + count) != (part.start, part.stop):
-                part = replace(part, start=place, stop=place + count)
-            batch, position = sub_queue.backing.pass_run(part, self._next_sequence, now)
-            self._next_sequence += count
-            self._admissions.took(confirms, submission, place, place + count, position)
+            stop = passed + min(level.room(count - passed, now.monotonic), count - passed)
+            piece = part if stop - passed == count else part.part(passed, stop)
+            batch, position = sub_queue.backing.pass_run(piece, self._next_sequence, now)
+            self._next_sequence += stop - passed
+            self._admissions.took(confirms, submission, piece.start, piece.stop, position)
             batch.level = sub_queue.level
             level.deal(batch, now.monotonic)
-            place += count
-        if passed := place - start:
+            passed = stop
+        if passed:
             self.counters.published += passed
             self.counters.delivered += passed
             self.counters.direct += passed
@@ -273,7 +272,7 @@ class Queue:
         if self._limit.copies and self._letters.room:
             numbers = range(self._next_sequence, self._next_sequence + count)
             self._next_sequence += count
-            copies = Batch(numbers, list(part.entries), part.run.attributes, routes=part.routes, level=NOWHERE)
+            copies = Batch(numbers, list(part.entries), part.attributes, routes=part.routes, level=NOWHERE)
             self._endings.give_up(copies, DeathReason.MAXLEN)
 
     # --- what the pump does: handing out --------------------------------------------------------------------
@@ -342,7 +341,7 @@ class Queue:
             batch = sub_queue.fetch(level.room(ready, now.monotonic))
             if batch is None:
                 return
-            if batch.expires_at is not None and has_expired(batch, now):
+            if batch.expires_at is not None and has_expired(batch := one_end(sub_queue, batch, now), now):
                 if not self._expire(sub_queue, batch):
                     return
             else:
@@ -386,7 +385,7 @@ class Queue:
                     self._due(monotonic(expiry, now))
                     break
                 batch = sub_queue.fetch_head(REMOVED_AT_ONCE)
-                if batch is None or not self._expire(sub_queue, batch):
+                if batch is None or not self._expire(sub_queue, one_end(sub_queue, batch, now)):
                     if self._removable <= 0:
                         self._due(now.monotonic)
                     break

@@ -40,7 +40,7 @@ from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.message import Route, RunPart
+from core.message import Attributes, Route, RunPart
 from core.store.command_log import LocalCommandLog
 from core.store.record import JOIN_BELOW
 
@@ -70,6 +70,8 @@ class QuorumBacking:
         "_uncommitted", "reads",
     )  # fmt: skip
 
+    keeps_durable = False
+    """All messages are in the command log."""
     passes = False
     """A message must not be delivered before it is committed."""
 
@@ -125,7 +127,7 @@ class QuorumBacking:
         if self._uncommitted:
             self._look()
         if self._resident:
-            return self._resident[0].expires_at
+            return self._resident[0].first_expires_at
         return next(self._machine.ready(self._paged_from)).expires_at if self._paged else None
 
     @property
@@ -175,16 +177,16 @@ class QuorumBacking:
 
     def publish_run(self, run_part: RunPart, first: int, now: Now) -> int:
         position = 0
-        for part, route in run_part.by_routes():
-            position = self._publish_alike(part, route, first)
+        for part, attributes, route, expiry in run_part.alike():
+            position = self._publish_alike(part, attributes, route, expiry, first)
             first += len(part)
         return position
 
-    def _publish_alike(self, run_part: RunPart, route: Route | None, first: int) -> int:
-        """Append messages that have the same route."""
+    def _publish_alike(
+        self, run_part: RunPart, attributes: Attributes, route: Route | None, expires_at: float | None, first: int
+    ) -> int:
+        """Append messages that have the same attributes, route and expiry."""
         entries = run_part.entries
-        attributes = run_part.run.attributes
-        expires_at = run_part.expires_at
         if route is not self._route:
             self._route = route
             self._route_facts = encode_facts(route)
@@ -333,7 +335,7 @@ class QuorumBacking:
         if not batch.delivery_count and not batch.annotations:
             return
         added = batch.annotations
-        encoded = self._annotations.encode(added, batch.attributes.origin) if added else b""
+        encoded = self._annotations.encode(added, batch.origin) if added else b""
         history = History(batch.delivery_count, encoded)
         known = self._machine.histories
         if all(known.get(sequence) == history for sequence in batch.sequences):

@@ -4,10 +4,9 @@ A backing is a first-in first-out list of runs. It hands out each message once. 
 consumer is kept by the queue (``returned.py``), because it goes back in front of everything that is still in the
 backing.
 
-The memory backing keeps the encoded entries and, beside them, one record for each run: first sequence number,
-arrival time, attributes. Single publishes that follow each other closely share a record, so that a backlog of
-them costs no more than a backlog of runs: the ``bytes`` object and one pointer, about 63 bytes for a 12-byte
-message.
+The memory backing keeps the encoded entries and, beside them, one record for each run: first sequence number, arrival
+time, attributes, expiry, routes. Single publishes that follow each other closely share a record, so that a backlog of
+them costs no more than a backlog of runs: the ``bytes`` object and one pointer, about 63 bytes for a 12-byte message.
 """
 
 from collections import deque
@@ -18,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from core.clock import Now
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.message import Attributes, Routes, RunPart, joined, part_of
+from core.message import Expiries, Routes, RunAttributes, RunPart, first_of, joined, may_join, part_of
 
 ARRIVAL_GRAIN = 0.010
 """Seconds. Messages that arrive within this time may share one arrival time: far finer than any
@@ -56,6 +55,11 @@ class Backing(Protocol):
 
         Returns the position of the lane to wait for, or None if there is no need to wait.
         """
+
+    @property
+    def keeps_durable(self) -> bool:
+        """Whether durable messages are on disk and others are not. Then the messages of a part that it gets are all
+        durable, or none is."""
 
     @property
     def passes(self) -> bool:
@@ -126,10 +130,24 @@ class Pages(Protocol):
 class _Record:
     first: int
     arrival: float
-    attributes: Attributes
+    attributes: RunAttributes
     entries: list[bytes]
-    expires_at: float | None
+    expires_at: Expiries
     routes: Routes
+
+    def cut_off(self, n: int) -> "_Record":
+        """Remove the first ``n`` messages, and return them."""
+        attributes, entries, expires_at, routes = self.attributes, self.entries, self.expires_at, self.routes
+        cut = _Record(
+            self.first, self.arrival, part_of(attributes, 0, n), entries[:n], part_of(expires_at, 0, n),
+            part_of(routes, 0, n),
+        )  # fmt: skip
+        self.first += n
+        self.attributes = part_of(attributes, n, len(entries))
+        self.expires_at = part_of(expires_at, n, len(entries))
+        self.routes = part_of(routes, n, len(entries))
+        del entries[:n]
+        return cut
 
 
 class MemoryBacking:
@@ -143,8 +161,12 @@ class MemoryBacking:
         self._records: deque[_Record] = deque()
 
     @property
-    def passes(self) -> bool:
+    def keeps_durable(self) -> bool:
         """See :class:`Backing`, also for the methods below."""
+        return False
+
+    @property
+    def passes(self) -> bool:
         return True
 
     @property
@@ -153,17 +175,17 @@ class MemoryBacking:
 
     @property
     def head_expires_at(self) -> float | None:
-        return self._records[0].expires_at if self._records else None
+        return first_of(self._records[0].expires_at) if self._records else None
 
     def publish_run(self, run_part: RunPart, first: int, now: Now) -> None:
         entries = run_part.entries
         if not self._extend_last(entries, run_part, first, now):
-            attributes, routes = run_part.run.attributes, run_part.routes
+            attributes, expires_at, routes = run_part.attributes, run_part.expires_at, run_part.routes
             for start in range(0, len(entries), RECORD_ENTRIES_MAX):
                 stop = start + RECORD_ENTRIES_MAX
                 record = _Record(
-                    first + start, now.monotonic, attributes, entries[start:stop], run_part.expires_at,
-                    part_of(routes, start, stop),
+                    first + start, now.monotonic, part_of(attributes, start, stop), entries[start:stop],
+                    part_of(expires_at, start, stop), part_of(routes, start, stop),
                 )  # fmt: skip
                 self._records.append(record)
         self.depth += len(entries)
@@ -172,26 +194,20 @@ class MemoryBacking:
     def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, None]:
         assert not self.depth
         entries = run_part.entries.copy()
-        return self._batch(
-            first, entries, run_part.run.attributes, expires_at=run_part.expires_at, routes=run_part.routes
-        ), None
+        return _batch(first, entries, run_part.attributes, expires_at=run_part.expires_at, routes=run_part.routes), None
 
     def fetch(self, n: int) -> Batch | None:
         if not self._records:
             return None
         record = self._records[0]
-        first, entries, routes = record.first, record.entries, record.routes
-        if n >= len(entries):
+        if n >= len(record.entries):
             self._records.popleft()
         else:
-            entries = entries[:n]
-            del record.entries[:n]
-            record.first += n
-            if isinstance(routes, list):
-                record.routes, routes = routes[n:], routes[:n]
+            record = record.cut_off(n)
+        entries = record.entries
         self.depth -= len(entries)
         self.ready_bytes -= sum(map(len, entries))
-        return self._batch(first, entries, record.attributes, expires_at=record.expires_at, routes=routes)
+        return _batch(record.first, entries, record.attributes, expires_at=record.expires_at, routes=record.routes)
 
     def settle(self, batch: Batch) -> None:
         pass
@@ -224,25 +240,29 @@ class MemoryBacking:
     def counts(self) -> Mapping[str, int]:
         return {"alpha": self.depth, "ram_messages": self.depth, "ram_bytes": self.ready_bytes}
 
-    @staticmethod
-    def _batch(
-        first: int, entries: list[bytes], attributes: Attributes, *, expires_at: float | None, routes: Routes
-    ) -> Batch:
-        return Batch(range(first, first + len(entries)), entries, attributes, expires_at=expires_at, routes=routes)
-
     def _extend_last(self, entries: list[bytes], run_part: RunPart, first: int, now: Now) -> bool:
         if not self._records:
             return False
         last = self._records[-1]
         attributes = run_part.run.attributes
+        count, further = len(last.entries), len(entries)
         if (
-            len(last.entries) + len(entries) > RECORD_ENTRIES_MAX
+            count + further > RECORD_ENTRIES_MAX
             or now.monotonic - last.arrival > ARRIVAL_GRAIN
-            or last.first + len(last.entries) != first
-            or last.expires_at != run_part.expires_at
-            or (last.attributes is not attributes and last.attributes != attributes)
+            or last.first + count != first
+            or not may_join(last.attributes, attributes)
         ):
             return False
-        last.routes = joined(last.routes, len(last.entries), run_part.routes, len(entries))
+        if last.attributes is not attributes:
+            last.attributes = joined(last.attributes, count, run_part.attributes, further)
+        if last.expires_at is not run_part.expires_at:
+            last.expires_at = joined(last.expires_at, count, run_part.expires_at, further)
+        last.routes = joined(last.routes, count, run_part.routes, further)
         last.entries.extend(entries)
         return True
+
+
+def _batch(
+    first: int, entries: list[bytes], attributes: RunAttributes, *, expires_at: Expiries, routes: Routes
+) -> Batch:
+    return Batch(range(first, first + len(entries)), entries, attributes, expires_at=expires_at, routes=routes)

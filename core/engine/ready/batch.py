@@ -1,4 +1,4 @@
-"""A batch: messages of one queue that have equal attributes and equal history, with their positions and routes.
+"""A batch: messages of one queue that have the same history, with their positions, attributes, routes and expiry.
 
 Inside a queue messages move as batches: from the backing to a consumer, into the consumer's unsettled deliveries, and
 back to the queue. Positions are the queue's sequence numbers, which are ascending and never used twice.
@@ -7,13 +7,25 @@ A batch is divided among consumers that are served in turn by slicing with a ste
 step 1 becomes ranges with step 2, 3 and so on. Slicing a ``range`` takes constant time. Only a batch that was joined
 from unrelated positions has a list of positions.
 
-A batch owns its list of entries. Front ends get a copy of the list (not of the entries), which they may change.
+A batch owns its lists. Front ends get copies (not of the entries), which they may change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.message import Attributes, Route, Routes, joined, like_routes, part_of
+from core.message import (
+    Attributes,
+    Expiries,
+    Origin,
+    Route,
+    Routes,
+    RunAttributes,
+    first_of,
+    joined,
+    like_ranges,
+    may_join,
+    part_of,
+)
 
 NOWHERE = -1
 """The level of copies that are in no backing."""
@@ -24,21 +36,19 @@ ANNOTATIONS_MAX = 256
 
 @dataclass(eq=False, slots=True)
 class Batch:
-    """Messages in ascending positions with the same attributes and the same history."""
+    """Messages in ascending positions with the same history."""
 
     sequences: Sequence[int]
     entries: list[bytes]
-    attributes: Attributes
+    attributes: RunAttributes
     delivery_count: int = 0
     first_acquirer: bool = True
     annotations: Mapping[object, object] | None = None
     """Annotations that consumers added with the modified outcome, shared by all messages and never changed in place."""
     barred: frozenset[object] = frozenset()
     """The consumers that called these messages undeliverable and must not get them again."""
-    expires_at: float | None = None
-    """Wall-clock seconds; None if the messages never expire."""
+    expires_at: Expiries = None
     routes: Routes = None
-    """The exchange and routing keys of the messages."""
     level: int = 0
     """The priority level of the messages in the queue; 0 if it has only one, ``NOWHERE`` for copies."""
     stored: bool = False
@@ -54,34 +64,43 @@ class Batch:
         return Batch(
             self.sequences[start:stop:step],
             self.entries[start:stop:step],
-            self.attributes,
+            part_of(self.attributes, start, stop, step),
             self.delivery_count,
             self.first_acquirer,
             self.annotations,
             self.barred,
-            self.expires_at,
+            part_of(self.expires_at, start, stop, step),
             part_of(self.routes, start, stop, step),
             self.level,
             self.stored,
             self.paged,
         )
 
-    def by_routes(self) -> "Iterator[tuple[Batch, Route | None]]":
-        """Cut the batch into batches whose messages have one route each."""
-        for start, stop, route in like_routes(self.routes, len(self)):
-            yield self if stop - start == len(self) else self.part(start, stop), route
+    @property
+    def origin(self) -> Origin:
+        """The protocol in whose encoding the entries are."""
+        return first_of(self.attributes).origin
+
+    @property
+    def first_expires_at(self) -> float | None:
+        """When the first message expires; None if never."""
+        return first_of(self.expires_at)
+
+    def alike(self) -> "Iterator[tuple[Batch, Attributes, Route | None]]":
+        """Cut the batch into batches whose messages have the same attributes and route."""
+        for start, stop, attributes, route, _ in like_ranges(len(self), self.attributes, self.routes):
+            yield self if stop - start == len(self) else self.part(start, stop), attributes, route
 
     def like(self, other: "Batch") -> bool:
         """Return whether both may be joined into one batch, in this order."""
         return (
             self.sequences[-1] < other.sequences[0]
-            and (self.attributes is other.attributes or self.attributes == other.attributes)
+            and may_join(self.attributes, other.attributes)
             and self.delivery_count == other.delivery_count
             and self.first_acquirer == other.first_acquirer
             and self.annotations is None
             and other.annotations is None
             and self.barred == other.barred
-            and self.expires_at == other.expires_at
             and self.level == other.level
             and self.stored is other.stored
             and self.paged is other.paged
@@ -98,7 +117,10 @@ class Batch:
 
     def join(self, other: "Batch") -> None:
         """Append a batch that is ``like`` this one."""
-        self.routes = joined(self.routes, len(self.sequences), other.routes, len(other.sequences))
+        count, further = len(self.sequences), len(other.sequences)
+        self.attributes = joined(self.attributes, count, other.attributes, further)
+        self.expires_at = joined(self.expires_at, count, other.expires_at, further)
+        self.routes = joined(self.routes, count, other.routes, further)
         self.sequences = join_positions(self.sequences, other.sequences)
         self.entries += other.entries
 

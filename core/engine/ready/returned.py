@@ -50,7 +50,7 @@ class ReturnedMessages:
     def head_expires_at(self) -> float | None:
         """When the first message, barred or not, expires (wall-clock seconds); None if never, and if there is none."""
         _, head = min((heap[0] for heap in self._heaps.values()), default=(0, None), key=itemgetter(0))
-        return None if head is None else head.expires_at
+        return None if head is None else head.first_expires_at
 
     def batches(self) -> Iterator[Batch]:
         """All batches, in no order."""

@@ -49,17 +49,23 @@ class Router:
         """How many results are cached."""
         return len(self._kept)
 
-    def knows(self, exchange: str, key: str) -> bool:
-        """Return whether the result for this routing key is cached."""
-        return self._kept_version == self._topology.version and (exchange, (key,)) in self._kept
+    def known_keys(self, exchange: str, keys: Sequence[str]) -> int:
+        """Return for how many of these routing keys, from the first one on, the result is cached."""
+        if self._kept_version != self._topology.version:
+            return 0
+        kept = self._kept
+        for place, key in enumerate(keys):
+            if (exchange, (key,)) not in kept:
+                return place
+        return len(keys)
 
     def route(self, exchange: str, keys: tuple[str, ...], run: Run) -> Sequence[tuple[Run, Queues]]:
         """Return the run, cut into parts if needed, each with its route and the queues to which it is routed."""
-        known = self._known(exchange, keys, run.entries[0], run.attributes.origin)
+        known = self._known(exchange, keys, run.entries[0], run.origin)
         if known is not None:
             queues, run.routes = known
             return [(run, queues)]
-        origin = run.attributes.origin
+        origin = run.origin
         answers = [self._ask(exchange, keys, entry, origin)[0] for entry in run.entries]
         run.routes = Route(exchange, keys)
         return list(_by_queues(run, answers))
@@ -67,11 +73,12 @@ class Router:
     def route_by_keys(self, exchange: str, keys: Sequence[str], run: Run) -> Sequence[tuple[Run, Queues]]:
         """Return the same for a run whose messages have a routing key each."""
         self._work.spent += len(run.entries)
-        origin = run.attributes.origin
+        origin = run.origin
+        kept = self._kept if self._kept_version == self._topology.version else {}
         answers: list[Queues] = []
         routes: list[Route | None] = []
         for key, entry in zip(keys, run.entries, strict=True):
-            known = self._known(exchange, (key,), entry, origin)
+            known = kept.get((exchange, (key,))) or self._known(exchange, (key,), entry, origin)
             if known is None:
                 known = self._ask(exchange, (key,), entry, origin)[0], Route(exchange, (key,))
             answers.append(known[0])
@@ -115,6 +122,6 @@ def _by_queues(run: Run, answers: Sequence[Queues]) -> Iterator[tuple[Run, Queue
     start = 0
     for queues, alike in groupby(answers):
         stop = start + len(list(alike))
-        routes = part_of(run.routes, start, stop)
-        yield Run(run.first + start, run.entries[start:stop], run.attributes, run.routing_keys, routes), queues
+        attributes, routes = part_of(run.attributes, start, stop), part_of(run.routes, start, stop)
+        yield Run(run.first + start, run.entries[start:stop], attributes, run.routing_keys, routes), queues
         start = stop

@@ -25,13 +25,14 @@ crash leaves.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from core.engine.options.arguments import check_exchange_arguments, check_queue, check_same_exchange, check_same_queue
 from core.engine.routing.edges import Edge, Node
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
+from core.engine.routing.recorder import DefinitionsRecorder, NothingRecorded
 from core.errors import (
     Forbidden,
     Inequivalent,
@@ -83,36 +84,6 @@ class QueueDefinition:
     """New with each declaration: a queue that is deleted and declared again has another identity."""
     id: int | None = None
     """Its number in the recorded definitions, never used twice; None if the queue does not outlive the broker."""
-
-
-class DefinitionsRecorder(Protocol):
-    """Records durable definitions. Each method raises PreconditionFailed if it fails, and has no effect then."""
-
-    def add_queue(self, declaration: QueueDeclaration, identity: str) -> int | None:
-        """Returns the queue's number; None if the recorder keeps nothing."""
-
-    def add_exchange(self, declaration: ExchangeDeclaration) -> None: ...
-
-    def add_binding(self, binding: Binding) -> None: ...
-
-    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
-        """Remove all of these, or none."""
-
-
-class NothingRecorded:
-    """The recorder of a broker without storage."""
-
-    def add_queue(self, declaration: QueueDeclaration, identity: str) -> None:
-        """See :class:`DefinitionsRecorder`."""
-
-    def add_exchange(self, declaration: ExchangeDeclaration) -> None:
-        """See :class:`DefinitionsRecorder`."""
-
-    def add_binding(self, binding: Binding) -> None:
-        """See :class:`DefinitionsRecorder`."""
-
-    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
-        """See :class:`DefinitionsRecorder`."""
 
 
 def numbered_identities() -> Callable[[], str]:
@@ -215,19 +186,35 @@ class Topology:
             _check_owner(name, existing, owner)
             check_same_queue(existing.declaration, declaration)
             return False
+        definition = self.new_queue(declaration, owner, named_by_broker=named_by_broker)
+        if self.keeps(declaration):
+            number = self._recorder.add_queue(declaration, definition.identity)
+            definition = replace(definition, id=number)
+            self._work.spent += RECORD_WORK
+        self.add_queue(definition)
+        return True
+
+    def new_queue(
+        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool, beside: int = 0
+    ) -> QueueDefinition:
+        """Return the definition of a queue that does not exist, without adding it. Raises as :meth:`admit_queue`.
+        ``beside``: how many others are to be added first."""
+        name = declaration.name
         self._check_name("queue", name)
         if not named_by_broker:
             _check_not_reserved("queue", name)
         check_queue(declaration)
-        self._check_room_for_queue()
+        self._check_room_for_queue(beside)
         self._check_gone(Node(True, name))
-        identity = self._new_identity()
-        number = None
-        if _is_kept_queue(declaration):
-            number = self._recorder.add_queue(declaration, identity)
-            self._work.spent += RECORD_WORK
-        self._add_queue(QueueDefinition(declaration, owner, dynamic=False, identity=identity, id=number))
-        return True
+        return QueueDefinition(declaration, owner, dynamic=False, identity=self._new_identity())
+
+    def keeps(self, declaration: QueueDeclaration) -> bool:
+        """Return whether a queue outlives the broker, and so is recorded."""
+        return _is_kept_queue(declaration)
+
+    def has_bindings(self, name: str) -> bool:
+        """Return whether anything is bound to a queue."""
+        return Node(True, name) in self._arriving
 
     def admit_dynamic_queue(self, name: str, owner: object) -> QueueDefinition:
         """Declare the queue of a dynamic node. Raises Inequivalent if the name exists, LimitReached."""
@@ -236,7 +223,7 @@ class Topology:
         declaration = QueueDeclaration(name=name, durable=False, exclusive=True, auto_delete=True, arguments={})
         self._check_room_for_queue()
         definition = QueueDefinition(declaration, owner, dynamic=True, identity=self._new_identity())
-        self._add_queue(definition)
+        self.add_queue(definition)
         return definition
 
     def queue(self, name: str, owner: object) -> QueueDefinition:
@@ -264,12 +251,17 @@ class Topology:
         self._take_along(removal, self._some_edges(Node(True, name)))
         return self._remove(removal)
 
-    def _check_room_for_queue(self) -> None:
+    def drop_queue(self, name: str) -> None:
+        """Remove a queue without bindings whose removal is recorded."""
+        self._take_out(_Removal(queues={name: None}))
+
+    def _check_room_for_queue(self, beside: int = 0) -> None:
         limit = self._settings.queues_max
-        if len(self.queues) >= limit:
+        if len(self.queues) + beside >= limit:
             raise LimitReached(f"the limit of {limit} queues (queues_max) is reached; delete queues or raise it")
 
-    def _add_queue(self, definition: QueueDefinition) -> None:
+    def add_queue(self, definition: QueueDefinition) -> None:
+        """Add a queue that is recorded, if it is to be recorded."""
         self.queues[definition.declaration.name] = definition
         if definition.declaration.exclusive:
             self._owned.setdefault(definition.owner, {})[definition.declaration.name] = None
@@ -456,6 +448,9 @@ class Topology:
 
     def _remove(self, removal: _Removal) -> int:
         self._record_removal(removal)
+        return self._take_out(removal)
+
+    def _take_out(self, removal: _Removal) -> int:
         nodes = [*(Node(True, name) for name in removal.queues), *(Node(False, name) for name in removal.exchanges)]
         self.going |= {node: self._is_kept_end(node) for node in nodes}
         for edge in removal.edges:

@@ -36,7 +36,7 @@ from core.engine.ready.remains import LetGo
 from core.engine.ready.waits import Waits
 from core.errors import EngineError, Invalid, PreconditionFailed
 from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
-from core.message import Attributes, Origin, Return, Route, like_routes, part_of
+from core.message import Attributes, Origin, Return, Route, like_ranges, part_of
 from core.slices import Walk
 from core.store.stream_chunk import CHUNK_OVERHEAD_BYTES, Chunk
 from core.store.stream_log import Kept, StreamLog
@@ -258,21 +258,23 @@ class StreamQueue:
         count = 0
         for submission, start, stop in inbox.take_turn():
             run = submission.run
-            for low, high, route in like_routes(part_of(run.routes, start, stop), stop - start):
-                if (run.attributes, route) != alike or count + high - low > GATHERED_MAX:
-                    self._append(gathered, route=alike[1] if alike else None, stamp_ms=stamp_ms)
-                    gathered, count, alike = [], 0, (run.attributes, route)
+            facts = part_of(run.attributes, start, stop), part_of(run.routes, start, stop)
+            for low, high, attributes, route, _ in like_ranges(stop - start, *facts):
+                if (attributes, route) != alike or count + high - low > GATHERED_MAX:
+                    if alike is not None:
+                        self._append(gathered, *alike, stamp_ms=stamp_ms)
+                    gathered, count, alike = [], 0, (attributes, route)
                 gathered.append(AppendedRange(submission, self, start + low, start + high))
                 count += high - low
-        self._append(gathered, route=alike[1] if alike else None, stamp_ms=stamp_ms)
+        if alike is not None:
+            self._append(gathered, *alike, stamp_ms=stamp_ms)
         return inbox.waiting > 0 and not inbox.stalled
 
-    def _append(self, gathered: Sequence[AppendedRange], *, route: Route | None, stamp_ms: int) -> None:
-        """Append messages that have the same attributes and this route."""
-        if not gathered:
-            return
+    def _append(
+        self, gathered: Sequence[AppendedRange], attributes: Attributes, route: Route | None, *, stamp_ms: int
+    ) -> None:
+        """Append messages that have these attributes and this route."""
         entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
-        attributes = gathered[0].submission.run.attributes
         ask, origin = self._filter_value, attributes.origin
         values = [ask(entry, origin) for entry in entries]
         self.counters.published += len(entries)

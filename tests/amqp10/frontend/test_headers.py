@@ -8,14 +8,14 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.frontend.headers import CACHED_MAX, AttributesByHeader, HeaderByAttributes
 from amqp10.wire.sections import Header, decode_header, encode_header
 from core.interface import Delivered
-from core.message import Attributes, Origin
+from core.message import Attributes, Origin, RunAttributes
 from tests.kit.amqp10_frames import headers
 from tests.kit.engine import Peer, make_broker
 
 CONSUMER = Peer(make_broker("q")).consume("q")
 
 
-def delivered(attributes: Attributes, *, delivery_count: int = 0, first_acquirer: bool = True) -> Delivered:
+def delivered(attributes: RunAttributes, *, delivery_count: int = 0, first_acquirer: bool = True) -> Delivered:
     return Delivered(CONSUMER, 0, [b""], attributes, delivery_count, first_acquirer)
 
 
@@ -65,6 +65,20 @@ def test_what_a_consumer_is_told(header, delivery_count, first_acquirer):
     told = decode_header(encoded, 0, len(encoded))
     assert (bool(told.durable), told.priority, told.ttl) == (bool(header.durable), header.priority, header.ttl)
     assert (told.delivery_count, told.first_acquirer) == (delivery_count, first_acquirer)
+
+
+@given(
+    some=st.lists(headers, min_size=1, max_size=6),
+    delivery_count=st.integers(0, 2),
+    first_acquirer=st.booleans(),
+)
+def test_unlike_messages_get_the_header_of_each(some, delivery_count, first_acquirer):
+    attributes = [AttributesByHeader().of(encode_header(header)) for header in some]
+    cache = HeaderByAttributes()
+    told = cache.of(delivered(attributes, delivery_count=delivery_count, first_acquirer=first_acquirer))
+    assert told == [
+        cache.of(delivered(each, delivery_count=delivery_count, first_acquirer=first_acquirer)) for each in attributes
+    ]
 
 
 def test_the_header_is_encoded_once_and_the_cache_is_bounded():

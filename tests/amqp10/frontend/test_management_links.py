@@ -182,3 +182,27 @@ def test_queues_of_a_connection_are_its_own():
     assert second.ask("GET", "/queues/mine").status == 400
     first.peer.disconnect()
     assert second.ask("GET", "/queues/mine").status == 404
+
+
+def test_queues_that_are_declared_in_a_row_are_recorded_together_and_answered_in_order():
+    broker = InProcessBroker(durable=True)
+    peer = broker.connect()
+    peer.begin()
+    pair = LinkPair(peer).attach()
+    pair.grant(10)
+    broker.rounds_max = 0  # all requests come before the first is served
+    asked = [
+        pair.send("PUT", "/queues/a", {}),
+        pair.send("PUT", "/queues/b", {}),
+        pair.send("GET", "/queues/b"),
+        pair.send("PUT", "/queues/a", {}),
+        pair.send("DELETE", "/queues/a"),
+        pair.send("PUT", "/queues/a", {"durable": False}),
+        pair.send("PUT", "/queues/a", {"durable": True}),
+    ]
+    assert pair.take_answers() == []
+    broker.rounds_max = None
+    broker.run()
+    answers = pair.take_answers()
+    assert [answer.correlation_id for answer in answers] == [ULong(one) for one in asked]
+    assert [answer.status for answer in answers] == [201, 201, 200, 200, 200, 201, 409]

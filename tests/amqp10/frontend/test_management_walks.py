@@ -7,11 +7,13 @@ import pytest
 
 from amqp10.frontend.management_links import REQUEST_WORK, STEP_WORK
 from amqp10.management.message import Response, decode_request, encode_response
+from amqp10.management.node import Serving
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
 from amqp10.wire.types import ULong
 from core.slices import Walk
+from core.work import Work
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request
 from tests.kit.settings import make_settings
@@ -31,12 +33,21 @@ class SlowNode:
         self.steps: list[object] = []
         """The message-id of the request of each step."""
         self.ended: list[object] = []
+        self.work = Work()
+        self.step_work = 0
+        """What each step adds to ``work`` itself."""
 
-    def respond(self, request: bytes, owner: object) -> Walk[bytes]:
+    def serve(self, request: bytes, owner: object) -> Serving:
+        serving = Serving()
+        serving.walk = self._walk(request)
+        return serving
+
+    def _walk(self, request: bytes) -> Walk[bytes]:
         properties = decode_request(request).properties
         try:
             for _ in range(STEPS if properties.to == PATH else 1):
                 self.steps.append(properties.message_id)
+                self.work.spent += self.step_work
                 yield
             return (yield from encode_response(Response(200), properties.message_id))
         finally:
@@ -51,6 +62,7 @@ class Slow:
         self.broker = InProcessBroker(make_settings(engine={"work_per_turn": {"peer": WORK}}, amqp10=settings))
         self.broker.node = self.node  # type: ignore[assignment]
         self.peer = self.broker.connect()
+        self.node.work = self.peer.front_end._work
         self.peer.begin()
         self.pair = LinkPair(self.peer).attach()
         self.pair.grant(10)
@@ -81,6 +93,17 @@ def test_a_turn_takes_some_steps_and_the_next_goes_on():
     assert begun + sum(taken) == STEPS
     assert 0 < begun < STEPS
     assert max(taken) == WORK // STEP_WORK
+
+
+def test_work_that_a_step_counts_itself_ends_the_turn():
+    slow = Slow()
+    slow.node.step_work = WORK
+    slow.pair.send("GET", PATH)
+    while not slow.pair.take_answers():
+        begun = len(slow.node.steps)
+        slow.broker.run()
+        assert len(slow.node.steps) - begun <= 1
+    assert len(slow.node.steps) == STEPS
 
 
 def test_many_requests_in_a_row_have_a_budget_too():

@@ -1,5 +1,7 @@
 """A receiving link without a session: assembly of deliveries, refusals, settling [2.6.7, 2.6.14]."""
 
+import sys
+
 import pytest
 
 from amqp10.errors import ErrorCondition, LinkFault
@@ -294,6 +296,29 @@ def test_aborted_with_its_only_frame():
     link.transfer_received(transfer(4, aborted=True), b"")
     assert received(session) == []
     assert link.credit.delivery_count == 1
+
+
+def test_what_views_keep_in_memory_is_counted_once():
+    """A read of 4,000 bytes may bring two frames of one delivery. Both views keep all of the read in memory."""
+    session, link = attached()
+    read, late = bytes(range(250)) * 16, b"end"
+    link.transfer_received(more(4), memoryview(read)[100:1900])
+    link.transfer_received(rest(more=True), memoryview(read)[2000:], late)
+    assert session.partial_bytes == len(read) + len(late) + 3 * FRAME_OVERHEAD_BYTES
+    link.transfer_received(rest(), b"")
+    assert session.partial_bytes == 0
+    assert [event.entries for event in received(session)] == [[read[100:1900] + read[2000:] + late]]
+
+
+def test_an_aborted_delivery_keeps_no_read_in_memory():
+    session, link = attached()
+    kept = b"".join((b"a" * 2_500, b"b" * 2_500))
+    before = sys.getrefcount(kept)
+    link.transfer_received(more(4), memoryview(kept)[100:])
+    assert sys.getrefcount(kept) > before
+    link.transfer_received(rest(aborted=True), b"")
+    assert sys.getrefcount(kept) == before
+    assert session.partial_bytes == 0
 
 
 def test_a_delivery_may_not_begin_without_link_credit_and_may_end_without():

@@ -151,6 +151,26 @@ def test_any_sizes_in_any_turns_arrive_whole(sizes, turns):
     assert sum(last - first + 1 for first, last in sent_numbers(session)) == len(sizes)
 
 
+def test_a_header_section_may_take_several_frames():
+    """Annotations that the broker adds stand before the message, with the header section."""
+    session, link = attached()
+    link.send_run(0, [b"entry", b""], HEADER * 300)
+    link.transmit(100, 10_000)
+    frames = session.take()
+    assert len(frames) > 4
+    assert b"".join(payload for _, payload in frames) == HEADER * 300 + b"entry" + HEADER * 300
+
+
+def test_large_messages_are_not_copied_into_the_output():
+    session, link = attached(frame_size_max=100_000)
+    whole, large = b"w" * 50_000, b"l" * 250_000
+    link.send_run(0, [whole, large], HEADER)
+    link.transmit(100, 1_000_000)
+    pieces = [piece for piece in session.pieces if len(piece) > 1_000]
+    assert pieces[0] is whole
+    assert [piece.obj is large for piece in pieces[1:]] == [True, True, True]
+
+
 def test_a_delivery_may_stop_in_the_middle():
     session, link = attached()
     link.send_run(0, [b"x" * 2000], b"")

@@ -4,7 +4,7 @@ connection."""
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10.errors import ConnectionFault, ErrorCondition
@@ -21,6 +21,7 @@ from amqp10.wire.framing import (
     ReceiveBuffer,
     encode_frame,
     parse_protocol_header,
+    piece_of,
 )
 
 MAX = 4096
@@ -172,6 +173,73 @@ def test_a_frame_that_trickles_in_is_copied_once():
         tracemalloc.stop()
     assert len(buffers_seen) < 20
     assert peak < 5 * size
+
+
+LARGE = 400_000
+large_frames = st.lists(st.sampled_from((0, 100, 20_000, 131_064, 131_072, 250_000, LARGE - 8)), max_size=6)
+reads = st.lists(st.sampled_from((1, 1_500, 1_600, 5_000, 70_000, 262_144, 2**20)), min_size=1, max_size=5)
+
+
+def body_of(size: int, number: int) -> bytes:
+    """A body in which no two parts are alike."""
+    return b"".join((number * 2**20 + at).to_bytes(4) for at in range(0, size, 4))[:size]
+
+
+@pytest.mark.parametrize("in_parts", [True, False])
+@settings(max_examples=settings.default.max_examples // 4)
+@given(sizes=large_frames, read_sizes=reads)
+def test_large_frames_come_whole_in_reads_of_any_size(in_parts, sizes, read_sizes):
+    bodies = [body_of(size, number) for number, size in enumerate(sizes)]
+    stream = b"".join(encode_frame(7, body) for body in bodies)
+    buffer = ReceiveBuffer()
+    found, at, turn = [], 0, 0
+    while at < len(stream):
+        size = max(read_sizes[turn % len(read_sizes)], len(stream) // 100)
+        buffer.feed(stream[at : at + size])
+        at, turn = at + size, turn + 1
+        while (frame := buffer.next_frame(LARGE, in_parts=in_parts)) is not None:
+            assert in_parts or frame.body_end <= len(buffer.data)
+            found.append(b"".join((buffer.data[frame.body_start : frame.body_end], *buffer.take_parts())))
+        assert buffer.rest() == stream[len(stream) - len(buffer) - len(stream[at:]) : at]
+    assert found == bodies
+    assert len(buffer) == 0
+
+
+def test_the_rest_of_a_large_frame_is_not_copied():
+    stream = encode_frame(0, body_of(300_000, 1)) + encode_frame(0, body_of(50_000, 2))
+    first, second, third = stream[:100_000], stream[100_000:200_000], stream[200_000:]
+    buffer = ReceiveBuffer()
+    for read in (first, second, third):
+        assert buffer.next_frame(LARGE, in_parts=True) is None
+        buffer.feed(read)
+    frame = buffer.next_frame(LARGE, in_parts=True)
+    assert frame == FrameBounds(0, AMQP_FRAME, 8, 300_008)
+    assert buffer.data is first
+    middle, last = buffer.take_parts()
+    assert middle is second
+    assert isinstance(last, memoryview)
+    assert last.obj is third
+    assert buffer.go_on()
+    assert buffer.data is third
+    assert buffer.next_frame(LARGE, in_parts=True) == FrameBounds(0, AMQP_FRAME, 100_016, 150_016)
+
+
+def test_much_input_behind_a_frame_is_not_copied():
+    frame = encode_frame(0, b"x" * 12)
+    first, second = frame * 10 + frame[:9], frame[9:] + frame * 5000
+    buffer = ReceiveBuffer()
+    buffer.feed(first)
+    assert len(taken(buffer)) == 10
+    buffer.feed(second)
+    assert buffer.data == frame
+    assert len(taken(buffer)) == 5001
+    assert buffer.data is second
+
+
+@pytest.mark.parametrize(("size", "viewed"), [(4_096, True), (4_095, False), (25_000, True), (24_999, False)])
+def test_a_small_piece_keeps_no_large_read_in_memory(size, viewed):
+    data = bytes(100_000 if size > 5_000 else 4 * size)
+    assert isinstance(piece_of(data, 10, 10 + size), memoryview) is viewed
 
 
 def test_take_waits_for_its_bytes():

@@ -176,17 +176,11 @@ def test_the_limit_bounds_the_run(limit):
         {"settled": True},
         {"delivery_id": 0x10000},
         {"delivery_id": 1000},
-        {"payload": DURABLE + BODY},
-        {"payload": kit.value_section(kit.binary(b"Hello, world"))},
-        {"payload": BODY + BODY},
-        {"number": 2**64},
     ],
     ids=str,
 )
 def test_a_run_ends_before_a_frame_that_differs(before, odd):
-    client = Client(
-        "", True, True, lambda number: b"long" if number == 2**64 else b"tag", (b"\x43",), (b"\x43", kit.TRUE)
-    )
+    client = Client("", True, True, lambda _: b"tag", (b"\x43",), (b"\x43", kit.TRUE))
     like = frames(client, before)
     fields = {"payload": BODY, "delivery_id": 1000 + before} | odd
     data = b"".join([*like, client.transfer(**fields), *frames(client, 3, first=1001 + before)])
@@ -196,6 +190,61 @@ def test_a_run_ends_before_a_frame_that_differs(before, odd):
         assert run is not None
         assert run.entries == [BODY] * before
         runs.parse(b"".join(frames(client, 100)), 0, limit=1000)
+
+
+UNLIKE = [
+    DURABLE + BODY,
+    kit.header_section(kit.TRUE, b"\x50\x09") + BODY,
+    kit.value_section(kit.binary(b"Hello, world")),
+    BODY + BODY,
+    EMPTY_PROPERTIES + BODY,
+    b"",
+    kit.data_section(b"x" * 300),
+]
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("odd", UNLIKE)
+def test_few_like_messages_are_one_run_with_the_messages_behind_them(before, odd):
+    payloads = [BODY] * before + [odd] + [BODY] * 30 + UNLIKE
+    runs = parser()
+    for _ in range(2):
+        run = runs.parse(
+            b"".join(GO.transfer(each, delivery_id=1000 + i) for i, each in enumerate(payloads)), 0, limit=99
+        )
+        assert run is not None
+        assert not run.checked
+        assert run.entries == payloads
+
+
+@pytest.mark.parametrize("before", [8, 30])
+@pytest.mark.parametrize("odd", UNLIKE)
+def test_many_like_messages_are_a_run_of_their_own(before, odd):
+    runs = parser()
+    for _ in range(2):
+        run = runs.parse(b"".join([*frames(GO, before), *frames(GO, 5, first=1000 + before, payload=odd)]), 0, limit=99)
+        assert run is not None
+        assert run.checked
+        assert run.entries == [BODY] * before
+
+
+@pytest.mark.parametrize("payloads", [[BODY], [EMPTY_PROPERTIES + BODY], UNLIKE])
+def test_delivery_tags_and_ids_of_one_run_may_have_any_length(payloads):
+    """Delivery-ids have one byte up to 255, and four beyond; a client that counts in decimal digits has longer and
+    longer tags."""
+    lengths = [1, 1, 3, 32, 0, 8, 8, 8, 8, 8, 8, 2, 31, 32, 7]
+    tags = [bytes([i]) * length for i, length in enumerate(lengths)]
+    client = Client("", False, False, lambda number: tags[number], (b"\x43",), ())
+    data = b"".join(
+        client.transfer(payloads[i % len(payloads)], delivery_id=250 + i, number=i) for i in range(len(tags))
+    )
+    runs = parser()
+    for _ in range(2):
+        run = runs.parse(data, 0, limit=99)
+        assert run is not None
+        assert run.first_delivery_id == 250
+        assert run.entries == [payloads[i % len(payloads)] for i in range(len(tags))]
+        assert [run.delivery_tag(i) for i in range(len(tags))] == tags
 
 
 @pytest.mark.parametrize(
@@ -432,6 +481,26 @@ def like_frames(draw):
     ]
 
 
+@st.composite
+def unlike_frames(draw):
+    """Frames of one link with messages and delivery-tags of any kind; a delivery-id or a settled flag may not
+    follow."""
+    tags = draw(st.lists(st.binary(max_size=33), min_size=1, max_size=12))
+    end = draw(st.sampled_from([(), (b"\x43",), (b"\x43", kit.FALSE)]))
+    client = Client("", draw(st.booleans()), draw(st.booleans()), lambda number: tags[number], end, (b"\x43", kit.TRUE))
+    first = draw(ids)
+    odd = draw(st.sampled_from([None] * 4 + list(range(len(tags)))))
+    return [
+        client.transfer(
+            draw(headers) + draw(bodies),
+            delivery_id=(first + number + (odd == number and draw(st.integers(0, 1)))) % 2**32,
+            number=number,
+            settled=odd == number,
+        )
+        for number in range(len(tags))
+    ]
+
+
 others = st.sampled_from(
     [
         b"\x00\x00\x00\x08\x02\x00\x00\x00",
@@ -440,7 +509,7 @@ others = st.sampled_from(
         custom(b"\x43", kit.NULL, kit.NULL),
     ]
 )
-streams = st.lists(like_frames() | others.map(lambda frame: [frame]), max_size=6).map(
+streams = st.lists(like_frames() | unlike_frames() | others.map(lambda frame: [frame]), max_size=6).map(
     lambda parts: [frame for part in parts for frame in part]
 )
 limits = st.sampled_from([1, 2, 5, 1000])
@@ -522,7 +591,7 @@ def test_encoded_runs_say_what_they_were_made_of(
     channel, handle, first_delivery_id, first_number, entries, header, settled
 ):
     last_number = first_number + len(entries) - 1
-    encoded = encode_run(
+    pieces = encode_run(
         channel=channel,
         handle=handle,
         first_delivery_id=first_delivery_id,
@@ -531,6 +600,8 @@ def test_encoded_runs_say_what_they_were_made_of(
         header=header,
         settled=settled,
     )
+    assert all(piece is entry for piece, entry in zip(pieces[1::2], entries, strict=True)), "an entry was copied"
+    encoded = b"".join(pieces)
     overhead = frame_overhead(handle=handle, last_number=last_number, header=header, settled=settled)
     position = 0
     for index, entry in enumerate(entries):
@@ -555,7 +626,7 @@ def test_encoded_runs_say_what_they_were_made_of(
 @pytest.mark.parametrize("settled", [False, True])
 def test_what_we_encode_is_one_run_for_a_peer_like_us(settled):
     bodies = [kit.data_section(bytes([i % 256]) * 12) for i in range(300)]
-    encoded = encode_run(
+    pieces = encode_run(
         channel=1,
         handle=2,
         first_delivery_id=0,
@@ -564,6 +635,7 @@ def test_what_we_encode_is_one_run_for_a_peer_like_us(settled):
         header=DURABLE,
         settled=settled,
     )
+    encoded = b"".join(pieces)
     run = parse(encoded)
     assert run is not None
     assert (run.entries, run.header, run.checked) == (bodies, DURABLE, True)

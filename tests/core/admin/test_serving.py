@@ -2,17 +2,23 @@
 protocol."""
 
 import json
+import threading
+import time
 from contextlib import suppress
 
 import httpx
 import pytest
+import structlog
 import trio
 import trio.testing
 from prometheus_client.core import GaugeMetricFamily
 
+from core.admin.service import AdminService
 from core.admin.serving import BUSY_MAX, AdminServer
 from core.config.admin import AdminSettings
-from tests.kit.admin import TOKEN, Facts, listening, until_closed
+from core.server.certificates import Certificates
+from tests.kit.admin import TOKEN, Facts, Listening, listening, until_closed
+from tests.kit.certificates import Trial
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -224,6 +230,32 @@ async def test_clients_that_leave_in_the_middle_do_not_disturb_the_others():
     assert [entry["event"] for entry in admin.facts.log.entries] == ["admin-listening"]
 
 
+async def test_the_service_is_loaded_once_in_a_thread_and_again_only_where_that_failed():
+    facts, settings, threads = Facts(), AdminSettings(listen=("127.0.0.1:0",)), []
+
+    def load() -> AdminService:
+        threads.append(threading.current_thread())
+        if len(threads) == 1:
+            raise RuntimeError("a bug")
+        return AdminService(facts.application(), settings=settings)
+
+    server = AdminServer(load, settings=settings, log=facts.logger())
+    admin = Listening(server, facts)
+    await server.open()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        assert await admin.raw(REQUEST) == b""
+        async with trio.open_nursery() as clients:
+            for _ in range(3):
+                clients.start_soon(admin.raw, REQUEST)
+        assert status(await admin.raw(REQUEST)) == 200
+        nursery.cancel_scope.cancel()
+    server.close()
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+    assert len(facts.logged("admin-connection-failed")) == 1
+
+
 async def test_a_task_that_fails_is_logged_and_begun_anew(autojump_clock):
     facts, begun = Facts(), []
 
@@ -232,10 +264,36 @@ async def test_a_task_that_fails_is_logged_and_begun_anew(autojump_clock):
         await trio.sleep(1)
         raise RuntimeError("a bug")
 
+    settings = AdminSettings(listen=("127.0.0.1:0",))
     server = AdminServer(
-        facts.application(), settings=AdminSettings(listen=("127.0.0.1:0",)), log=facts.logger(), background=[task]
+        lambda: AdminService(facts.application(), settings=settings),
+        settings=settings,
+        log=facts.logger(),
+        background=[task],
     )
     with trio.move_on_after(5):
         await server.run()
     assert [when - begun[0] for when in begun] == [0.0, 2.0, 4.0]
     assert len(facts.logged("admin-task-failed")) == 2
+
+
+async def test_over_tls_and_beside_clients_that_do_not_speak_it(tmp_path):
+    trial = Trial.make(tmp_path)
+    certificates = Certificates(trial.settings(), wall=time.time, log=structlog.get_logger())
+    async with listening(Facts(), token=TOKEN, certificates=certificates) as admin:
+        port = admin.server.listening_on[0][1]
+        assert admin.server.urls == [f"https://127.0.0.1:{port}/"]
+        for renewed in (False, True):
+            if renewed:
+                trial.write_server()
+                certificates.look()
+            async with httpx.AsyncClient(base_url=f"https://127.0.0.1:{port}", verify=trial.context()) as client:
+                assert (await client.get("/livez")).json() == {"status": "ok"}
+                response = await client.get("/metrics", headers={"authorization": f"Bearer {TOKEN.decode()}"})
+                assert "headgate_connections 3.0\n" in response.text
+        assert await admin.raw(REQUEST) == b""
+        await trio.testing.wait_all_tasks_blocked()  # the socket is closed before the log is written
+        assert "no TLS" in str(admin.facts.logged("admin-handshake-failed")[0]["reason"])
+        async with await admin.connect() as silent:
+            await silent.send_all(b"\x16\x03\x01")
+        assert not admin.facts.logged("admin-connection-failed")

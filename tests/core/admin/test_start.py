@@ -1,5 +1,5 @@
-"""Starting an admin server from its settings: the token, settings that cannot be used, and that a broker without an
-admin server does not load its code."""
+"""Starting an admin server from its settings: the token, settings that cannot be used, and what is not loaded by a
+broker without an admin server, and by an admin server without a client."""
 
 import subprocess
 import sys
@@ -8,23 +8,22 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from core.admin.health import Health
 from core.admin.serving import AdminServer
 from core.admin.start import open_admin_server, read_token
 from core.config.admin import AdminSettings
 from core.errors import Invalid
 from tests.kit.admin import Facts
+from tests.kit.scraped import Scraped
+from tests.kit.wire import InProcessBroker
 
 ROOT = Path(__file__).parents[3]
-HTTP = ("core.admin", "hypercorn", "h11", "starlette", "prometheus_client", "core.observe.metrics")
+HTTP = ("hypercorn", "h11", "starlette", "prometheus_client", "core.admin.service", "core.observe.metrics")
 
 
 async def opened(settings: AdminSettings, facts: Facts) -> AdminServer:
     return await open_admin_server(
         settings,
-        health=Health(observable=facts, started=lambda: True, draining=lambda: False),
-        collect=facts.collect,
-        collect_links=facts.collect_links,
+        sources=Scraped(InProcessBroker()).sources,
         control=facts.control,
         traffic=facts.traffic,
         log=facts.logger(),
@@ -80,10 +79,14 @@ def loaded(command: str) -> set[str]:
 
 
 def test_a_broker_without_an_admin_server_does_not_load_it():
-    assert loaded("import amqp10.serve, core.__main__") & set(HTTP) == set()
+    assert loaded("import amqp10.serve, core.__main__") & {*HTTP, "core.admin"} == set()
+
+
+def test_an_admin_server_without_a_client_has_not_loaded_what_answers():
+    assert loaded("import core.admin.start") & set(HTTP) == set()
 
 
 def test_the_admin_server_knows_no_protocol():
-    rooms = {".".join(module.split(".")[:2]) for module in loaded("import core.admin.start")}
+    rooms = {".".join(module.split(".")[:2]) for module in loaded("import core.admin.service")}
     assert "core.admin" in rooms
     assert not {"amqp10", "core.amqp091"} & rooms

@@ -219,11 +219,11 @@ def test_a_message_is_the_same_in_however_many_frames(step):
     entry = b"\x00\x3c\x00\x00" + (5).to_bytes(8) + encoded + b"12345"
     [run] = published.runs
     assert (published.channel, published.count) == (1, 1)
-    assert (run.exchange, run.routing_key, run.mandatory, run.properties, run.entries) == (
+    assert (run.exchange, run.routing_key, run.mandatory, run.needed, run.entries) == (
         "x",
         "k",
         True,
-        encoded,
+        encode_properties(BasicProperties(delivery_mode=2)),
         [entry],
     )
 

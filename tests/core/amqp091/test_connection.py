@@ -87,7 +87,7 @@ def test_another_protocol_is_answered_with_our_header(header):
     new = Peer()
     (closed,) = new.say(header + b"whatever follows")
     assert closed == Amqp091ConnectionClosed(0, f"protocol header {header!r} is not accepted here", by_peer=False)
-    assert new.connection.data_to_send(0.0) == PROTOCOL_HEADER
+    assert new.connection.pieces_to_send(0.0) == [PROTOCOL_HEADER]
     assert new.connection.finished
 
 
@@ -236,7 +236,7 @@ def test_a_connection_of_which_nothing_has_come_is_closed_without_a_word():
     new = Peer()
     new.connection.close(FORCED, 0.0)
     assert new.events() == [Amqp091ConnectionClosed(320, "the operator wants it", by_peer=False)]
-    assert new.connection.data_to_send(0.0) == b""
+    assert new.connection.pieces_to_send(0.0) == []
     assert new.connection.finished
 
 
@@ -285,7 +285,7 @@ def test_we_are_heard_of_twice_in_a_heartbeat():
         one.connection.receive_data(HEARTBEAT_FRAME, one.now)
         assert one.events() == []
         one.connection.tick(one.now)
-        if one.connection.data_to_send(one.now):
+        if one.connection.pieces_to_send(one.now):
             sent.append(second)
     assert sent == [5, 10, 15]
 
@@ -295,7 +295,7 @@ def test_what_waits_for_the_socket_is_heartbeat_enough():
     one.now = 5.0
     one.connection.send(1, TxSelect())
     one.connection.tick(5.0)
-    assert one.connection.data_to_send(5.0) == method_frame(1, TxSelect())
+    assert one.connection.pieces_to_send(5.0) == [method_frame(1, TxSelect())]
     assert one.connection.deadline() == 10.0
 
 

@@ -32,6 +32,7 @@ from core.amqp091.methods import (
 )
 from core.amqp091.properties import BasicProperties
 from core.config.amqp091 import Amqp091Settings
+from core.message import each_of
 from tests.kit.amqp091_peer import Peer, body_frame, header_frame, opening, publish
 
 SETTINGS = Amqp091Settings(channel_max=3, frame_max=FRAME_MIN_SIZE, max_message_size=60, partial_content_bytes_max=100)
@@ -44,8 +45,9 @@ def told(events: Iterable[Event]) -> list[object]:
     for event in events:
         if isinstance(event, PublishesReceived):
             for run in event.runs:
-                how = (event.channel, run.exchange, run.routing_key, run.mandatory, run.properties)
-                single += [(*how, entry) for entry in run.entries]
+                count = len(run.entries)
+                each = zip(each_of(run.routing_key, count), each_of(run.needed, count), run.entries, strict=True)
+                single += [(event.channel, run.exchange, run.mandatory, *one) for one in each]
         elif isinstance(event, AcksReceived):
             single += [(event.channel, tags) for tags in _singles(event.ranges)]
         else:

@@ -60,7 +60,7 @@ def one_by_one(
 )
 def test_the_same_bytes_as_one_by_one(channel, consumer_tag, tag, redelivered, exchange, key, entries):
     arguments = channel, consumer_tag, tag, redelivered, exchange, key, entries, FRAME_MAX
-    assert encode_run(*arguments) == one_by_one(*arguments)
+    assert b"".join(encode_run(*arguments)) == one_by_one(*arguments)
 
 
 @given(
@@ -74,7 +74,8 @@ def test_messages_with_names_of_their_own_have_the_same_bytes_as_one_by_one(tag,
         for place, ((exchange, key), entry) in enumerate(some)
     ]
     theirs, its_entries = [name for name, _ in some], [entry for _, entry in some]
-    assert encode_each(1, "ctag", tag, redelivered, theirs, its_entries, FRAME_MAX) == b"".join(expected)
+    encoded = encode_each(1, "ctag", tag, redelivered, theirs, its_entries, FRAME_MAX)
+    assert b"".join(encoded) == b"".join(expected)
 
 
 @pytest.mark.parametrize("body", [b"", b"x" * 12, b"x" * payload_max, b"x" * (payload_max + 1)])
@@ -86,15 +87,46 @@ def test_many_like_messages_and_one_that_differs_have_the_same_bytes_as_one_by_o
         if other is not None and other < count:
             some[other] = entry_of(properties, its_body)
         arguments = 65535, "ctag", 2**32 - 10, True, "e", "q", some, FRAME_MAX
-        assert encode_run(*arguments) == one_by_one(*arguments)
+        assert b"".join(encode_run(*arguments)) == one_by_one(*arguments)
 
 
 def test_headers_of_one_length_that_differ_are_not_mixed_up():
     some = [entry_of(properties, b"body") for properties in PROPERTIES[1:3] for _ in range(2)]
     arguments = 1, "ctag", 1, False, "", "q", some, FRAME_MAX
-    assert encode_run(*arguments) == one_by_one(*arguments)
+    assert b"".join(encode_run(*arguments)) == one_by_one(*arguments)
+
+
+@pytest.mark.parametrize("frame_max", [FRAME_MAX, 2**20])
+@pytest.mark.parametrize("names_of_their_own", [True, False])
+def test_large_messages_are_not_copied(frame_max, names_of_their_own):
+    large, small = entry_of(PROPERTIES[1], b"x" * 100_000), entry_of(PROPERTIES[1], b"y")
+    if names_of_their_own:
+        encoded = encode_each(1, "ctag", 1, False, [("", "q")] * 3, [large, small, large], frame_max)
+    else:
+        encoded = encode_run(1, "ctag", 1, False, "", "q", [large, small, large], frame_max)
+    assert b"".join(encoded) == one_by_one(1, "ctag", 1, False, "", "q", [large, small, large], frame_max)
+    assert sum(len(piece) for piece in encoded if isinstance(piece, memoryview) and piece.obj is large) == 200_000
 
 
 def test_a_name_that_is_too_long_is_refused():
     with pytest.raises(Amqp091EncodeError):
         encode_run(1, "ctag", 1, False, "", "q" * 256, [entry_of(PROPERTIES[0], b"")], FRAME_MAX)
+
+
+@given(
+    some=st.lists(
+        st.tuples(st.sampled_from([b"", b"a", b"bc"]), st.sampled_from([b"", b"x", b"yz"])).map(
+            lambda one: entry_of(encode_properties(BasicProperties(message_id=one[0].decode())), one[1])
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    one_size=st.sampled_from([None, None, 0, 1]),
+)
+def test_many_deliveries_with_content_headers_of_their_own(some, one_size):
+    """Also of one size in all, but with bodies of different sizes."""
+    if one_size is not None:
+        some = [entry for entry in some if len(entry) == len(some[0])]
+    entries = (some * PACKED_MIN)[: PACKED_MIN + 2]
+    arguments = (1, "ctag", 7, True, "e", "key", entries, 4096)
+    assert b"".join(encode_run(*arguments)) == one_by_one(*arguments)

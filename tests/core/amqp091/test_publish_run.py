@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from core.amqp091.codec import decode_method
 from core.amqp091.content import entry_of
-from core.amqp091.errors import Amqp091ConnectionFault
 from core.amqp091.framing import FrameType, encode_frame, method_frame, read_frame
 from core.amqp091.methods import BasicAck, BasicPublish
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
-from core.amqp091.publish_run import PROPERTY_BYTES_MAX, RUNS_MAX, PublishRun, PublishRunParser
+from core.amqp091.property_layout import needed_of
+from core.amqp091.publish_run import PROPERTY_BYTES_MAX, SINGLES_MAX, PublishRun, PublishRunParser
+from core.message import each_of
 
 FRAME_MAX = 4096
 BODY_MAX = 1000
@@ -23,15 +24,8 @@ PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
 HEADERS = encode_properties(BasicProperties(content_type="text/plain", headers={"n": 1, "s": "text"}))
 
 
-def decoded(properties: bytes) -> BasicProperties | None:
-    try:
-        return decode_properties(properties, 0, len(properties))
-    except Amqp091ConnectionFault:
-        return None
-
-
 def parser(*, frame_max: int = FRAME_MAX, body_max: int = BODY_MAX) -> PublishRunParser:
-    return PublishRunParser(frame_max=frame_max, body_max=body_max, decode=decoded)
+    return PublishRunParser(frame_max=frame_max, body_max=body_max)
 
 
 class Taken(NamedTuple):
@@ -105,21 +99,23 @@ def read(data: bytes, position: int) -> Message:
 
 
 def agrees(taken: Taken, data: bytes, position: int) -> None:
-    """Check that every message is what the generic codec reads, and that adjoining runs differ."""
+    """Check that every message is what the generic codec reads, and that adjoining runs go to different exchanges."""
     channel = int.from_bytes(data[position + 1 : position + 3])
     for run in taken.runs:
-        assert run.entries
-        for entry in run.entries:
+        count = len(run.entries)
+        assert count
+        each = zip(run.entries, each_of(run.routing_key, count), each_of(run.needed, count), strict=True)
+        for entry, routing_key, needed in each:
             message = read(data, position)
             assert message.channel == channel
-            assert (message.method.exchange, message.method.routing_key) == (run.exchange, run.routing_key)
+            assert (message.method.exchange, message.method.routing_key) == (run.exchange, routing_key)
             assert message.method.mandatory is run.mandatory
-            assert message.properties == run.properties
-            assert decoded(message.properties) == run.decoded
+            assert needed == needed_of(message.properties)
             assert message.entry == entry
             position = message.end
     assert taken.end == position
-    assert not any(run.like(behind) for run, behind in pairwise(taken.runs)), "two runs where there is one"
+    places = [(run.exchange, run.mandatory) for run in taken.runs]
+    assert all(before != behind for before, behind in pairwise(places)), "two runs where there is one"
 
 
 # --- what the fast path takes --------------------------------------------------------------------------------
@@ -131,7 +127,7 @@ def agrees(taken: Taken, data: bytes, position: int) -> None:
 def test_like_publishes_are_one_run(body, n, properties):
     data = publish(*filter(None, [body]), channel=7, exchange="e", mandatory=True, properties=properties) * n
     runs, end = parse(data)
-    assert runs == [PublishRun("e", "q", True, properties, decoded(properties), [entry_of(properties, body)] * n)]
+    assert runs == [PublishRun("e", "q", True, needed_of(properties), [entry_of(properties, body)] * n)]
     assert end == len(data)
 
 
@@ -159,10 +155,9 @@ def test_bodies_of_different_sizes_are_one_run():
     ],
 )
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
-def test_a_run_ends_where_something_differs(n, other):
+def test_like_messages_with_another_one_between_them(n, other):
     alike = publish(b"body") * n
     taken = parse(alike + other + alike)
-    assert len(taken.runs[0].entries) == n
     agrees(taken, alike + other + alike, 0)
     understood_too = other[:3] == alike[:3] and decoded_by_the_fast_path(other)
     assert taken.end == (len(alike + other + alike) if understood_too else len(alike))
@@ -172,19 +167,38 @@ def decoded_by_the_fast_path(message: bytes) -> bool:
     return parse(message).end == len(message)
 
 
-def test_unlike_messages_are_taken_together_in_their_order_up_to_a_number_of_runs():
-    messages = [publish(b"%d" % i, routing_key=f"k{i % 7}") for i in range(RUNS_MAX + 5)]
+def test_unlike_messages_are_one_run_in_their_order_up_to_a_number():
+    messages = [publish(b"x" * (1 + i % 5), routing_key=f"k{i % 7}") for i in range(SINGLES_MAX + 5)]
     data = b"".join(messages)
     taken = parse(data)
     agrees(taken, data, 0)
-    assert [run.routing_key for run in taken.runs] == [f"k{i % 7}" for i in range(RUNS_MAX)]
-    assert taken.end == len(b"".join(messages[:RUNS_MAX]))
+    [run] = taken.runs
+    assert run.routing_key == [f"k{i % 7}" for i in range(SINGLES_MAX)]
+    assert run.needed == PERSISTENT
+    assert taken.end == len(b"".join(messages[:SINGLES_MAX]))
     assert len(parse(data, 10).entries) == 10
 
 
-def test_runs_are_no_more_than_asked_for_and_end_behind_a_long_property_list():
-    data = b"".join(publish(b"x", routing_key=f"k{i}") for i in range(5))
-    assert [len(parser().parse(data, 0, len(data), PUBLISHES_MAX, runs_max)[0]) for runs_max in (1, 3, 9)] == [1, 3, 5]
+def test_messages_with_properties_of_their_own_are_one_run():
+    lists = [BasicProperties(message_id=f"{i:04}", priority=i % 3, headers={"n": i, "s": f"{i:03}"}) for i in range(99)]
+    data = b"".join(publish(b"body", properties=encode_properties(properties)) for properties in lists)
+    taken = parse(data)
+    agrees(taken, data, 0)
+    [run] = taken.runs
+    assert run.needed == [encode_properties(BasicProperties(priority=i % 3)) for i in range(99)]
+    assert (run.routing_key, taken.end) == ("q", len(data))
+
+
+def test_what_the_broker_needs_is_one_value_where_only_the_rest_differs():
+    lists = [BasicProperties(message_id="x" * (1 + i % 5), delivery_mode=2, timestamp=i) for i in range(50)]
+    [run], _ = parse(b"".join(publish(properties=encode_properties(properties)) for properties in lists))
+    assert run.needed == PERSISTENT
+
+
+def test_unlike_messages_are_no_more_than_asked_for_and_end_behind_a_long_property_list():
+    data = b"".join(publish(b"x" * (1 + i), routing_key=f"k{i}") for i in range(5))
+    taken = [Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, singles_max)) for singles_max in (1, 3, 9)]
+    assert [len(some.entries) for some in taken] == [1, 3, 5]
     long = encode_properties(BasicProperties(headers={"h": "x" * PROPERTY_BYTES_MAX}))
     first = publish(b"x", properties=long)
     _, end = parser(frame_max=2 * PROPERTY_BYTES_MAX).parse(first + data, 0, len(first + data), PUBLISHES_MAX)
@@ -209,29 +223,6 @@ def test_never_more_than_asked_for(publishes_max, size):
     taken = parse(data, publishes_max)
     assert len(taken.entries) == min(publishes_max, 100)
     agrees(taken, data, 0)
-
-
-def test_decoded_properties_are_remembered_and_their_number_is_bounded():
-    asked: list[bytes] = []
-
-    def decode(properties: bytes) -> BasicProperties:
-        asked.append(properties)
-        return BasicProperties()
-
-    remembering = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, decode=decode)
-
-    def times_decoded(key: str, properties: bytes) -> int:
-        asked.clear()
-        [run], _ = parse(publish(b"body", routing_key=key, properties=properties), by=remembering)
-        assert run.routing_key == key
-        return len(asked)
-
-    assert [times_decoded("a", PERSISTENT), times_decoded("b", PERSISTENT)] == [1, 0]
-    many = [encode_properties(BasicProperties(message_id=str(i))) for i in range(64)]
-    assert [times_decoded("a", properties) for properties in many] == [1] * 64
-    assert [times_decoded("a", many[63]), times_decoded("a", PERSISTENT)] == [0, 1]
-    long = encode_properties(BasicProperties(headers={"h": "x" * 3000}))
-    assert [times_decoded("long", long), times_decoded("long", long)] == [1, 1]
 
 
 # --- what it declines ----------------------------------------------------------------------------------------
@@ -266,11 +257,9 @@ def test_what_is_not_understood_is_declined(data):
     assert parse(data) == ([], 0)
 
 
-def test_a_content_header_without_flags_is_declined_whatever_properties_are_valid():
-    lenient = PublishRunParser(frame_max=FRAME_MAX, body_max=BODY_MAX, decode=lambda _: BasicProperties())
+def test_a_content_header_without_flags_is_declined():
     for flags in (b"", b"\x00"):
-        data = publish(b"body", properties=flags)
-        assert parse(data, by=lenient) == ([], 0)
+        assert parse(publish(b"body", properties=flags)) == ([], 0)
 
 
 def test_frames_above_frame_max_are_declined():
@@ -294,11 +283,25 @@ def test_a_part_of_a_message_stays_wherever_the_buffer_is_cut(n, body):
             assert len(taken.entries) == stop // len(message)
 
 
-def test_one_wrong_byte_is_never_overlooked():
-    """Each byte of five equal messages is changed in turn. What the run takes is still what the generic codec reads."""
-    message = publish(b"body", exchange="e", properties=HEADERS)
-    whole = message * 5
-    for at in range(len(whole)):
+UNLIKE = [
+    BasicProperties(message_id=f"{i:02}", priority=i % 3, timestamp=i, headers={"n": i, "s": f"{i:03}", "CC": ["k"]})
+    for i in range(12)
+]
+
+
+@pytest.mark.parametrize("each", [[HEADERS] * 5, [encode_properties(properties) for properties in UNLIKE]])
+@pytest.mark.parametrize(("body", "keys_max"), [(b"body", 1), (b"", 1), (b"body", 9)])
+def test_one_wrong_byte_is_never_overlooked(each, body, keys_max):
+    """Each byte of several messages is changed in turn. What is taken is still what the generic codec reads."""
+    keys = [f"k{place % keys_max}" for place in range(len(each))]
+    messages = [
+        publish(*filter(None, [body]), exchange="e", routing_key=key, properties=properties)
+        for key, properties in zip(keys, each, strict=True)
+    ]
+    message, whole = messages[0], b"".join(messages)
+    step = 1 if len(messages) == 5 else 7
+    assert step == 1 or len(message) % step, "each byte of a message is among those that are changed"
+    for at in range(0, len(whole), step):
         for value in (0, 1, 0xFF, whole[at] ^ 1, whole[at] ^ 0x80):
             data = whole[:at] + bytes((value,)) + whole[at + 1 :]
             taken = parse(data)
@@ -310,6 +313,15 @@ def test_one_wrong_byte_is_never_overlooked():
 
 names = st.sampled_from(["", "q", "queue-1", "é"])
 pieces = st.sampled_from([b"", b"x", b"y", b"four", b"\xce\x01\x00", b"x" * 100, b"x" * BODY_MAX])
+property_lists = st.builds(
+    lambda *values: encode_properties(
+        BasicProperties(**dict(zip(("message_id", "priority", "expiration", "headers"), values, strict=True)))
+    ),
+    st.sampled_from([None, "1", "2", "22", "é"]),
+    st.sampled_from([None, 0, 9]),
+    st.sampled_from([None, "5", "60", "61"]),
+    st.none() | st.fixed_dictionaries({"n": st.integers(0, 9), "s": st.sampled_from(["a", "b", "ab"])}),
+)
 understood = st.builds(
     lambda body, channel, exchange, key, properties, mandatory: publish(
         *filter(None, [body]),
@@ -323,7 +335,7 @@ understood = st.builds(
     st.sampled_from([1, 2, 65535]),
     names,
     names,
-    st.sampled_from([NO_PROPERTIES, PERSISTENT, HEADERS]),
+    st.sampled_from([NO_PROPERTIES, PERSISTENT, HEADERS]) | property_lists,
     st.booleans(),
 )
 others = st.one_of(
@@ -350,6 +362,58 @@ def test_everything_that_is_understood_is_taken_in_the_longest_runs(messages):
         agrees(taken, data, position)
         assert taken.end == len(data) or data[taken.end + 1 : taken.end + 3] != data[position + 1 : position + 3]
         position = taken.end
+
+
+column_values = st.tuples(
+    st.text("abé\x00", min_size=2, max_size=2),
+    st.sampled_from([0, 1, 9]),
+    st.integers(0, 99),
+    st.text("xé", max_size=2),
+)
+
+
+@given(
+    some=st.lists(column_values, min_size=1, max_size=40),
+    bodies=st.lists(st.sampled_from([b"four", b"four", b"body", b"", b"other"]), min_size=1, max_size=5),
+    keys=st.lists(st.sampled_from(["a", "b", "c", "é", "cc"]), min_size=1, max_size=5),
+    publishes_max=st.integers(1, 50),
+)
+def test_values_in_the_same_places(some, bodies, keys, publishes_max):
+    """Messages of which many have one size and one layout, so that they are compared in columns."""
+    data = b"".join(
+        publish(
+            *filter(None, [bodies[place % len(bodies)]]),
+            exchange="é",
+            routing_key=keys[place % len(keys)],
+            properties=encode_properties(
+                BasicProperties(message_id=text, priority=priority, headers={"n": number, "s": header})
+            ),
+        )
+        for place, (text, priority, number, header) in enumerate(some)
+    )
+    remembering = parser()
+    position = 0
+    while position < len(data):
+        taken = Taken(*remembering.parse(data, position, len(data), publishes_max))
+        agrees(taken, data, position)
+        assert 0 < len(taken.entries) <= publishes_max
+        position = taken.end
+
+
+def test_columns_are_used_where_values_differ_and_given_up_where_they_are_of_no_use():
+    """The properties are decoded once; all messages behind the first ones are taken together."""
+    lists = [encode_properties(BasicProperties(message_id=f"{i:04}")) for i in range(900)]
+    data = b"".join(publish(b"body", properties=properties) for properties in lists)
+    [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 3))
+    assert (end, len(run.entries), run.needed) == (len(data), 900, NO_PROPERTIES)
+    data = b"".join(publish(b"body", routing_key=f"k{i:04}") for i in range(900))
+    [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 3))
+    assert (end, run.needed, run.routing_key) == (len(data), PERSISTENT, [f"k{i:04}" for i in range(900)])
+    foreign = [encode_properties(BasicProperties(message_id=f"é{i:04}")) for i in range(900)]
+    data = b"".join(publish(b"body", properties=properties) for properties in foreign)
+    taken = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 100))
+    assert len(taken.entries) == 100, "one by one"
+    agrees(taken, data, 0)
 
 
 @given(

@@ -35,6 +35,22 @@ def test_what_is_waited_for_is_gathered_beside_and_joined_once():
     assert buffer.data == b"a" + b"b" * 998 + b"c"
 
 
+def test_much_input_behind_what_was_waited_for_is_not_copied():
+    buffer = Amqp091ReceiveBuffer()
+    buffer.feed(b"a")
+    buffer.wait_for(10)
+    read = b"b" * 9 + b"c" * 100_000
+    buffer.feed(read)
+    assert buffer.data == b"a" + b"b" * 9
+    assert len(buffer) == 100_010
+    assert buffer.rest() == b"a" + read
+    assert buffer.take(10) == buffer.data
+    assert buffer.go_on()
+    assert buffer.data is read
+    assert buffer.take(3) == b"ccc"
+    assert not Amqp091ReceiveBuffer().go_on()
+
+
 def test_cleared_bytes_are_dropped():
     buffer = Amqp091ReceiveBuffer()
     buffer.feed(b"a")

@@ -50,7 +50,7 @@ def test_confirm_delivery_and_reply_come_in_this_order_and_in_one_turn():
     assert peer.notified == 1
 
 
-def test_transient_and_durable_runs_are_delivered_apart_and_confirmed_together():
+def test_transient_and_durable_runs_are_delivered_and_confirmed_together():
     peer = Peer(make_broker("q"))
     consumer = peer.consume("q", 10)
     durable = Attributes(durable=True)
@@ -59,9 +59,8 @@ def test_transient_and_durable_runs_are_delivered_apart_and_confirmed_together()
     actions = peer.turn()
     assert confirms(actions) == [(0, 3, ACCEPTED)]
     delivered = [action for action in actions if isinstance(action, Delivered)]
-    assert [(d.first, d.entries, d.attributes.durable) for d in delivered] == [
-        (0, bodies(2), False),
-        (2, bodies(2, start=2), True),
+    assert [(d.first, d.entries, d.attributes) for d in delivered] == [
+        (0, bodies(4), [Attributes()] * 2 + [durable] * 2)
     ]
     assert delivered[0].consumer is consumer
 

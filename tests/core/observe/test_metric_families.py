@@ -10,6 +10,7 @@ EVERYTHING = [*FAMILIES, *ON_DEMAND]
 LABELS = {
     "address",
     "alarm",
+    "certificate",
     "condition",
     "direction",
     "durable",

@@ -93,6 +93,8 @@ class Server:
             "refused": {},
             "wrong_headers": 2,
             "handshake_time_outs": 1,
+            "tls_handshakes": 6,
+            "tls_failures": 3,
             "faults": 0,
             "unauthenticated": 4,
             "bytes_in": 100,
@@ -104,6 +106,8 @@ class Server:
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         if kind == "descriptors":
             return [{"total_limit": 1024, "total_used": 30, "sockets_limit": 960, "sockets_used": 5}]
+        if kind == "certificates":
+            return [{"identity": "default", "not_after": 2_000_000_000.5}]
         return [self.totals]
 
     def connections(self, kind: str) -> Iterator[Sequence[Snapshot]]:
@@ -153,7 +157,7 @@ class Scraped:
             node="headgate@host",
             limits=LIMITS,
         )
-        return BrokerMetrics(sources)
+        return BrokerMetrics(sources, started=sources.monotonic())
 
 
 @pytest.fixture
@@ -303,6 +307,7 @@ def test_alarms_and_notices(scraped: Scraped):
     assert found["rabbitmq_alarms_free_disk_space_watermark"] == {(): 1}
     assert found["rabbitmq_alarms_memory_used_watermark"] == {(): 0}
     assert found["headgate_alarm_active"] == {
+        ("certificate", "notice"): 0,
         ("descriptors", "notice"): 0,
         ("disk", "alarm"): 1,
         ("event-loop-lag", "notice"): 1,

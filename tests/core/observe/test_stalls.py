@@ -231,3 +231,21 @@ def test_a_bug_in_one_look_is_logged_and_the_others_are_asked_again(ledger: Ledg
         list(ledger.stalls.look())
     assert asked == ["broken", "sound", "sound"]
     assert ledger.events == ["stall-look-failed"]
+
+
+def test_the_stalls_of_an_address_and_of_a_subject_are_found_without_a_look_at_the_others(ledger: Ledger):
+    other = replace(LINK, identity="c1/0/2", address="/queues/other")
+    out = replace(LINK, identity="c1/0/3", direction="out")
+    for who in (LINK, other, out):
+        ledger.block(0.0, who)
+    ledger.now = at(1.0)
+    ledger.block(1.0, replace(LINK, identity="c1/0/4"))
+    stalls = ledger.stalls
+    assert [stalls.waiting_publishers(address) for address in ("/queues/q", "/queues/other", "none")] == [1, 1, 0]
+    assert [row["identity"] for row in stalls.snapshot("c1/0/3")] == ["c1/0/3"]
+    assert stalls.snapshot("c1/0/4") == [], "it has not lasted yet"
+    ledger.now = at(1.0 + AFTER_S)
+    assert stalls.waiting_publishers("/queues/q") == 2
+    stalls.unblocked(LINK, ledger.now)
+    assert stalls.waiting_publishers("/queues/q") == 1
+    assert stalls.snapshot(LINK.identity) == []

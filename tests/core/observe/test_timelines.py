@@ -18,10 +18,14 @@ class World:
     def __init__(self, things_max: int = 10) -> None:
         self.rows: dict[str, list[Snapshot]] = {"links": [], "sessions": [], "channels": [], "queues": []}
         self.rows_made = 0
+        self.ever: dict[str, None] = {}
+        self.named: list[str] | None = None
+        """The connections that have changed; None for all."""
         self.stalls: list[Stall] = []
         self.now = Now(0.0, 1_000_000.0)
         self.timelines = Timelines(
             connections=lambda: self.connections,
+            changed=self.changed,
             rows={kind: lambda names, kind=kind: self.some(kind, names) for kind in self.rows},
             stalls=lambda: self.stalls,
             clock=lambda: self.now,
@@ -32,6 +36,13 @@ class World:
     def connections(self) -> list[str]:
         rows = (row for kind in ("links", "sessions", "channels") for row in self.rows[kind])
         return list(dict.fromkeys(str(row["identity"]).partition("/")[0] for row in rows))
+
+    def changed(self) -> list[str]:
+        """All connections, those included that have gone; or those that a test has named."""
+        if self.named is not None:
+            return self.named
+        self.ever |= dict.fromkeys(self.connections)
+        return list(self.ever)
 
     def some(self, kind: str, connections: Collection[str]) -> Iterator[Sequence[Snapshot]]:
         for row in self.rows[kind]:
@@ -94,6 +105,7 @@ def test_what_is_being_sampled_is_not_seen_yet():
         world.link(f"c2/0/{number}")
     world.timelines = Timelines(
         connections=lambda: world.connections,
+        changed=lambda: world.connections,
         rows={"links": lambda names: world.some("links", names)},
         stalls=list,
         clock=lambda: world.now,
@@ -216,3 +228,50 @@ def test_all_series_of_a_thing_are_as_long_as_its_times(there: list[set[int]]):
         if lines is not None:
             assert {len(series) for series in lines["series"].values()} == {len(lines["times"])}
             assert set(lines["series"]["waiting"]) == {float(number)}
+
+
+def test_idle_connections_are_not_looked_at_and_their_lines_go_on():
+    world = World()
+    row = world.link("c1/0/0", delivery_count=5)
+    world.link("c2/0/0", connection="c2")
+    world.pass_time()
+    row["delivery_count"] = 25
+    world.pass_time()
+    world.named = []
+    world.rows_made = 0
+    for _ in range(2):
+        world.pass_time()
+    assert world.rows_made == 0
+    assert world.series("c1/0/0", "rate") == [None, 20.0, 0.0, 0.0]
+    assert world.series("c1/0/0", "link_credit") == [5] * 4
+    world.pass_time()
+    world.named = ["c1"]
+    row |= {"delivery_count": 26, "link_credit": 4}
+    world.pass_time()
+    assert world.rows_made == 1
+    assert world.series("c1/0/0", "rate") == [None, 20.0, 0.0, 0.0, 0.0, 1.0]
+    assert world.series("c1/0/0", "link_credit") == [5] * 5 + [4]
+    world.named = []
+    world.block("c2/0/0")
+    world.pass_time()
+    assert world.series("c2/0/0", "blocked")[-2:] == [0.0, 1.0]
+    for _ in range(SAMPLES + 5):
+        world.pass_time()
+    assert world.series("c2/0/0", "blocked") == [1.0] * SAMPLES
+    assert world.series("c1/0/0", "rate") == [0.0] * SAMPLES
+
+
+def test_things_without_time_lines_get_them_when_there_is_room_again():
+    world = World(things_max=1)
+    world.link("c1/0/0")
+    world.link("c2/0/0", connection="c2")
+    world.pass_time()
+    world.named = []
+    del world.rows["links"][0]
+    world.pass_time()
+    assert world.timelines.times_and_series("links", "c2/0/0") is None
+    world.named = ["c1"]
+    world.pass_time()
+    world.named = []
+    world.pass_time()
+    assert len(world.series("c2/0/0", "link_credit")) == 1

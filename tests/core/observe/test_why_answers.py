@@ -203,6 +203,14 @@ class Situation:
 
     def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
         """See :class:`core.row_walks.RowSource`."""
+        if kind == "waiting_publishers":
+            stalls = self._rows.get("stalls", [])
+            count = sum(row.get("address") == identity and row.get("direction") == "in" for row in stalls)
+            return iter([{"address": identity, "count": count}])
+        if kind == "consumers_with_grant":
+            consumers = self._rows.get("consumers", [])
+            count = sum(row.get("queue") == identity and bool(row.get("grant")) for row in consumers)
+            return iter([{"name": identity, "count": count}])
         return iter(self._rows.get(kind, []))
 
 

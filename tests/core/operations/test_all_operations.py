@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,7 +17,7 @@ from core.interface import Snapshot
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import DONE, Example, Operation, Parameter, Reply, Right
 from core.operations.table import OperationTable
-from core.slices import run_at_once
+from core.slices import Walk, run_at_once
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import Peer, bodies, make_broker
 from tests.kit.management import decode_answer, encode_request
@@ -85,12 +86,17 @@ def split(operation: Operation, path: str, parameters: Mapping[str, object]) -> 
 def over_amqp(
     facts: Facts, method: str, path: str, free: Mapping[str, object], table: Sequence[Operation] = OPERATIONS
 ) -> Asked:
-    node = ManagementNode(facts.broker, facts.control, OperationTable({"/headgate": table}))
+    node = ManagementNode(facts.broker, facts.control, partial(found_at_once, OperationTable({"/headgate": table})))
     in_body = method in ("PUT", "POST")
     to = f"/headgate{path}" if in_body or not free else f"/headgate{path}?{urlencode(free)}"
     answer = decode_answer(run_at_once(node.respond(encode_request(method, to, dict(free) if in_body else None), "me")))
     facts.turn()
     return Asked(answer.status, answer.body)
+
+
+def found_at_once(table: OperationTable) -> Walk[OperationTable]:
+    yield from ()
+    return table
 
 
 async def over_http(

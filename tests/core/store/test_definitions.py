@@ -270,6 +270,41 @@ def test_a_removal_that_fails_half_way_removes_nothing(database, path):
     assert database.load() == before
 
 
+def test_changes_made_together_are_one_transaction(database, path):
+    database.add_queue(queue("old"), IDENTITY)
+    generation = database.generation
+    told = []
+    database.added = lambda added, at: told.append((added.declaration.name, added.id, at))
+    with database.together():
+        numbers = [database.add_queue(queue(name), IDENTITY) for name in ("a", "b")]
+        database.remove(queues=["old"])
+        database.remove(queues=["a"])
+        assert [kept.declaration.name for kept in database.load().queues] == ["old"], "nothing is written yet"
+    assert numbers == [2, 3]
+    assert (database.generation, database.last_number) == (generation + 1, 3)
+    assert told == [("a", 2, generation + 1), ("b", 3, generation + 1)]
+    assert [(kept.id, kept.declaration.name) for kept in reopened(database, path).queues] == [(3, "b")]
+
+
+def test_changes_made_together_are_all_refused_or_none(database, path):
+    database.add_queue(queue("old"), IDENTITY)
+    before = database.load(), database.generation
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(PreconditionFailed, match=r"these 2 changes cannot be kept in .*: database is locked"):
+            _declare_and_delete(database)
+        other.execute("ROLLBACK")
+    assert (database.load(), database.generation) == before
+    _declare_and_delete(database)
+    assert [kept.declaration.name for kept in database.load().queues] == ["new"]
+
+
+def _declare_and_delete(database):
+    with database.together():
+        database.add_queue(queue("new"), IDENTITY)
+        database.remove(queues=["old"])
+
+
 @pytest.mark.parametrize("what", ["vanished", "replaced"])
 def test_row_0_15_definitions_are_not_written_where_no_start_finds_them(database, path, what):
     filled(database)

@@ -366,3 +366,18 @@ async def test_a_connection_is_closed():
         assert (await client.delete("/api/connections/c1", headers={"x-reason": "enough"})).status_code == 204
         assert (await client.delete("/api/connections/c2")).status_code == 404
     assert facts.server.closed == [("c1", "enough"), ("c2", "closed by the operator")]
+
+
+async def test_certificates_are_checked():
+    facts = Facts()
+    check = "health/checks/certificate-expiration"
+    assert await get(facts, f"{check}/1/months") == {"status": "ok"}
+    row = {"identity": "default", "path": "server.pem", "subject": "CN=localhost", "days_left": 20.5}
+    facts.server.rows["certificates"] = [row]
+    assert await get(facts, f"{check}/20/days") == {"status": "ok"}
+    failed = await ask(facts, "GET", f"{check}/3/weeks")
+    assert failed.status_code == 503
+    shown = {"path": "server.pem", "subject": "CN=localhost", "days_left": 20.5}
+    assert failed.json()["certificates"] == [shown]
+    for wrong in ("20/hours", "many/days", "123456/days"):
+        assert await status(facts, "GET", f"{check}/{wrong}") == 400

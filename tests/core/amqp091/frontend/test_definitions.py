@@ -7,6 +7,7 @@ import pytest
 from core.amqp091.methods import (
     BasicConsume,
     BasicGet,
+    ChannelClose,
     ExchangeBind,
     ExchangeBindOk,
     ExchangeDeclare,
@@ -377,3 +378,56 @@ def test_no_answer_is_sent_where_none_is_wanted(peer: Wire091Peer):
 
 def test_a_refusal_comes_whether_an_answer_was_wanted_or_not(peer: Wire091Peer):
     assert peer.refusal(1, QueueDeclare(queue="amq.mine", no_wait=True))[0] == 403
+
+
+# --- many at once, recorded together
+
+
+@pytest.fixture
+def stored() -> Wire091Peer:
+    """A client of a broker that records durable queues, and so answers in the next turn."""
+    return connect(InProcessBroker(durable=True))
+
+
+def pipelined(*names: str) -> list[Method]:
+    return [QueueDeclare(queue=name, durable=True) for name in names]
+
+
+def test_queues_that_are_declared_in_a_row_are_answered_in_their_order(stored: Wire091Peer):
+    stored.send(1, *pipelined("a", "b", "c"), QueueDelete(queue="b"), QueueDeclare(queue="t"), *pipelined("b", "a"))
+    answers = [method for _, method, _ in stored.take()]
+    assert answers == [
+        *(QueueDeclareOk(queue=name) for name in ("a", "b", "c")),
+        QueueDeleteOk(),
+        *(QueueDeclareOk(queue=name) for name in ("t", "b", "a")),
+    ]
+    assert queue_names(stored) == {"a", "b", "c", "t"}
+
+
+def test_what_follows_a_declaration_finds_its_queue(stored: Wire091Peer):
+    stored.send(
+        1,
+        QueueDeclare(queue="a", durable=True, no_wait=True),
+        QueueBind(queue="a", exchange="amq.direct", routing_key="k", no_wait=True),
+        *pipelined("b"),
+        QueueDeclare(queue="b", passive=True),
+        QueueDelete(queue="a", if_empty=True),
+    )
+    assert [method for _, method, _ in stored.take()] == [
+        QueueDeclareOk(queue="b"),
+        QueueDeclareOk(queue="b"),
+        QueueDeleteOk(),
+    ]
+    stored.send(1, QueueDeclare(queue="", durable=True, no_wait=True))
+    stored.publish(1, numbered(1), routing_key="b")
+    assert stored.broker.ready("b") == 1
+
+
+def test_a_refused_declaration_comes_behind_the_answers_before_it_and_ends_the_row(stored: Wire091Peer):
+    stored.declare("there", durable=True)
+    stored.send(1, *pipelined("a"), QueueDeclare(queue="there", durable=False), *pipelined("b"))
+    (_, first, _), (_, second, _) = stored.take()
+    assert first == QueueDeclareOk(queue="a")
+    assert isinstance(second, ChannelClose)
+    assert (second.reply_code, second.class_id, second.method_id) == (406, *QueueDeclare.ID)
+    assert queue_names(stored) == {"there", "a"}

@@ -39,18 +39,18 @@ def dropped(broker: Broker) -> object:
 )
 def test_the_lower_time_to_live_holds(own, queues, seconds):
     expected = None if seconds is None else NOW.wall + seconds
-    assert expires_at(Attributes(ttl_ms=own), queues, NOW) == expected
+    assert expires_at(own, queues, NOW) == expected
 
 
 @given(wall=st.floats(1e9, 3e9), ttl_ms=st.integers(1, 10**9))
 def test_nothing_expires_early_or_much_too_late(wall, ttl_ms):
-    expiry = expires_at(Attributes(ttl_ms=ttl_ms), None, Now(0.0, wall))
+    expiry = expires_at(ttl_ms, None, Now(0.0, wall))
     assert expiry is not None
     assert -0.001 <= expiry - (wall + ttl_ms / 1000) <= (EXPIRY_GRAIN_MS + 1) / 1000
 
 
 def test_a_time_to_live_of_zero_is_over_at_once():
-    assert expires_at(Attributes(ttl_ms=0), None, NOW) == NOW.wall
+    assert expires_at(0, None, NOW) == NOW.wall
 
 
 def test_wall_clock_times_follow_the_clocks():

@@ -23,9 +23,9 @@ KINDS = {"classic": {}, "lazy": {"x_queue_mode": "lazy"}, "quorum": {"x_queue_ty
 
 
 def fill(peer: Peer, count: int = COUNT) -> None:
-    """Publish messages of which no two neighbours are alike, so that each is kept in a record of its own."""
+    """Publish messages of which no two neighbours may be in one run, so that each is kept in a record of its own."""
     for number in range(count):
-        peer.publish("q", [b"%d" % number], Attributes(durable=True, priority=number % 2))
+        peer.publish("q", [b"%d" % number], Attributes(durable=True, redelivered=number % 2 > 0))
 
 
 def settle_down(broker: Broker) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import NotFound
 from core.interface import Action, Delivered, Disposal, ExchangeTarget, Outcome, StreamOptions, StreamPosition
-from core.message import Attributes, Return, Route, Run, like_routes
+from core.message import Attributes, Return, Route, Run, each_of
 from core.store.stream_chunk import Chunk, decode, encode
 from tests.kit.engine import NOW, Peer, binding, bodies, confirms, make_broker, queue
 from tests.kit.kept_broker import KeptBroker
@@ -25,8 +25,7 @@ def routes(actions: Iterable[Action]) -> Told:
         (entry, route)
         for action in actions
         if isinstance(action, Delivered)
-        for start, stop, route in like_routes(action.routes, len(action.entries))
-        for entry in action.entries[start:stop]
+        for entry, route in zip(action.entries, each_of(action.routes, len(action.entries)), strict=True)
     ]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from core.clock import Now
 from core.engine.ready.backing import ARRIVAL_GRAIN, RECORD_ENTRIES_MAX, MemoryBacking, Pages
 from core.engine.ready.remains import Remains
-from core.message import Attributes, Route, Run, RunPart
+from core.message import Attributes, Origin, Route, Run, RunPart, each_of
 from tests.kit.engine import NOW, PLAIN, bodies, later
 
 
@@ -55,13 +55,27 @@ def test_a_record_ends_after_the_grain():
     assert [sequences for sequences, _ in one.drain()] == [range(1), range(1, 2)]
 
 
-@pytest.mark.parametrize("other", [{"attributes": Attributes(priority=9)}, {"expires_at": 5.0}])
-def test_a_record_ends_where_messages_differ(other):
+@pytest.mark.parametrize("other", [{"redelivered": True}, {"origin": Origin.AMQP091}])
+def test_a_record_ends_where_origin_or_history_differ(other):
     one = Published()
     one.publish(bodies(1))
-    one.publish(bodies(1, 1), **other)
-    one.publish(bodies(1, 2), **other)
+    one.publish(bodies(1, 1), Attributes(**other))
+    one.publish(bodies(1, 2), Attributes(**other))
     assert [sequences for sequences, _ in one.drain()] == [range(1), range(1, 3)]
+
+
+def test_unlike_messages_share_a_record():
+    one = Published()
+    urgent = Attributes(priority=9)
+    one.publish(bodies(2))
+    one.publish(bodies(1, 2), urgent, expires_at=5.0)
+    assert one.backing.head_expires_at is None
+    batch = one.backing.fetch(1)
+    assert batch is not None
+    assert (batch.attributes, batch.expires_at) == ([PLAIN], [None])
+    batch = one.backing.fetch(9)
+    assert batch is not None
+    assert (batch.attributes, batch.expires_at) == ([PLAIN, urgent], [None, 5.0])
 
 
 def test_messages_with_different_routes_share_a_record():
@@ -160,8 +174,8 @@ def test_everything_leaves_once_in_order_with_its_own_number(steps):
         batch = one.backing.fetch(n)
         assert batch is not None
         assert 1 <= len(batch) <= n
-        pairs = zip(batch.sequences, batch.entries, strict=True)
-        taken += [(sequence, entry, batch.attributes.durable) for sequence, entry in pairs]
+        facts = zip(batch.sequences, batch.entries, each_of(batch.attributes, len(batch)), strict=True)
+        taken += [(sequence, entry, attributes.durable) for sequence, entry, attributes in facts]
         assert one.backing.depth == len(published) - len(taken)
         assert one.backing.ready_bytes == sum(len(entry) for entry, _ in published[len(taken) :])
     assert taken == [(place, *published[place]) for place in range(len(taken))]

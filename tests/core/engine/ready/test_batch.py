@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from core.engine.ready.batch import ANNOTATIONS_MAX, Batch, join_positions
-from core.message import Attributes
+from core.message import Attributes, Origin, Route
 
 PLAIN = Attributes()
 
@@ -45,7 +45,19 @@ def test_annotations_that_are_added_for_ever_push_out_the_oldest():
 def test_a_join_appends():
     batch = Batch(range(1), [b"a"], PLAIN)
     batch.join(Batch(range(1, 2), [b"b"], PLAIN))
-    assert (batch.sequences, batch.entries) == (range(2), [b"a", b"b"])
+    assert (batch.sequences, batch.entries, batch.attributes) == (range(2), [b"a", b"b"], PLAIN)
+
+
+def test_unlike_messages_that_are_joined_keep_what_is_known_of_each():
+    urgent, route = Attributes(priority=9), Route("x", ("k",))
+    batch = Batch(range(1), [b"a"], PLAIN)
+    batch.join(Batch(range(1, 3), [b"b", b"c"], urgent, expires_at=5.0, routes=route))
+    assert batch.attributes == [PLAIN, urgent, urgent]
+    assert batch.expires_at == [None, 5.0, 5.0]
+    assert batch.routes == [None, route, route]
+    part = batch.part(0, 3, 2)
+    assert (part.attributes, part.expires_at, part.routes) == ([PLAIN, urgent], [None, 5.0], [None, route])
+    assert (batch.first_expires_at, batch.part(1, 3).first_expires_at) == (None, 5.0)
 
 
 def test_a_part_keeps_the_history():
@@ -60,7 +72,11 @@ def test_a_part_keeps_the_history():
     [
         ({}, True),
         ({"attributes": Attributes()}, True),
-        ({"attributes": Attributes(durable=True)}, False),
+        ({"attributes": Attributes(durable=True)}, True),
+        ({"attributes": Attributes(redelivered=True)}, False),
+        ({"attributes": Attributes(Origin.AMQP091)}, False),
+        ({"expires_at": 5.0}, True),
+        ({"stored": True}, False),
         ({"delivery_count": 1}, False),
         ({"first_acquirer": False}, False),
         ({"annotations": {}}, False),
@@ -68,7 +84,7 @@ def test_a_part_keeps_the_history():
         ({"sequences": range(1)}, False),
     ],
 )
-def test_only_messages_with_the_same_history_in_order_are_alike(difference, alike):
+def test_only_messages_with_the_same_history_in_order_may_be_joined(difference, alike):
     first = Batch(range(1, 2), [b"a"], PLAIN)
     fields = {"sequences": range(2, 3), "entries": [b"b"], "attributes": PLAIN} | difference
     assert first.like(Batch(**fields)) is alike

@@ -1,0 +1,44 @@
+"""What records the durable definitions of queues, exchanges and bindings, as the topology sees it."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+
+
+class DefinitionsRecorder(Protocol):
+    """Records durable definitions. Each method raises PreconditionFailed if it fails, and has no effect then."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Record the queues that are added and removed within the block together, when it ends: all, or none."""
+
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> int | None:
+        """Returns the queue's number; None if the recorder keeps nothing."""
+
+    def add_exchange(self, declaration: ExchangeDeclaration) -> None: ...
+
+    def add_binding(self, binding: Binding) -> None: ...
+
+    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        """Remove all of these, or none."""
+
+
+class NothingRecorded:
+    """The recorder of a broker without storage."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """See :class:`DefinitionsRecorder`."""
+        return nullcontext()
+
+    def add_queue(self, declaration: QueueDeclaration, identity: str) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def add_exchange(self, declaration: ExchangeDeclaration) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def add_binding(self, binding: Binding) -> None:
+        """See :class:`DefinitionsRecorder`."""
+
+    def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        """See :class:`DefinitionsRecorder`."""

@@ -1,0 +1,137 @@
+"""Queues that are declared or deleted together: one record on disk for all that came in one turn.
+
+A record takes two syncs, however many changes are in it. So a declaration or deletion that is to be recorded is
+*staged* first: it is checked, and has no effect yet. The engine's next turn records all of them in the order in which
+they were staged, and then makes them. If the disk refuses the record, none is made, and each client gets the error.
+
+Staged are queues that outlive the broker and do not exist, and deletions of such queues without bindings: neither
+depends on another change. There is one staged change for a queue; a second one waits for it. All other changes are
+recorded one by one, and first what is staged for the same queue.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from core.declaring import Recording
+from core.engine.routing.recorder import DefinitionsRecorder
+from core.engine.routing.topology import QueueDefinition, Topology
+from core.errors import PreconditionFailed, StillGoing
+from core.interface import QueueDeclaration, QueueInfo
+from core.work import Work
+
+STAGED_WORK = 150
+"""The cost of a staged change in units of :mod:`core.work`: it is made and recorded outside of the peer's turn."""
+
+Declared = tuple[QueueInfo, bool]
+"""What a declaration returns: see :meth:`core.interface.Engine.declare_queue`."""
+
+
+class QueuesOfBroker(Protocol):
+    """The broker, which makes and ends queues."""
+
+    def declare_queue(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False) -> Declared:
+        """Declare a queue now."""
+
+    def delete_queue(self, name: str, owner: object) -> int:
+        """Delete a queue now."""
+
+    def make_queue(self, definition: QueueDefinition) -> QueueInfo:
+        """Make a queue that has been declared."""
+
+    def end_queue(self, name: str) -> int:
+        """End a queue that has been deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    definition: QueueDefinition
+    recording: Recording[Declared]
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    recording: Recording[int]
+
+
+class StagedQueues:
+    """The declarations and deletions that wait for the next turn."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        recorder: DefinitionsRecorder | None,
+        work: Work,
+        *,
+        broker: QueuesOfBroker,
+    ) -> None:
+        self._topology = topology
+        self._recorder = recorder
+        self._work = work
+        self._broker = broker
+        self.waiting: dict[str, _Declaration | _Deletion] = {}
+        """By the name of the queue, in the order in which they came."""
+
+    def declare(
+        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
+    ) -> Recording[Declared]:
+        """Stage a declaration, or declare at once what is not to be staged. Raises StillGoing, and as
+        :meth:`Topology.admit_queue`."""
+        name = declaration.name
+        self._check_not_staged(name)
+        if self._recorder is None or name in self._topology.queues or not self._topology.keeps(declaration):
+            found = self._broker.declare_queue(declaration, owner, named_by_broker=named_by_broker)
+            return Recording[Declared]().finish(found)
+        self._work.spent += STAGED_WORK
+        definition = self._topology.new_queue(
+            declaration, owner, named_by_broker=named_by_broker, beside=len(self.waiting)
+        )
+        recording: Recording[Declared] = Recording()
+        self.waiting[name] = _Declaration(definition, recording)
+        return recording
+
+    def delete(self, name: str, owner: object) -> Recording[int]:
+        """Stage a deletion, or delete at once what is not to be staged. Raises StillGoing, Locked."""
+        self._check_not_staged(name)
+        definition = self._topology.queues.get(name)
+        if definition is None or definition.id is None or self._topology.has_bindings(name):
+            return Recording[int]().finish(self._broker.delete_queue(name, owner))
+        self._topology.queue(name, owner)
+        self._work.spent += STAGED_WORK
+        recording: Recording[int] = Recording()
+        self.waiting[name] = _Deletion(recording)
+        return recording
+
+    def settle(self, name: str) -> None:
+        """Record now what is staged, if that concerns this queue."""
+        if name in self.waiting:
+            self.record()
+
+    def record(self) -> None:
+        """Record what is staged, and make these changes; if they cannot be recorded, make none of them."""
+        recorder = self._recorder
+        assert recorder is not None, "without a recorder nothing is staged"
+        staged, self.waiting = self.waiting, {}
+        numbers: dict[str, int | None] = {}
+        try:
+            with recorder.together():
+                for name, one in staged.items():
+                    if isinstance(one, _Deletion):
+                        recorder.remove(queues=[name], exchanges=(), bindings=())
+                    else:
+                        numbers[name] = recorder.add_queue(one.definition.declaration, one.definition.identity)
+        except PreconditionFailed as error:
+            for one in staged.values():
+                one.recording.fail(str(error))
+            return
+        for name, one in staged.items():
+            if isinstance(one, _Deletion):
+                self._topology.drop_queue(name)
+                one.recording.finish(self._broker.end_queue(name))
+            else:
+                definition = replace(one.definition, id=numbers[name])
+                self._topology.add_queue(definition)
+                one.recording.finish((self._broker.make_queue(definition), True))
+
+    def _check_not_staged(self, name: str) -> None:
+        if name in self.waiting:
+            raise StillGoing(f"queue '{name}' is being declared or deleted; try again in a moment")

@@ -1,0 +1,167 @@
+"""Declarations and deletions of queues that came together: one record, in their order, and all or none of them made."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from core.clock import Now
+from core.config.settings import Settings
+from core.engine.broker import Broker
+from core.errors import LimitReached, Locked, PreconditionFailed, StillGoing
+from tests.kit.engine import binding, exchange, queue
+from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.settings import make_settings
+from tests.kit.storage import KeptDefinitions, open_storage
+
+NOW = Now(100.0, 1_700_000_000.0)
+
+
+class Grouped:
+    """A recorder that counts records, and refuses them while it is full."""
+
+    def __init__(self):
+        self.kept = KeptDefinitions()
+        self.full = False
+        self.records = []
+        self._now = None
+
+    @contextmanager
+    def together(self):
+        self._now = []
+        try:
+            if self.full:
+                raise PreconditionFailed("no space")
+            yield
+        finally:
+            now, self._now = self._now, None
+        self.records.append(now)
+
+    def add_queue(self, declaration, identity):
+        self._note(f"+{declaration.name}")
+        return self.kept.add_queue(declaration, identity)
+
+    def remove(self, *, queues, exchanges, bindings):
+        self._note("-" + ",".join(queues))
+        self.kept.remove(queues=queues, exchanges=exchanges, bindings=bindings)
+
+    def add_exchange(self, declaration):
+        self.kept.add_exchange(declaration)
+
+    def add_binding(self, made):
+        self.kept.add_binding(made)
+
+    def set_policy(self, policy):
+        self.kept.set_policy(policy)
+
+    def remove_policy(self, name):
+        self.kept.remove_policy(name)
+
+    def _note(self, what):
+        if self._now is None:
+            self.records.append([what])
+        else:
+            self._now.append(what)
+
+
+@pytest.fixture
+def notes():
+    return Grouped()
+
+
+def stored(notes, settings=None):
+    storage = open_storage(MemoryDisk(), notes.kept)
+    storage.recorder = notes
+    return Broker(settings or Settings(), storage=storage)
+
+
+@pytest.fixture
+def broker(notes):
+    return stored(notes)
+
+
+def names(broker):
+    return [row["name"] for row in broker.snapshot("queues")]
+
+
+def test_what_came_in_one_turn_is_one_record(broker, notes):
+    broker.declare_queue(queue("old"), "me")
+    first = broker.begin_declaring(queue("a"), "me")
+    gone = broker.begin_deleting("old", "you")
+    second = broker.begin_declaring(queue("b"), "you")
+    assert names(broker) == ["old"], "nothing has an effect before it is recorded"
+    assert [one.done for one in (first, gone, second)] == [False] * 3
+    with pytest.raises(StillGoing):
+        first.result()
+    broker.turn(NOW)
+    assert notes.records == [["+old"], ["+a", "-old", "+b"]]
+    assert names(broker) == ["a", "b"]
+    info, made = second.result()
+    assert (info.declaration.name, info.ready, made, gone.result()) == ("b", 0, True, 0)
+    assert notes.kept.number("b") == 3
+    broker.turn(NOW)
+    assert len(notes.records) == 2
+
+
+def test_a_record_that_fails_makes_nothing_and_tells_each(broker, notes):
+    broker.declare_queue(queue("old"), "me")
+    notes.full = True
+    begun = [broker.begin_declaring(queue("a"), "me"), broker.begin_deleting("old", "you")]
+    broker.turn(NOW)
+    for one in begun:
+        with pytest.raises(PreconditionFailed, match="no space"):
+            one.result()
+    assert names(broker) == ["old"]
+    notes.full = False
+    again = broker.begin_declaring(queue("a"), "me")
+    broker.turn(NOW)
+    assert again.result()[1]
+
+
+def test_a_second_change_of_a_queue_waits_for_the_first(broker, notes):
+    broker.begin_declaring(queue("a"), "me")
+    for second in (
+        lambda: broker.begin_declaring(queue("a"), "you"),
+        lambda: broker.begin_deleting("a", "you"),
+    ):
+        with pytest.raises(StillGoing, match="'a' is being declared or deleted"):
+            second()
+    broker.turn(NOW)
+    found = broker.begin_declaring(queue("a"), "you")
+    assert found.done
+    assert not found.result()[1]
+    assert notes.records == [["+a"]]
+
+
+def test_changes_that_are_not_put_off_record_first_what_is_staged_for_their_queue(broker, notes):
+    staged = broker.begin_declaring(queue("a"), "me")
+    _, made = broker.declare_queue(queue("a"), "you")
+    assert (made, staged.done) == (False, True)
+    broker.begin_declaring(queue("b"), "me")
+    broker.declare_exchange(exchange("e"))
+    broker.bind(binding("e", "b"), "me")
+    assert notes.records == [["+a"], ["+b"]]
+    broker.begin_deleting("a", "me")
+    assert broker.delete_queue("a", "you") == 0
+    assert names(broker) == ["b"]
+
+
+def test_what_has_bindings_or_is_not_kept_is_done_at_once(broker, notes):
+    broker.declare_exchange(exchange("e"))
+    broker.declare_queue(queue("bound"), "me")
+    broker.bind(binding("e", "bound"), "me")
+    assert broker.begin_deleting("bound", "me").done
+    assert broker.begin_declaring(queue("transient", durable=False), "me").result()[1]
+    assert broker.begin_deleting("transient", "me").result() == 0
+    assert broker.begin_deleting("none", "me").result() == 0
+    assert names(broker) == []
+
+
+def test_refusals_come_at_once(notes):
+    broker = stored(notes, make_settings(engine={"queues_max": 3}))
+    broker.declare_queue(queue("mine", exclusive=True), "me")
+    with pytest.raises(Locked):
+        broker.begin_deleting("mine", "you")
+    broker.begin_declaring(queue("a"), "me")
+    broker.begin_declaring(queue("b"), "me")
+    with pytest.raises(LimitReached):
+        broker.begin_declaring(queue("c"), "me")
