@@ -45,6 +45,7 @@ from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
+from core.server.reader import own_waiting_reader
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
 from core.server.run import TAKEN, Server, finish_work, read_clocks
@@ -224,6 +225,7 @@ async def _serve(
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,
+        make_reader=own_waiting_reader,
         certificates=certificates,
     )
     certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))

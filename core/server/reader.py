@@ -15,9 +15,12 @@ from typing import Protocol
 import trio
 
 from core.clock import Now
+from core.server.other_tasks import QUIET_MIN, OtherTasks, trios_epoll
 from core.server.pump import Pump, share_of_each
 from core.work import Work
 
+WAIT_SECONDS_MAX = 60.0
+"""The longest wait at once; for nothing in particular, as no event is missed."""
 READS_MAX = 256
 """The most sockets that a pass reads. So many may do :data:`core.server.pump.ALLOWANCE_MIN` units of work each, 0.1 to
 0.2 ms with the cost of a read: 40 ms in all."""
@@ -47,7 +50,10 @@ class Reader(Protocol):
 class EpollReader:
     """One task for all sockets, and one turn for all that a pass has read."""
 
-    def __init__(self, *, clock: Callable[[], Now], pump: Pump, work: Work) -> None:
+    def __init__(self, *, clock: Callable[[], Now], pump: Pump, work: Work, waits_itself: bool = False) -> None:
+        """``waits_itself``: the task waits for sockets by itself, and not by Trio, while no other task can run. This
+        needs a clock of real time."""
+        self._waits_itself = waits_itself
         self._clock = clock
         self._pump = pump
         self._work = work
@@ -70,12 +76,45 @@ class EpollReader:
 
     async def run(self) -> None:
         """See :class:`Reader`."""
+        descriptor = await trios_epoll() if self._waits_itself else None
+        if descriptor is None:
+            while True:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+                self.read_ready()
+        others = OtherTasks(trio.lowlevel.current_task())
+        trio.lowlevel.add_instrument(others)
+        try:
+            with select.epoll() as both:
+                both.register(self._epoll.fileno(), select.EPOLLIN)
+                both.register(descriptor, select.EPOLLIN)
+                await self._run_beside(others, both)
+        finally:
+            trio.lowlevel.remove_instrument(others)
+
+    async def _run_beside(self, others: OtherTasks, both: select.epoll) -> None:
+        """Make passes; wait in ``both``, for sockets and for Trio's epoll, where no other task can run."""
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
+            quiet = others.look()
             self.read_ready()
+            if quiet and not others.became_ready:
+                await trio.lowlevel.checkpoint()
+                if others.look() >= QUIET_MIN:
+                    self._wait_in(both, others)
 
-    def read_ready(self) -> None:
-        """Make one pass: read once from each socket that is ready, and take a turn for all.
+    def _wait_in(self, both: select.epoll, others: OtherTasks) -> None:
+        """Make passes until Trio's epoll is readable, a deadline has come, or a pass has woken a task."""
+        own_only = [(self._epoll.fileno(), select.EPOLLIN)]
+        at = self._clock().monotonic
+        deadline = at + trio.lowlevel.current_statistics().seconds_to_next_deadline
+        while at < deadline and not others.became_ready:
+            if both.poll(min(deadline - at, WAIT_SECONDS_MAX)) != own_only:
+                return
+            at = self.read_ready().monotonic
+
+    def read_ready(self) -> Now:
+        """Make one pass: read once from each socket that is ready, and take a turn for all. Returns the time before the
+        turn.
 
         Sockets that are left over come first in the next pass: the kernel moves each one that it has reported behind
         the others.
@@ -92,6 +131,7 @@ class EpollReader:
             if not read(now):
                 self.forget(descriptor)
         self._pump.turn(now)
+        return now
 
 
 class TaskReader:
@@ -136,6 +176,13 @@ def open_reader(clock: Callable[[], Now], pump: Pump, work: Work, nursery: trio.
     """Return the reader for this platform."""
     if hasattr(select, "epoll"):
         return EpollReader(clock=clock, pump=pump, work=work)
+    return task_reader(clock, pump, work, nursery)
+
+
+def own_waiting_reader(clock: Callable[[], Now], pump: Pump, work: Work, nursery: trio.Nursery) -> Reader:
+    """Return the reader for this platform that waits by itself, if there is one. ``clock`` must tell real time."""
+    if hasattr(select, "epoll"):
+        return EpollReader(clock=clock, pump=pump, work=work, waits_itself=True)
     return task_reader(clock, pump, work, nursery)
 
 

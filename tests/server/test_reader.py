@@ -52,6 +52,7 @@ class Field:
         pump = Pump(engine=self.broker, clock=read_clocks, rounds_max=1, wake_at=lambda when: None, work=self.work)
         nursery.start_soon(pump.run)
         self.reader: Reader = make_reader(read_clocks, pump, self.work, nursery)
+        self.pairs: list[Watched] = []
         self._stack = stack
 
     def pair(self, name: str) -> Watched:
@@ -59,7 +60,8 @@ class Field:
         ends = socket.socketpair()
         for end in ends:
             self._stack.enter_context(end)
-        return Watched(ends, self.diary, name)
+        self.pairs.append(Watched(ends, self.diary, name))
+        return self.pairs[-1]
 
     def watch(self, name: str) -> Watched:
         """A socket that is watched."""

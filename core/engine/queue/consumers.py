@@ -1,9 +1,11 @@
 """The consumers of one queue, and which of them is served next.
 
-Consumers with a queue grant are served by priority, highest first; consumers of equal priority get one message each in
-turn. A level holds the consumers of one priority that can take a message now, in the order of their turns. A consumer
-that was served goes to the end, one that has used up its grant leaves the level, and one with a new grant enters at the
-end. So finding the next consumer takes constant time, however many consumers have no grant.
+Consumers with a queue grant are served by priority, highest first; consumers of equal priority are served in turn. In
+its turn a consumer gets one message, or as many as its pace allows (``pace.py``). If more messages are ready than the
+turns of all consumers take, each gets an equal share. A level holds the consumers of one priority that
+can take a message now, in the order of their turns. A consumer whose turn is over goes to the end, one that has used up
+its grant leaves the level, and one with a new grant enters at the end. So finding the next consumer takes constant
+time, however many consumers have no grant.
 
 Single active consumer [x-single-active-consumer]: only one consumer, the active one, is on a level. The first consumer
 to attach is active. When it leaves, the next one by priority, then by age, becomes active. When a consumer of higher
@@ -18,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from core.engine.queue.expiry import DeliveryTimes
+from core.engine.queue.pace import Pace
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import ActivityChanged, ConsumeOptions, Delivered, GrantReply, Mailbox
@@ -53,6 +56,12 @@ class Attachment:
     """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
     marks: DeliveryTimes | None = None
     """When its deliveries were made; None if they have no time-out."""
+    pace: Pace | None = None
+    """How quickly it settles; None as long as it has been alone on its level."""
+
+    def share(self, now: float) -> int:
+        """How many messages it may get now, in its turn among other consumers; at least 1."""
+        return 1 if self.pace is None else min(self.grant, self.pace.turn(now))
 
     def deliver(self, batch: Batch) -> None:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the
@@ -113,6 +122,8 @@ class Level:
         if not consumer.in_turn:
             consumer.in_turn = True
             self._turns.append(consumer)
+            if consumer.pace is not None:
+                consumer.pace.left = 0
 
     def leave(self, consumer: Attachment) -> None:
         """Give up the place, if any."""
@@ -124,40 +135,91 @@ class Level:
         """Move the consumer whose turn it is to the end: it may take none of the ready messages."""
         self._turns.rotate(-1)
 
-    def room(self, ready: int) -> int:
-        """Return how many of ``ready`` messages one ``deal`` can hand out, one to each in turn, within every grant."""
-        count = len(self._turns)
+    def room(self, ready: int, now: float) -> int:
+        """Return how many of ``ready`` messages one ``deal`` can hand out within every grant. ``now``: monotonic
+        seconds."""
+        turns = self._turns
+        count = len(turns)
         if count == 1:
-            return self._turns[0].grant
+            return turns[0].grant
         if ready <= count:
             return ready  # every consumer on a level has a grant; no need to look at all of them for a few messages
-        return count * min(consumer.grant for consumer in self._turns)
+        shares, left = self._shares(ready, now)
+        if left <= 0:
+            return ready
+        return max(ready - left, count * min(ready // count, *(consumer.grant for consumer, _ in shares)))
 
-    def deal(self, batch: Batch) -> None:
-        """Hand out messages, one to each consumer in turn; there are at most ``room`` of them."""
+    def deal(self, batch: Batch, now: float) -> int:
+        """Hand out messages to the consumers in turn; there are at most ``room`` of them. Returns how many consumers
+        got some. ``now``: monotonic seconds."""
         turns = self._turns
         if len(turns) == 1:
-            served = [turns.popleft()]
-            served[0].deliver(batch)
+            turns[0].deliver(batch)
+            if not turns[0].grant:
+                turns.popleft().in_turn = False
+            return 1
+        total = len(batch)
+        shares, left = self._shares(total, now)
+        served = [turns.popleft() for _ in range(min(len(shares), len(turns)))]
+        if left <= 0:
+            start = 0
+            for consumer, share in shares:
+                stop = min(start + share, total)
+                _hand(consumer, batch if stop - start == total else batch.part(start, stop), share, now)
+                start = stop
+            if len(shares) > len(served):
+                served.append(served.pop(0))
         else:
-            total = len(batch)
-            count = min(total, len(turns))
-            served = [turns.popleft() for _ in range(count)]
+            count = len(served)
             for place, consumer in enumerate(served):
-                consumer.deliver(batch.part(place, total, count))
+                _hand(consumer, batch.part(place, total, count), None, now)
             next_place = total % count
             served = served[next_place:] + served[:next_place]
         for consumer in served:
-            if consumer.grant:
-                turns.append(consumer)
-            else:
+            if not consumer.grant:
                 consumer.in_turn = False
+            elif consumer.pace is not None and consumer.pace.left:
+                turns.appendleft(consumer)  # its turn goes on; that is so for one consumer at most
+            else:
+                turns.append(consumer)
+        return len(served)
+
+    def _shares(self, total: int, now: float) -> tuple[list[tuple[Attachment, int]], int]:
+        """How many messages each consumer, in order, may get in its turn, as far as needed for ``total`` messages; the
+        first one comes again at the end if its turn began earlier. Also how many messages are left then: 0 or less if
+        the turns suffice."""
+        first = self._turns[0]
+        begun = 0 if first.pace is None else first.pace.left
+        shares = []
+        for consumer in self._turns:
+            share = consumer.share(now)
+            shares.append((consumer, share))
+            total -= share
+            if total <= 0:
+                return shares, total
+        if begun and first.pace is not None and (rest := first.grant - shares[0][1]) > 0:
+            share = min(rest, first.pace.next_turn)
+            shares.append((first, share))
+            total -= share
+        return shares, total
+
+
+def _hand(consumer: Attachment, batch: Batch, share: int | None, now: float) -> None:
+    """Deliver to one of several consumers, and measure its pace. ``share`` is how many messages it may get in its turn;
+    None for an equal share, which does not count towards its turn."""
+    pace = consumer.pace
+    if pace is None:
+        pace = consumer.pace = Pace(consumer.next_number - 1)
+    consumer.deliver(batch)
+    pace.gave(consumer.next_number - 1, now)
+    if share is not None:
+        pace.left = max(0, share - len(batch))
 
 
 class Consumers:
     """All consumers attached to a queue, in order of age."""
 
-    __slots__ = ("_active", "_attached", "_granted_inactive", "_single_active", "levels")
+    __slots__ = ("_active", "_attached", "_granted_inactive", "_settled_runs", "_single_active", "levels")
 
     def __init__(self, *, single_active: bool) -> None:
         self._single_active = single_active
@@ -168,6 +230,8 @@ class Consumers:
         """Of a queue with a single active consumer, consumers that have a grant and may not use it."""
         self.levels: dict[int, Level] = {}
         """By priority, highest first; only priorities of attached consumers. A level may be empty."""
+        self._settled_runs: list[Pace] = []
+        """Of consumers that have settled the run that is being timed, since the last ``judge_paces``."""
 
     def __len__(self) -> int:
         return len(self._attached)
@@ -227,6 +291,18 @@ class Consumers:
                 self._granted_inactive[consumer] = None
             else:
                 self._granted_inactive.pop(consumer, None)
+
+    def settled(self, consumer: Attachment, last: int) -> None:
+        """The consumer has settled deliveries up to this number."""
+        if consumer.pace is not None and consumer.pace.completes(last):
+            self._settled_runs.append(consumer.pace)
+
+    def judge_paces(self, now: float) -> None:
+        """Note which consumers have settled quickly. Called at the beginning of the queue's turn; monotonic seconds."""
+        if self._settled_runs:
+            for pace in self._settled_runs:
+                pace.judge(now)
+            self._settled_runs.clear()
 
     def vacated(self, consumer: Attachment) -> bool:
         """The consumer has nothing unsettled any more. If it is active and must hand over, another becomes active:

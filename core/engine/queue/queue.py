@@ -191,6 +191,7 @@ class Queue:
             if not (self.ready or self.unacknowledged):
                 self.arrivals.clear()
             self.arrivals.mark(self._next_sequence, now.monotonic)
+        self.consumers.judge_paces(now.monotonic)
         inbox = self.inbox
         if not inbox.waiting:
             return False
@@ -248,13 +249,13 @@ class Queue:
             level = self.consumers.first_level()
             if level is None:
                 break
-            stop = passed + min(level.room(count - passed), count - passed)
+            stop = passed + min(level.room(count - passed, now.monotonic), count - passed)
             piece = part if stop - passed == count else part.part(passed, stop)
             batch, position = sub_queue.backing.pass_run(piece, self._next_sequence, now)
             self._next_sequence += stop - passed
             self._admissions.took(confirms, submission, piece.start, piece.stop, position)
             batch.level = sub_queue.level
-            level.deal(batch)
+            level.deal(batch, now.monotonic)
             passed = stop
         if passed:
             self.counters.published += passed
@@ -338,7 +339,7 @@ class Queue:
         """Deliver messages in order when no returned message is barred for any consumer."""
         returned, backing = sub_queue.returned, sub_queue.backing
         while level and self._work_left > 0 and (ready := returned.count + backing.depth):
-            batch = sub_queue.fetch(level.room(ready))
+            batch = sub_queue.fetch(level.room(ready, now.monotonic))
             if batch is None:
                 return
             if batch.expires_at is not None and has_expired(batch := one_end(sub_queue, batch, now), now):
@@ -346,8 +347,7 @@ class Queue:
                     return
             else:
                 count = len(batch)
-                self._work_left -= min(len(level), count) * DELIVERY_WORK + count // 4
-                level.deal(batch)
+                self._work_left -= level.deal(batch, now.monotonic) * DELIVERY_WORK + count // 4
                 self.counters.delivered += count
 
     def _serve_selectively(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
@@ -364,7 +364,7 @@ class Queue:
                 if not self._expire(sub_queue, batch):
                     return
             else:
-                level.deal(batch)
+                level.deal(batch, now.monotonic)
                 self.counters.delivered += 1
                 passed_over = 0
 
@@ -475,6 +475,7 @@ class Queue:
         Returns True if the queue needs a turn after that.
         """
         self._endings.dispose(consumer, consumer.unsettled.remove(first, last), disposal)
+        self.consumers.settled(consumer, last)
         vacated = not consumer.unsettled.count and self._attachments.vacated(consumer)
         return vacated or disposal is not Disposal.ACCEPTED or self._endings.count > 0
 

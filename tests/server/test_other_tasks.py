@@ -1,0 +1,136 @@
+"""A reader that waits by itself: everything that Trio waits for wakes the tasks that wait for it."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+
+import pytest
+import trio
+
+from core.server.other_tasks import QUIET_MIN, OtherTasks, trios_epoll
+from core.server.reader import own_waiting_reader
+from tests.server.test_reader import Field
+
+PATIENCE = 10.0
+"""Seconds after which a test fails. Nothing here takes long."""
+
+
+@pytest.fixture
+async def field(nursery: trio.Nursery) -> AsyncIterator[Field]:
+    """A reader whose task has begun to wait."""
+    with ExitStack() as stack:
+        field = Field(own_waiting_reader, nursery, stack)
+        nursery.start_soon(field.reader.run)
+        watched = field.watch("first")
+        await ping(field, watched.other)
+        with trio.fail_after(PATIENCE):
+            yield field
+        nursery.cancel_scope.cancel()
+        field.reader.close()
+
+
+async def ping(field: Field, other: socket.socket) -> None:
+    """Send a byte, and wait until the reader has read it."""
+    before, read = len(field.diary), trio.Event()
+    watched = next(one for one in field.pairs if one.other is other)
+    watched.on_read = read.set
+    other.send(b"x")
+    await read.wait()
+    assert len(field.diary) == before + 1
+
+
+async def test_trios_epoll_is_found_where_the_system_tells_what_an_epoll_watches():
+    descriptor = await trios_epoll()
+    assert descriptor is not None
+    assert descriptor == await trios_epoll()
+
+
+async def test_sockets_are_read_one_after_the_other(field: Field):
+    for name in "ab":
+        await ping(field, field.watch(name).other)
+    assert field.diary == ["first:x", "a:x", "b:x"]
+
+
+async def test_a_socket_of_another_task_wakes_it(field: Field):
+    ours, theirs = trio.socket.socketpair()
+    with ours, theirs:
+        assert theirs.fileno() >= 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(theirs.send, b"x")
+            assert await ours.recv(1) == b"x"
+
+
+async def test_a_thread_wakes_the_task_that_waits_for_it(field: Field):
+    assert await trio.to_thread.run_sync(lambda: "done") == "done"
+
+
+async def test_a_deadline_wakes_the_task_that_waits_for_it(field: Field):
+    with trio.move_on_after(0.001) as scope:
+        await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_a_task_that_a_read_wakes_runs_before_the_next_wait(field: Field):
+    watched, woken = field.watch("a"), trio.Event()
+    watched.on_read = woken.set
+    watched.other.send(b"x")
+    await woken.wait()
+    assert field.diary[-1] == "a:x"
+
+
+async def test_sockets_that_always_have_bytes_keep_no_task_waiting(field: Field):
+    watched = field.watch("busy")
+    watched.on_read = lambda: watched.other.send(b"x") and None
+    watched.other.send(b"x")
+    assert await trio.to_thread.run_sync(lambda: "done") == "done"
+    with trio.move_on_after(0.001) as scope:
+        await trio.sleep_forever()
+    assert scope.cancelled_caught
+    for _ in range(100):
+        await trio.lowlevel.checkpoint()
+    watched.on_read = lambda: None
+    assert len(field.diary) > 3
+
+
+async def test_the_reader_leaves_nothing_behind_in_trio():
+    async with trio.open_nursery() as nursery:
+        with ExitStack() as stack:
+            field = Field(own_waiting_reader, nursery, stack)
+            nursery.start_soon(field.reader.run)
+            await ping(field, field.watch("a").other)
+            nursery.cancel_scope.cancel()
+    others = OtherTasks(trio.lowlevel.current_task())
+    trio.lowlevel.add_instrument(others)
+    for _ in range(QUIET_MIN):
+        others.look()
+        await trio.lowlevel.checkpoint()
+    assert others.look() >= QUIET_MIN
+    trio.lowlevel.remove_instrument(others)
+
+
+async def test_a_task_that_another_one_woke_just_before_can_still_run():
+    others, woken, ran = OtherTasks(trio.lowlevel.current_task()), trio.Event(), []
+
+    async def sleeper() -> None:
+        await woken.wait()
+        ran.append("sleeper")
+
+    trio.lowlevel.add_instrument(others)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sleeper)
+        while others.look() < QUIET_MIN:
+            await trio.lowlevel.checkpoint()
+        for _ in range(20):  # Trio runs the tasks of a batch in random order
+            ran.clear()
+            woken = trio.Event()
+            nursery.start_soon(sleeper)
+            nursery.start_soon(_set, woken)
+            while others.look() < QUIET_MIN:
+                await trio.lowlevel.checkpoint()
+            assert ran == ["sleeper"]
+        nursery.cancel_scope.cancel()
+    trio.lowlevel.remove_instrument(others)
+
+
+async def _set(event: trio.Event) -> None:
+    event.set()
