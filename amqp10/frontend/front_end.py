@@ -15,10 +15,10 @@ from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
-from amqp10.frontend.incoming import PublisherLink, fault_of
+from amqp10.frontend.incoming import PublisherLink, fault_of, publisher_link
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
-from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.outgoing import ConsumerLink, consumer_link
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
@@ -168,12 +168,9 @@ class Amqp10FrontEnd:
         self._begin_turn(now)
         self._take_some_actions()
         if self._releasing is not None:
-            self._go_on_releasing()
+            self._releasing = self._left_of(self._releasing, EVENT_WORK)
         if self._rechecks is not None:
-            if self._work.take_steps(self._rechecks, until=self._until, cost=0):
-                self._rechecks = None
-            else:
-                self._wake()
+            self._rechecks = self._left_of(self._rechecks, 0)
         if self._management.waiting and self._management.go_on(self._until, self._fail_receiver):
             self._wake()
         if self._mailbox.actions:
@@ -490,15 +487,14 @@ class Amqp10FrontEnd:
     def _take_action(self, action: Action) -> None:
         match action:
             case Confirmed():
-                publisher = action.publisher.reference
-                assert isinstance(publisher, PublisherLink)
+                publisher = publisher_link(action.publisher.reference)
                 publisher.confirmed(action, self._now)
             case Delivered():
                 self._delivered(action)
             case GrantReply():
-                self._consumer(action.consumer.reference).replied(action)
+                consumer_link(action.consumer.reference).replied(action)
             case TakenBack():
-                self._consumer(action.consumer.reference).taken_back(action)
+                consumer_link(action.consumer.reference).taken_back(action)
             case AlarmChanged():
                 self._alarms.changed(action.alarms, self._now)
             case RightsChanged():
@@ -507,36 +503,29 @@ class Amqp10FrontEnd:
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():
-                publisher = action.publisher.reference
-                assert isinstance(publisher, PublisherLink)
+                publisher = publisher_link(action.publisher.reference)
                 self._detach(publisher.link, link_fault(action.error))
             case Cancelled():
-                consumer = self._consumer(action.consumer.reference)
+                consumer = consumer_link(action.consumer.reference)
                 consumer.consumer = None
                 self._detach(consumer.link, link_fault(action.error))
             case ActivityChanged():
-                consumer = self._consumer(action.consumer.reference)
+                consumer = consumer_link(action.consumer.reference)
                 consumer.activity_changed(active=action.active)
                 self._blocks.look_at(consumer)
             case PublisherBlocked():
-                publisher = action.publisher.reference
-                assert isinstance(publisher, PublisherLink)
+                publisher = publisher_link(action.publisher.reference)
                 publisher.held_up(action.reason)
                 self._blocks.look_at(publisher)
 
     def _delivered(self, action: Delivered) -> None:
-        consumer = self._consumer(action.consumer.reference)
+        consumer = consumer_link(action.consumer.reference)
         if not consumer.link.end.attached:
             return
         try:
             consumer.delivered(action)
         except LinkFault as fault:
             self._session_of(consumer.link).fail_link(consumer.link, fault)
-
-    @staticmethod
-    def _consumer(reference: object) -> ConsumerLink:
-        assert isinstance(reference, ConsumerLink)
-        return reference
 
     # --- ending ----------------------------------------------------------------------------------------------------
 
@@ -573,7 +562,8 @@ class Amqp10FrontEnd:
             self._sessions.forget_all(self._now)
             self._releasing = self._releases()
             self._rechecks = None
-        self._go_on_releasing()
+        if self._releasing is not None:
+            self._releasing = self._left_of(self._releasing, EVENT_WORK)
 
     def _releases_of(self, session: Session) -> Iterator[None]:
         """Release the links of a session, one at each step."""
@@ -600,9 +590,9 @@ class Amqp10FrontEnd:
         while self._engine.unsubscribe(self._mailbox, self.info.identity):
             yield
 
-    def _go_on_releasing(self) -> None:
-        steps = self._releasing
-        if steps is None or self._work.take_steps(steps, until=self._until, cost=EVENT_WORK):
-            self._releasing = None
-        else:
-            self._wake()
+    def _left_of(self, steps: Iterator[None], cost: int) -> Iterator[None] | None:
+        """Take steps of this ``cost`` until the turn is over. Returns those that are left; they get the next turn."""
+        if self._work.take_steps(steps, until=self._until, cost=cost):
+            return None
+        self._wake()
+        return steps

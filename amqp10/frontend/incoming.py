@@ -586,3 +586,9 @@ def check_sizes(bounds: SectionBounds) -> int:
 def fault_of(error: EngineError | AmqpError) -> AmqpError:
     """The link fault for the error that refused an attach."""
     return link_fault(error) if isinstance(error, EngineError) else error
+
+
+def publisher_link(reference: object) -> PublisherLink:
+    """The publishing link that the engine's publisher refers to."""
+    assert isinstance(reference, PublisherLink)
+    return reference

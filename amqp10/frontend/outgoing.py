@@ -315,3 +315,9 @@ class ConsumerLink:
         if self.consumer is not None:
             for first, last in self.link.take_back(self._allowed):
                 self._engine.settle(self.consumer, first, last, UNSENT)
+
+
+def consumer_link(reference: object) -> ConsumerLink:
+    """The consuming link that the engine's consumer refers to."""
+    assert isinstance(reference, ConsumerLink)
+    return reference

@@ -8,8 +8,8 @@ A message passes through these places, each time in runs:
 
 Each priority level has a sub-queue. The *ready* messages are those in the sub-queues: in ``returned`` and in the
 backing. A message is *taken on* when it leaves the inbox for the backing. If nothing is ready and a consumer waits, it
-skips the backing and goes straight to the consumer. Messages move only in ``admit`` and ``dispatch``, which the pump
-calls once per wake-up. Between turns, verbs only return messages to the sub-queues or add them to the dead letters.
+skips the backing and goes straight to the consumer. Messages move only in ``admit`` and ``dispatch``, once per wake-up;
+between turns, verbs only return messages to the sub-queues or add them to the dead letters.
 
 Invariants: every message that was taken on is in exactly one place until it is settled, purged, dropped or accepted by
 the queue it was dead-lettered or moved to; a consumer never gets more messages than its grant; no expired message is
