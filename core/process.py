@@ -195,9 +195,8 @@ async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
-    certificates = Certificates(settings.tls, wall=time.time, log=log)
+    certificates, broker = Certificates(settings.tls, wall=time.time, log=log), _broker(settings, protocols, data, log)
     certificates.warn()
-    broker = _broker(settings, protocols, data, log)
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log = StallLog(log, settings.log, clock)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
