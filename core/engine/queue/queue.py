@@ -1,6 +1,6 @@
 """One queue: its inbox (a stage), its ready messages, and the messages that its consumers hold.
 
-A message passes through these places, each time in runs:
+A queue knows no names, routing or protocols. A message passes through these places, each time in runs:
 
     inbox (a stage) → backing → a consumer's unsettled → gone
                    └─────↑──────→     ↓        └──→ dead letters → gone
@@ -8,15 +8,13 @@ A message passes through these places, each time in runs:
 
 Each priority level has a sub-queue. The *ready* messages are those in the sub-queues: in ``returned`` and in the
 backing. A message is *taken on* when it leaves the inbox for the backing. If nothing is ready and a consumer waits, it
-skips the backing and goes straight to the consumer. Messages move only in ``admit`` and ``dispatch``, once per wake-up;
-between turns, verbs only return messages to the sub-queues or add them to the dead letters.
+skips the backing and goes straight to the consumer. Messages move only in ``admit`` and ``dispatch``. Between turns,
+verbs return messages to the sub-queues or add them to the dead letters.
 
 Invariants: every message that was taken on is in exactly one place until it is settled, purged, dropped or accepted by
 the queue it was dead-lettered or moved to; a consumer never gets more messages than its grant; no expired message is
 delivered, except straight to a waiting consumer; the ready messages of a level are delivered in ascending positions,
 the highest level first, except that a message skips a consumer that has called it undeliverable.
-
-This module does not know names, routing or protocols.
 """
 
 from collections.abc import Callable, Iterator, Mapping
