@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from core.interface import Consumer, Delivered, Disposal, GrantReply
-from core.message import Attributes, Return
+from core.message import Attributes, Return, each_of
 from core.slices import run_at_once
 from tests.kit.engine import NOW, Peer, assert_sums_are_right, bodies, make_broker
 
@@ -169,12 +169,13 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(places) <= attachment.grant
         attachment.next_number += len(places)
         attachment.grant -= len(places)
-        for number, place in enumerate(places, action.first):
+        attributes = each_of(action.attributes, len(places))
+        for number, (place, its) in enumerate(zip(places, attributes, strict=True), action.first):
             message = self.messages[place]
             self.ready.remove(place)
             attachment.held[number] = place
             assert attachment.consumer not in message.barred
-            assert action.attributes.durable == message.durable
+            assert its.durable == message.durable
             assert action.delivery_count == message.delivery_count
             assert action.first_acquirer == message.first_acquirer
             assert action.annotations == message.annotations
