@@ -48,7 +48,9 @@ class Link:
             self._left -= 1
             if self._left < 0:
                 raise ConnectionLost("the connection broke")
-        answer = decode_answer(respond(self._broker.node, self._broker.engine, encode_request(method, path, body)))
+        broker = self._broker
+        request = encode_request(method, path, body)
+        answer = decode_answer(respond(broker.node, broker.engine, request, turn=broker.run))
         if answer.status >= 400:
             raise RequestRefused(str(answer.body), status=answer.status)
         return Answer(answer.status, answer.body)

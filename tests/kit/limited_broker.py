@@ -79,7 +79,7 @@ def main() -> None:
         os.close(descriptor)
 
 
-def say_port(addresses: Sequence[tuple[str, int]], _: str) -> None:
+def say_port(addresses: Sequence[tuple[str, int]], _: str, __: object) -> None:
     """Print the port as the first line of output."""
     print(addresses[0][1], flush=True)
 

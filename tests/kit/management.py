@@ -1,6 +1,6 @@
 """A client of the management node without links: encoded requests in, decoded responses out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,7 +30,6 @@ from core.message import Attributes, Run
 from core.observe.stalls import Stalls
 from core.server.orders import Order
 from core.server.run import Server
-from core.slices import run_at_once
 
 
 def queue_path(name: str) -> str:
@@ -146,10 +145,23 @@ class Plant:
 
 
 def respond(
-    node: ManagementNode, broker: Broker, request: bytes, *, owner: object = "me", rights: Rights | None = None
+    node: ManagementNode,
+    broker: Broker,
+    request: bytes,
+    *,
+    owner: object = "me",
+    rights: Rights | None = None,
+    turn: Callable[[], object] = lambda: None,
 ) -> bytes:
-    """Return the node's response to an encoded request; without ``rights``, of a user who may do everything."""
-    return run_at_once(node.respond(request, CheckedEngine(broker, rights or all_rights("me")), owner))
+    """Return the node's response to an encoded request; without ``rights``, of a user who may do everything. ``turn``
+    takes a turn of the broker, in which it records what it keeps."""
+    walk = node.respond(request, CheckedEngine(broker, rights or all_rights("me")), owner)
+    while True:
+        try:
+            next(walk)
+        except StopIteration as end:
+            return cast("bytes", end.value)
+        turn()
 
 
 class Console:
