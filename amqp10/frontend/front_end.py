@@ -166,6 +166,8 @@ class Amqp10FrontEnd:
 
     def take_actions(self, now: Now) -> None:
         self._begin_turn(now)
+        if self._management.waiting:  # first, within half a turn: clients expect the answer before what follows from it
+            self._management.go_on((self._work.spent + self._until) // 2, self._fail_receiver)
         self._take_some_actions()
         if self._releasing is not None:
             self._releasing = self._left_of(self._releasing, EVENT_WORK)

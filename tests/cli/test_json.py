@@ -17,6 +17,7 @@ WITHOUT = {
     "top": "is for a terminal; what it shows is in the HTTP API",
     "completion": "prints a script for a shell",
     "hash-password": "prints one line that goes into a configuration as it is",
+    "tls": "init writes files and prints their names; the others take --json",
     "pipeline": "its commands become `python -m pipeline`, which has options of its own",
 }
 """The reasons by the first word of the command."""
