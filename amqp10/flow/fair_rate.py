@@ -34,10 +34,10 @@ START_UNCONFIRMED_MAX = 1024
 confirms 1,000 messages a second works them off in a second. Each new link gets a sixth of what is left, so the first
 one gets 170."""
 START_SHARE = 6
-STANDING_MIN = 0.002
+WAIT_MIN = 0.002
 """Seconds that messages may wait in the queue although it could be empty: a few turns of an event loop. Less starves
 the queue between two flows, more is felt."""
-STANDING_SHARE = 1.25
+WAIT_SHARE = 1.25
 """The same as a multiple of the least time that a confirm takes. Where confirms wait for a disk, messages arrive during
 one sync and are confirmed by the next, so they wait up to two syncs in a queue that is not busy."""
 PERIOD_MIN = 0.001
@@ -81,7 +81,7 @@ class FairRate:
         "_waiting",
         "confirm",
         "rate",
-        "standing",
+        "wait_now",
     )
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class FairRate:
         """Messages a second for each link. Infinite while the queue was never busy."""
         self.confirm = 0.0
         """The least time of a confirm in the last seconds."""
-        self.standing = 0.0
+        self.wait_now = 0.0
         """The least time of a confirm in the last period: what exceeds ``confirm`` is a queue that does not get
         empty."""
         self._shortest = Windowed(min, CONFIRM_SECONDS)
@@ -109,7 +109,7 @@ class FairRate:
     @property
     def allowance(self) -> float:
         """Seconds that messages may wait beyond the time of a confirm."""
-        return max(STANDING_MIN, STANDING_SHARE * self.confirm)
+        return max(WAIT_MIN, WAIT_SHARE * self.confirm)
 
     @property
     def target(self) -> float:
@@ -170,25 +170,25 @@ class FairRate:
         """End a period: see how the queue was in it, and set the rate for the next."""
         round_trip = self._round_trips / self._confirmed
         confirms = self._confirmed / max(now - self._period_start, PERIOD_MIN)
-        self.standing = self._least
+        self.wait_now = self._least
         self.confirm = self._shortest.add(now, self._least)
         capacity = self._capacity.add(now, confirms)
         # With windows of rate * (round trip + target), messages wait for ``target`` if the rate is right. So this is
         # the factor to the right rate.
-        factor = (round_trip + self.target) / (round_trip + self.standing)
-        if self.standing > self.target:
+        factor = (round_trip + self.target) / (round_trip + self.wait_now)
+        if self.wait_now > self.target:
             share = confirms / self._active
             self.rate = share if self.rate > RATE_MAX else max(0.7 * share, self.rate * max(0.5, factor))
             self._probe = PROBE_MIN
-        elif self.standing > self.confirm + self.allowance / 2:
+        elif self.wait_now > self.confirm + self.allowance / 2:
             self._probe = PROBE_MIN
         elif 2 * self._limited > self._confirmed:
             self._raise(confirms, capacity)
         base = round_trip + self.target
         if self._waiting or self.rate * base < 1:
             self.rate = max(self.rate, 0.999 / base)
-            self._turns = 0.0 if self.standing > 8 * self.target else min(2.0, max(0.5, factor))
-            if not self._waiting and self.standing < self.target / 2:
+            self._turns = 0.0 if self.wait_now > 8 * self.target else min(2.0, max(0.5, factor))
+            if not self._waiting and self.wait_now < self.target / 2:
                 self.rate = 2 / base
         self._begin_period(now, base)
 
@@ -326,7 +326,7 @@ class PublisherWindow:
         seconds = now - self._raised_at
         self._round_trips.append(seconds)
         self.round_trip = min(self._round_trips)
-        self.limited = seconds < 1.5 * (self.round_trip + self._fair.standing) + PERIOD_MIN
+        self.limited = seconds < 1.5 * (self.round_trip + self._fair.wait_now) + PERIOD_MIN
         marked_at, confirmed = self._mark
         if not first and now > marked_at:
             self._use = (self._confirmed - confirmed) / (now - marked_at)

@@ -60,12 +60,12 @@ class CheckedEngine:
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """See Engine. The mailbox is told of changes of the rights too."""
-        self.rights.holders[mailbox] = None
+        self.rights.mailboxes[mailbox] = None
         return self.unchecked.subscribe(mailbox)
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
         """See Engine."""
-        self.rights.holders.pop(mailbox, None)
+        self.rights.mailboxes.pop(mailbox, None)
         return self.unchecked.unsubscribe(mailbox, owner)
 
     def publisher(

@@ -78,7 +78,7 @@ class Rights:
         "_permission",
         "_topics",
         "free_exchanges",
-        "holders",
+        "mailboxes",
         "tags",
         "user",
         "virtual_host",
@@ -97,7 +97,7 @@ class Rights:
         self.user = user
         self.virtual_host = virtual_host
         self.tags = tags
-        self.holders: dict[Mailbox, None] = {}
+        self.mailboxes: dict[Mailbox, None] = {}
         """The mailboxes of the connections to tell of a change."""
         self.free_exchanges: set[str] = set()
         """Exchanges that the user was found to be allowed to publish to with any key: what is asked for each run."""
@@ -116,7 +116,7 @@ class Rights:
         self._allowed.clear()
         self._patterns.clear()
         self.free_exchanges.clear()
-        for mailbox in self.holders:
+        for mailbox in self.mailboxes:
             mailbox.put(RightsChanged())
 
     @property

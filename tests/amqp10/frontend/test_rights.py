@@ -249,9 +249,9 @@ def test_a_connection_that_ends_is_told_nothing_more():
     broker = place()
     rights = all_rights("guest")
     peer = connected(broker, rights)
-    assert len(rights.holders) == 1
+    assert len(rights.mailboxes) == 1
     peer.disconnect()
-    assert rights.holders == {}
+    assert rights.mailboxes == {}
 
 
 def test_many_links_are_checked_over_many_turns():

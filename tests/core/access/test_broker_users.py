@@ -152,7 +152,7 @@ def test_changes_reach_the_rights_that_are_held():
     users, mailbox = users_with(), Mailbox(lambda: None)
     users.set(UserRecord(name="alice"))
     rights = users.rights_of("alice")
-    rights.holders[mailbox] = None
+    rights.mailboxes[mailbox] = None
     assert users.set_permission("alice", Permission(read=".*")) is True
     assert rights.may("read", "q") is True
     assert users.set_permission("alice", Permission(read="^r")) is False

@@ -62,7 +62,7 @@ def test_topic_permissions_restrict_keys_of_their_exchange_only():
 
 def test_a_change_holds_with_the_next_question_and_is_told():
     rights, mailbox = Rights("alice", ALICE), Mailbox(lambda: None)
-    rights.holders[mailbox] = None
+    rights.mailboxes[mailbox] = None
     assert rights.may("read", "shared") is True
     rights.change(Permission(read="^alice-"), {}, frozenset())
     assert rights.may("read", "shared") is False

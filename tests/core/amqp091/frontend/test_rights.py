@@ -222,4 +222,4 @@ def test_a_user_who_is_gone_loses_the_connection():
     assert close.reply_text == "NOT_ALLOWED - access to vhost '/' refused for user 'guest'"
     assert broker.engine.queue_info("q", None).consumers == 0
     peer.disconnect()
-    assert rights.holders == {}
+    assert rights.mailboxes == {}
