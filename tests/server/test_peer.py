@@ -108,7 +108,8 @@ async def test_a_peer_that_does_not_read_holds_up_no_other():
         await slow.expect(b"x" * FLOOD)
         await slow.expect(b"told later\n")
         assert front_end.backlogs[-1] == 0
-        assert front_end.backlogs == sorted(front_end.backlogs, reverse=True)
+        flood = front_end.backlogs[: front_end.backlogs.index(0) + 1]  # the line behind it may wait, too
+        assert flood == sorted(flood, reverse=True)
 
 
 async def test_an_established_connection_is_not_woken_when_the_time_for_its_handshake_is_over():
