@@ -401,13 +401,13 @@ def test_values_in_the_same_places(some, bodies, keys, publishes_max):
 
 
 def test_columns_are_used_where_values_differ_and_given_up_where_they_are_of_no_use():
-    """The properties are decoded once; all messages behind the first ones are taken together."""
+    """The properties are decoded once; all messages behind the first ones are taken together, four for one alone."""
     lists = [encode_properties(BasicProperties(message_id=f"{i:04}")) for i in range(900)]
     data = b"".join(publish(b"body", properties=properties) for properties in lists)
-    [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 3))
+    [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, SINGLES_MAX))
     assert (end, len(run.entries), run.needed) == (len(data), 900, NO_PROPERTIES)
     data = b"".join(publish(b"body", routing_key=f"k{i:04}") for i in range(900))
-    [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 3))
+    [run], end = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, SINGLES_MAX))
     assert (end, run.needed, run.routing_key) == (len(data), PERSISTENT, [f"k{i:04}" for i in range(900)])
     foreign = [encode_properties(BasicProperties(message_id=f"é{i:04}")) for i in range(900)]
     data = b"".join(publish(b"body", properties=properties) for properties in foreign)
