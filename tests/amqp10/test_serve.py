@@ -181,7 +181,7 @@ def test_while_guest_is_the_only_user_a_local_peer_needs_no_name_but_sasl():
         assert (b"ANONYMOUS" in b"".join(front_end.pieces_to_send(NOW))) is offered
         front_end = make(peer, lambda: None)
         front_end.receive_data(PROTOCOL_HEADER_AMQP, NOW)
-        assert b"".join(front_end.pieces_to_send(NOW)) == PROTOCOL_HEADER_SASL, "without SASL nobody comes in"
+        assert b"".join(front_end.pieces_to_send(NOW)) == PROTOCOL_HEADER_SASL, "no peer comes in without SASL"
 
 
 async def test_the_whole_broker_serves_on_a_socket(tmp_path):

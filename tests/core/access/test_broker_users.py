@@ -78,7 +78,7 @@ def test_what_cannot_be_kept_is_not_in_force():
         users.record("alice")
 
 
-def test_a_kept_text_that_cannot_be_read_is_told_and_lets_nobody_in():
+def test_a_kept_text_that_cannot_be_read_is_told_and_admits_no_client():
     store = KeptUsers()
     store.texts = {"alice": "{}", "bob": "no JSON"}
     users = users_with(store)
