@@ -9,7 +9,8 @@ import platform
 import random
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from amqp10.addresses import named_queue
@@ -154,20 +155,25 @@ def amqp10_factory(
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
 
-    def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
-        mechanisms = offered(access, LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name))
+    def connection(peer: LoginPeer) -> Connection:
+        own = replace(announced, pre_open_frame_size_max=access.largest_login(announced.pre_open_frame_size_max))
+        return Connection(own, handshake(peer, own.pre_open_frame_size_max))
+
+    def handshake(peer: LoginPeer, frame_size_max: int) -> ServerHandshake:
+        mechanisms = offered(access, peer)
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
             bare_allowed=access.anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
-            frame_size_max=announced.pre_open_frame_size_max,
+            frame_size_max=frame_size_max,
         )
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name)
         return Amqp10FrontEnd(
             info,
             mailbox=Mailbox(notify),
-            connection=Connection(announced, handshake(info, notify)),
+            connection=connection(peer),
             engine=broker,
             converter=converter,
             management=node,
@@ -178,7 +184,7 @@ def amqp10_factory(
             traffic=traffic,
             flow=flow,
             work=broker.work,
-            rights_of=access.users.rights_of,
+            rights_of=partial(access.rights_of, peer),
         )
 
     return FrontEndFactory(

@@ -43,6 +43,7 @@ from core.server.descriptors import raise_limit, sockets_limit
 from core.server.flow_writer import flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
+from core.server.key_fetching import KeyFetching
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
 from core.server.reader import own_waiting_reader
@@ -213,7 +214,9 @@ async def _serve(
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(broker.idle_consumers, idle).run] if settings.admin.enabled else []
     access, hashing = _access(settings, clock=clock, log=log, config=surface.config, store=data.users)
-    tasks += [hashing.run, StallRounds(stalls, stall_log).run]
+    fetching = KeyFetching(access, clock=clock, log=log)
+    fetching.take(settings.oauth2)
+    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run]
     server = Server(
         settings=settings.server,
         engine=broker,
@@ -228,7 +231,7 @@ async def _serve(
         certificates=certificates,
     )
     certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
-    reload = _reload(settings, surface, access.users, server, sampler)
+    reload = _reload(settings, surface, access.users, fetching, server, sampler)
     control = protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
     control.limits, control.access = _limits(settings), access
@@ -372,11 +375,16 @@ def _access(
     return access, hashing
 
 
-def _reload(settings: Settings, surface: _Surface, users: Users, server: Server, sampler: Sampler) -> Reload:
+def _reload(
+    settings: Settings, surface: _Surface, users: Users, fetching: KeyFetching, server: Server, sampler: Sampler
+) -> Reload:
     """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
 
     def take_certificates(new: Settings) -> None:
         server.certificates.reload(new.tls)
+
+    def take_keys(new: Settings) -> None:
+        fetching.take(new.oauth2)
 
     return Reload(
         settings,
@@ -386,11 +394,12 @@ def _reload(settings: Settings, surface: _Surface, users: Users, server: Server,
             lambda new: surface.level.set(new.log.level): ("log.level",),
             lambda new: server.take(new.server): TAKEN,
             take_certificates: [f"tls.{key}" for key in type(settings.tls).model_fields],
+            take_keys: [f"oauth2.{key}" for key in type(settings.oauth2).model_fields],
             lambda new: sampler.set_memory_watermark(new.alarms.memory_watermark): ("alarms.memory_watermark",),
             lambda new: sampler.set_disk_free_limit(new.alarms.disk_free_limit): ("alarms.disk_free_limit",),
         },
         log=surface.log,
-        each_time=(take_certificates,),
+        each_time=(take_certificates, take_keys),
     )
 
 
@@ -453,6 +462,7 @@ async def _open_admin(
         version=headgate_version(),
         node=control.node,
         limits=control.limits,
+        tokens=lambda: None if control.access is None else control.access.tokens,
     )
 
     def encrypt(transport: trio.SocketStream) -> EncryptedStream:

@@ -129,8 +129,7 @@ class Amqp10FrontEnd:
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
-        self._eof = False
-        self._lost = False
+        self._eof = self._lost = False
         self._releasing: Iterator[None] | None = None
         """The remaining steps of the release when the connection ends."""
         self._steps: Iterator[None] | None = None
@@ -209,6 +208,8 @@ class Amqp10FrontEnd:
 
     def deadline(self) -> float | None:
         deadline, next_report = self.connection.deadline(), self._blocks.deadline()
+        if (rights := self._engine.rights).token is not None:
+            deadline = earlier(deadline, rights.deadline(self._now))
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
@@ -217,6 +218,7 @@ class Amqp10FrontEnd:
 
     def tick(self, now: Now) -> None:
         self._now = now
+        self._engine.rights.tick(now)
         self.connection.tick(now.monotonic)
         self._answer_events(now)
 
@@ -279,8 +281,8 @@ class Amqp10FrontEnd:
         for start in range(0, len(consumers), SLICE):
             some = [user for user in consumers[start : start + SLICE] if user in self._consumers]
             for user in some:
-                backlog = self.connection.backlog_bytes
-                reason = user.waits_for_client(backlog_bytes=backlog, ready=self._engine.ready_messages)
+                ready = self._engine.ready_messages
+                reason = user.waits_for_client(backlog_bytes=self.connection.backlog_bytes, ready=ready)
                 self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
             yield len(some)
 
@@ -489,8 +491,7 @@ class Amqp10FrontEnd:
     def _take_action(self, action: Action) -> None:
         match action:
             case Confirmed():
-                publisher = publisher_link(action.publisher.reference)
-                publisher.confirmed(action, self._now)
+                publisher_link(action.publisher.reference).confirmed(action, self._now)
             case Delivered():
                 self._delivered(action)
             case GrantReply():
@@ -505,8 +506,7 @@ class Amqp10FrontEnd:
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():
-                publisher = publisher_link(action.publisher.reference)
-                self._detach(publisher.link, link_fault(action.error))
+                self._detach(publisher_link(action.publisher.reference).link, link_fault(action.error))
             case Cancelled():
                 consumer = consumer_link(action.consumer.reference)
                 consumer.consumer = None

@@ -69,6 +69,11 @@ class Pair:
         self._flow_wanted = False
         """The client drains the link for answers, or asked for its state: a flow is sent behind the answers."""
 
+    @property
+    def asleep(self) -> bool:
+        """Whether the connection will be woken when the first request can go on."""
+        return bool(self._served) and self._served[0].asleep
+
     def ask(self, link: ReceiverLink, number: int, message: bytes) -> None:
         """Add a request that has come."""
         self.asked.append(Asked(link, number, message, self._fault()))
@@ -101,6 +106,8 @@ class Pair:
         begun = first.begun
         try:
             if first.response is None and not first.step():
+                if first.asleep:
+                    return 0
                 if not first.waits:
                     return work
                 return self._begin_next(node, engine, owner) + (0 if begun else work)
@@ -194,7 +201,8 @@ class ManagementRequests:
         self.waiting[pair] = None
 
     def go_on(self, until: int, fail: Callable[[ReceiverLink, LinkFault], None]) -> bool:
-        """Answer requests until the work counter reaches ``until``. Returns True when there is more to do.
+        """Answer requests until the work counter reaches ``until``. Returns True when there is more to do, unless the
+        connection will be woken for it.
 
         ``fail`` ends a link with a request that cannot be answered.
         """
@@ -217,7 +225,7 @@ class ManagementRequests:
             elif pair.asked:
                 recorded_first.append(pair)
         self.waiting |= dict.fromkeys(recorded_first)
-        return bool(self.waiting)
+        return not all(pair.asleep for pair in self.waiting)
 
 
 class ManagementLinks:

@@ -10,7 +10,7 @@ request                                   answer
 ``PUT /exchanges/:exchange``              204 made, or exists and is the same
 ``DELETE /exchanges/:exchange``           204; also when there is none
 ``/bindings``                             see :mod:`amqp10.management.bindings`
-``PUT /auth/tokens``                      403: this broker has no tokens
+``PUT /auth/tokens``                      204 the token of the connection is replaced; 403 why it is not
 ``/headgate/…``                           the operations of :mod:`core.operations`, listed in docs/operating
 ========================================  =================================================================
 
@@ -41,6 +41,7 @@ from amqp10.management.message import RequestError as RequestError
 from amqp10.wire.codec import format_codes as code
 from amqp10.wire.types import Array, UInt, ULong, plain
 from core.access.checked_engine import CheckedEngine
+from core.access.exchange import WAIT
 from core.access.rights import Rights
 from core.declaring import Recording, once_gone
 from core.errors import (
@@ -94,9 +95,11 @@ class Serving:
     walk: leads to the response; raises RequestError for a message that cannot be answered.
     """
 
-    __slots__ = ("_recording", "changes_queue", "response", "walk")
+    __slots__ = ("_recording", "asleep", "changes_queue", "response", "walk")
 
     def __init__(self) -> None:
+        self.asleep = False
+        """Whether the peer will be woken when there is more to do."""
         self.changes_queue = False
         self.walk: Walk[bytes]
         self.response: bytes | None = None
@@ -254,7 +257,7 @@ def _steps(
         case ["bindings", segment]:
             return {"DELETE": lambda: unbind(engine, segment, owner)}
         case ["auth", "tokens"]:
-            return {"PUT": lambda: _renew_token(body)}
+            return {"PUT": lambda: _renew_token(engine.rights, body, serving)}
     return {}
 
 
@@ -342,7 +345,17 @@ def _delete_exchange(engine: Engine, name: str) -> Response:
     return Response(204)
 
 
-def _renew_token(body: object) -> Response:
+def _renew_token(rights: Rights, body: object, serving: Serving) -> Walk[Response]:
+    """Replace the token with which the connection has logged in. A new one that is refused leaves the old one."""
     if not isinstance(body, bytes):
         raise RequestRefusal(400, f"a token must be binary, not {quote(body)}")
-    raise RequestRefusal(403, "this broker has no tokens; its users are in the configuration")
+    if rights.token is None:
+        raise RequestRefusal(403, "this connection has not logged in with a token, so there is none to replace")
+    check = rights.token.renewed(rights, body)
+    while check.reply is WAIT:
+        serving.asleep = True
+        yield
+    serving.asleep = False
+    if check.reply[0] != "success":
+        raise RequestRefusal(403, check.why)
+    return Response(204)

@@ -11,23 +11,31 @@ This module neither awaits nor starts threads. Only :meth:`PasswordCheck._prove`
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
+from core.access.rights import Rights
+from core.access.tokens import Tokens
 from core.access.users import SALT_BYTES, Credentials, Users
 from core.config.access import ScramKeys
 from core.errors import EngineError, Invalid, LimitReached
 from core.slices import Walk
 
+if TYPE_CHECKING:  # which uses this module
+    from core.access.token_login import TokenLogin
+
 PASSWORD_CHARACTERS_MAX = 512
 """With it a password has no more bytes than the mechanisms take."""
 
+FRAME_BYTES_BESIDE_TOKEN = 2048
+"""For the name of the user and, in AMQP 0.9.1, the properties of the client, which come in the same frame."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class LoginPeer:
     """The peer that tries to log in, as seen by the socket."""
 
@@ -37,6 +45,21 @@ class LoginPeer:
     """Causes ``respond`` of the exchange to be called again after it has replied ``wait``."""
     certificate_name: str | None = None
     """The name that the peer's certificate proves; None if it has none."""
+    token: "TokenLogin | None" = None
+    """The token with which the peer has logged in; None without one."""
+
+
+class ThreadWork(Protocol):
+    """Something of a login that a worker thread does."""
+
+    def begin(self) -> "Callable[[], Proof] | None":
+        """A thread is free: return the function for it to run. None if there is nothing to do any more."""
+
+    def finish(self, proof: "Proof") -> None:
+        """Process the thread's result."""
+
+    def give_up(self, reason: str) -> None:
+        """No thread was free in time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +68,7 @@ class Access:
 
     users: Users
     attempts: Attempts
-    submit: Callable[["PasswordCheck | NewPassword"], bool]
+    submit: Callable[[ThreadWork], bool]
     """Queues a check until a thread is free. Returns False if too many checks wait."""
     random_bytes: Callable[[int], bytes]
     """Must be fit for secrets. It is also called in worker threads."""
@@ -56,6 +79,17 @@ class Access:
     """Whether peers may be anonymous from any host, even if users are configured."""
     keep: Callable[[ScramKeys, ScramKeys], None]
     """Replaces old keys by new ones in the configuration file, in a worker thread. Raises OSError and ValueError."""
+    tokens: Tokens | None = None
+    """What checks tokens; None while none are accepted."""
+
+    def largest_login(self, own: int) -> int:
+        """Return the bytes of the largest frame of a login, where ``own`` bytes suffice without tokens."""
+        tokens = self.tokens
+        return own if tokens is None else max(own, tokens.settings.token_bytes_max + FRAME_BYTES_BESIDE_TOKEN)
+
+    def rights_of(self, peer: LoginPeer, user: str) -> Rights:
+        """Return the rights of a peer that has logged in: those of its token, or of the user."""
+        return self.users.rights_of(user) if peer.token is None else peer.token.rights()
 
     def put_off(self, mechanism: str, user: str, peer: LoginPeer) -> bool:
         """Return whether this login is put off because of earlier failures; if so, log it."""

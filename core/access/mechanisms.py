@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
 from core.access.external import ExternalMechanism
 from core.access.login import Access, LoginPeer, PasswordCheck
+from core.access.token_login import TokenCheck, credentials_check
 from core.access.users import GUEST
 
 NAME_BYTES_MAX = 255
@@ -30,14 +31,15 @@ NONCE_BYTES = 18
 
 @dataclass(slots=True)
 class PasswordExchange:
-    """One attempt with name and password in clear text. ``credentials`` returns both from a response, or None."""
+    """One attempt with name and password in clear text; the password may be a token. ``credentials`` returns both from
+    a response, or None."""
 
     mechanism: str
     access: Access
     peer: LoginPeer
     credentials: Callable[[bytes], tuple[bytes, bytes] | None]
     fresh: bool = True
-    check: PasswordCheck | None = None
+    check: PasswordCheck | TokenCheck | None = None
 
     def respond(self, response: bytes) -> Reply:
         """Answer an empty first response with a challenge; any other response has the credentials."""
@@ -47,14 +49,17 @@ class PasswordExchange:
         if fresh and not response:
             return "challenge", b""
         found = self.credentials(response)
-        if found is None or len(found[0]) > NAME_BYTES_MAX or len(found[1]) > PASSWORD_BYTES_MAX:
+        if found is None or len(found[0]) > NAME_BYTES_MAX:
             return self.access.failed(self.mechanism, "", self.peer)
         try:
             name, password = found[0].decode(), found[1].decode()
         except UnicodeDecodeError:
             return self.access.failed(self.mechanism, "", self.peer)
-        self.check = PasswordCheck(self.access, self.peer, self.mechanism, name, password)
-        return self.check.start()
+        check = credentials_check(self.access, self.peer, self.mechanism, name, password)
+        if len(found[1]) > PASSWORD_BYTES_MAX and isinstance(check, PasswordCheck):
+            return self.access.failed(self.mechanism, "", self.peer)
+        self.check = check
+        return check.start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +173,11 @@ def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     """Return the mechanisms for one AMQP 1.0 peer, the best first.
 
     Clients choose SCRAM where it is offered. So it is not offered while a user has a hash of RabbitMQ: that user's
-    first login, which gives it keys, must be one with PLAIN.
+    first login, which gives it keys, must be one with PLAIN. Nor is it offered while tokens are accepted, which are
+    shown with PLAIN.
     """
-    scram = () if access.users.has_rabbit_hashes else (ScramSha256Mechanism(access, peer),)
+    plain_only = access.users.has_rabbit_hashes or (access.tokens is not None and access.tokens.settings.configured)
+    scram = () if plain_only else (ScramSha256Mechanism(access, peer),)
     external = offered_external(access, peer)
     return (
         *external,

@@ -11,17 +11,23 @@ which happens in place, so that every connection of the user sees it with its ne
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from core.clock import Now
 from core.errors import Forbidden, Invalid
 from core.interface import Mailbox, RightsChanged
 from core.patterns import Pattern, PatternError
 
+if TYPE_CHECKING:  # which makes rights
+    from core.access.token_login import TokenLogin
+
 VIRTUAL_HOST = "/"
 """The only virtual host."""
+EXPIRED = "credential expired"
+"""What the client of an expired token is told, as by RabbitMQ."""
 DEFAULT_EXCHANGE_NAME = "amq.default"
 """The name of the default exchange in permissions, as with RabbitMQ."""
 EVERYTHING = ".*"
@@ -57,6 +63,13 @@ class TopicPermission:
     read: str = ""
 
 
+class Topics(Protocol):
+    """Topic permissions by exchange, as a mapping has them."""
+
+    def get(self, exchange: str, /) -> TopicPermission | None:
+        """The permission for the keys of this exchange; None if any key may be used."""
+
+
 def check_pattern(name: str, text: str) -> None:
     """Raises Invalid for a pattern that cannot be used."""
     try:
@@ -77,9 +90,11 @@ class Rights:
         "_patterns",
         "_permission",
         "_topics",
+        "expired",
         "free_exchanges",
         "mailboxes",
         "tags",
+        "token",
         "user",
         "virtual_host",
     )
@@ -89,11 +104,13 @@ class Rights:
         user: str,
         permission: Permission | None,
         *,
-        topics: Mapping[str, TopicPermission] | None = None,
+        topics: Topics | None = None,
         tags: AbstractSet[str] = frozenset(),
         virtual_host: str = VIRTUAL_HOST,
+        token: "TokenLogin | None" = None,
     ) -> None:
-        """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange."""
+        """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange. ``token`` is
+        set for rights of one connection that end with a token."""
         self.user = user
         self.virtual_host = virtual_host
         self.tags = tags
@@ -104,11 +121,13 @@ class Rights:
         self._allowed: dict[tuple[str, ...], bool] = {}
         self._patterns: dict[str, Pattern] = {}
         self._permission = permission
-        self._topics: Mapping[str, TopicPermission] = topics or {}
+        self._topics: Topics = {} if topics is None else topics
+        self.token = token
+        """The token from which the rights are, which says when they end; None for those of a user."""
+        self.expired = False
+        """Whether the token has expired, so that nothing is allowed any more."""
 
-    def change(
-        self, permission: Permission | None, topics: Mapping[str, TopicPermission], tags: AbstractSet[str]
-    ) -> None:
+    def change(self, permission: Permission | None, topics: Topics, tags: AbstractSet[str]) -> None:
         """Replace the rights, and tell all connections that have them."""
         if (permission, topics, tags) == (self._permission, self._topics, self.tags):
             return
@@ -118,6 +137,16 @@ class Rights:
         self.free_exchanges.clear()
         for mailbox in self.mailboxes:
             mailbox.put(RightsChanged())
+
+    def deadline(self, now: Now) -> float | None:
+        """The monotonic time at which :meth:`tick` must be called; None for rights without an end, and after it."""
+        return None if self.token is None or self.expired else self.token.deadline(now)
+
+    def tick(self, now: Now) -> None:
+        """If the token has expired, take all rights away, which ends the connection."""
+        if self.token is not None and not self.expired and self.token.is_over(now):
+            self.expired = True
+            self.change(None, {}, frozenset())
 
     @property
     def welcome(self) -> bool:
@@ -146,7 +175,7 @@ class Rights:
 
     def restricts_topics(self, exchange: str) -> bool:
         """Whether there is a topic permission for this exchange."""
-        return exchange in self._topics
+        return self._topics.get(exchange) is not None
 
     def may_use_topic(self, what: Literal["write", "read"], exchange: str, key: str) -> bool:
         """Whether the user may write to a topic exchange with this routing key, or read with this binding key."""
@@ -177,13 +206,15 @@ class Rights:
 
     def refusal(self) -> str | None:
         """Why the user may not use the virtual host; None if the user may."""
+        if self.expired:
+            return EXPIRED
         return None if self.welcome else f"access to vhost '{self.virtual_host}' refused for user '{self.user}'"
 
     def check_write(self, exchange: str) -> bool:
         """Whether the keys of messages to an exchange have to be checked too. Raises Forbidden if the user may not
         publish to it."""
         self.check("write", "exchange", exchange)
-        if exchange in self._topics:
+        if self.restricts_topics(exchange):
             return True
         if len(self.free_exchanges) >= ANSWERS_KEPT:
             self.free_exchanges.clear()

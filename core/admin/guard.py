@@ -107,7 +107,7 @@ class Guard:
             return self._refused_body(scope, headers)
         authorization = headers.get("authorization", "")
         rights = self._rights_of_token(_given_token(authorization))
-        is_user = rights is None and self._sign_in is not None and authorization.lower().startswith("basic ")
+        is_user = rights is None and self._sign_in is not None and self._sign_in.takes(authorization)
         if is_user:
             assert self._sign_in is not None
             rights = await self._sign_in.rights(authorization, host=(scope.get("client") or ("",))[0])

@@ -27,9 +27,17 @@ from core.amqp091 import ack_run
 from core.amqp091.channels import Channels, method_id
 from core.amqp091.codec import decode_method
 from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
-from core.amqp091.events import AcksReceived, Amqp091ConnectionClosed, Amqp091ConnectionOpened, Event, PublishesReceived
+from core.amqp091.events import (
+    AcksReceived,
+    Amqp091ConnectionClosed,
+    Amqp091ConnectionOpened,
+    Event,
+    PublishesReceived,
+    SecretUpdated,
+)
 from core.amqp091.framing import (
     FRAME_HEADER_BYTES,
+    FRAME_MIN_SIZE,
     FRAME_OVERHEAD_BYTES,
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
@@ -46,7 +54,6 @@ from core.amqp091.methods import (
     ConnectionCloseOk,
     ConnectionOpen,
     ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
     Method,
 )
 from core.amqp091.negotiation import Negotiation, NegotiationStage, only_the_default
@@ -100,6 +107,7 @@ class Amqp091Connection:
         server_properties: FieldTable | None = None,
         refusal_delay_s: Callable[[], float] = lambda: 0.0,
         refuse_virtual_host: Callable[[str, str], str | None] = only_the_default,
+        first_frame_max: int = FRAME_MIN_SIZE,
     ) -> None:
         """See :class:`core.amqp091.negotiation.Negotiation`, which gets these arguments."""
         self.settings = settings
@@ -109,6 +117,7 @@ class Amqp091Connection:
             server_properties=server_properties,
             refusal_delay_s=refusal_delay_s,
             refuse_virtual_host=refuse_virtual_host,
+            first_frame_max=first_frame_max,
         )
         self._state = _State.NEGOTIATING
         self._buffer = Amqp091ReceiveBuffer()
@@ -438,7 +447,7 @@ class Amqp091Connection:
         elif self._state is _State.NEGOTIATING:
             self._negotiate(method, now)
         elif isinstance(method, ConnectionUpdateSecret):
-            self.output.write_method(0, ConnectionUpdateSecretOk())  # no login of ours expires
+            self._events.append(SecretUpdated(method.new_secret))
         else:
             raise Amqp091ConnectionFault(
                 ReplyCode.COMMAND_INVALID, f"{type(method).__name__} on channel 0 of an open connection", *method.ID

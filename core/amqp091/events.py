@@ -36,6 +36,13 @@ class Amqp091ConnectionClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretUpdated:
+    """The peer has sent a new secret in place of that of its login. connection.update-secret-ok has not been sent."""
+
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelOpened:
     """The peer has opened this channel; channel.open-ok has been sent."""
 
@@ -114,4 +121,5 @@ Event = (
     | ChannelClosed
     | Amqp091ConnectionOpened
     | Amqp091ConnectionClosed
+    | SecretUpdated
 )

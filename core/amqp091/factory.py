@@ -3,6 +3,7 @@
 import platform
 import random
 from collections.abc import Callable
+from functools import partial
 
 from core.access.exchange import SaslMechanism
 from core.access.login import Access, LoginPeer
@@ -10,7 +11,7 @@ from core.access.logins import Logins
 from core.access.mechanisms import Amqplain, PlainMechanism, offered_anonymous, offered_external
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
-from core.amqp091.framing import PROTOCOL_HEADER, method_frame
+from core.amqp091.framing import FRAME_MIN_SIZE, PROTOCOL_HEADER, method_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
 from core.amqp091.methods import ConnectionClose
 from core.amqp091.negotiation import Negotiation, only_the_default
@@ -65,13 +66,15 @@ def amqp091_factory(
     def refusal_delay_s() -> float:
         return random.uniform(*REFUSAL_DELAY_S)
 
-    def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
-        return only_the_default(virtual_host, identity) or access.users.rights_of(identity).refusal()
-
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
         peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name)
+        rights_of = partial(access.rights_of, peer)
+
+        def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
+            return only_the_default(virtual_host, identity) or rights_of(identity).refusal()
+
         mechanisms: tuple[SaslMechanism, ...] = (
             *offered_external(access, peer),
             PlainMechanism(access, peer),
@@ -87,6 +90,7 @@ def amqp091_factory(
                 server_properties=properties,
                 refusal_delay_s=refusal_delay_s,
                 refuse_virtual_host=refuse_virtual_host,
+                first_frame_max=access.largest_login(FRAME_MIN_SIZE),
             ),
             engine=engine,
             converter=converter,
@@ -97,7 +101,7 @@ def amqp091_factory(
             traffic=traffic,
             flow=flow,
             work=work,
-            rights_of=access.users.rights_of,
+            rights_of=rights_of,
         )
 
     return FrontEndFactory(

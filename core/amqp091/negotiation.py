@@ -80,17 +80,19 @@ class Negotiation:
         server_properties: FieldTable | None = None,
         refusal_delay_s: Callable[[], float] = _at_once,
         refuse_virtual_host: Callable[[str, str], str | None] = only_the_default,
+        first_frame_max: int = FRAME_MIN_SIZE,
     ) -> None:
         """``mechanisms`` are offered in this order. ``server_properties`` describe the server in connection.start,
         beside its capabilities. ``refusal_delay_s`` returns the delay before the next refused login is answered.
-        ``refuse_virtual_host`` returns why an identity must not use a virtual host; None when it may."""
+        ``refuse_virtual_host`` returns why an identity must not use a virtual host; None when it may.
+        ``first_frame_max`` is the size of the largest frame before the limits are agreed."""
         self.stage = NegotiationStage.HEADER
         self.identity = ""
         """The name with which the peer has authenticated; "" before that."""
         self.client_properties: FieldTable = {}
         self.client_capabilities: Mapping[str, object] = {}
         self.mechanism = ""
-        self.frame_max = FRAME_MIN_SIZE
+        self.frame_max = first_frame_max
         self.channel_max = 0
         """0 until it is agreed; never 0 after that."""
         self.heartbeat_s = 0

@@ -34,6 +34,15 @@ _SNI = """\
 # key = "other.key"
 """
 
+_ALIASES = """\
+# [[oauth2.scope_aliases]]
+# alias = "api://broker/Orders.Write"
+# scopes = ["write:*/orders.*"]
+"""
+
+_EXAMPLES = {"tls.sni": _SNI, "oauth2.scope_aliases": _ALIASES}
+"""An entry of each list of tables, by its name."""
+
 
 def render_default() -> str:
     """The text of ``config/broker.toml``. Loading it gives the default settings."""
@@ -59,7 +68,7 @@ def _table(section: BaseModel, name: str) -> Iterator[str]:
         if isinstance(value, BaseModel):
             yield from _table(value, inner)
         elif isinstance(value, tuple) and table_of(fields[key]) is not None:
-            yield "\n" + _comment(_help(fields[key])) + (_tables(inner, value) or _SNI)
+            yield "\n" + _comment(_help(fields[key])) + (_tables(inner, value) or _EXAMPLES[inner])
 
 
 def _tables(name: str, entries: tuple[BaseModel, ...]) -> str:

@@ -15,6 +15,7 @@ from core.config.engine import EngineSettings
 from core.config.flow_events import FlowEventsSettings
 from core.config.log import LogSettings
 from core.config.metrics import MetricsSettings
+from core.config.oauth2 import OAuth2Settings
 from core.config.section import Section
 from core.config.server import ServerSettings
 from core.config.store import StoreSettings
@@ -31,6 +32,7 @@ class Settings(Section):
     alarms: AlarmSettings = AlarmSettings()
     log: LogSettings = LogSettings()
     access: AccessSettings = AccessSettings()
+    oauth2: OAuth2Settings = OAuth2Settings()
     amqp10: Amqp10Settings = Amqp10Settings()
     amqp091: Amqp091Settings = Amqp091Settings()
     stage_credit: StageCreditSettings = StageCreditSettings()

@@ -17,6 +17,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Generic, TypeVar
 
+from core.access.tokens import Tokens
 from core.counters.traffic import Traffic
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
@@ -140,6 +141,11 @@ def _by_key(figures: Callable[[Traffic], Mapping[Key, float]]) -> Values[Scrape]
     return lambda scrape: scrape.summed(figures)
 
 
+def _tokens(figures: Callable[[Tokens], Mapping[str, float]]) -> Values[Scrape]:
+    """Figures by a key of what checks tokens; nothing while none are accepted."""
+    return lambda scrape: scrape.tokens(figures)
+
+
 def _balance(figure: str) -> Values[Scrape]:
     """A figure of the balance of link credit, by direction."""
     return lambda scrape: scrape.link_credit(figure)
@@ -194,6 +200,10 @@ CONNECTIONS: Sequence[Family[Scrape]] = (
         "Logins that failed, of all protocols", "mechanism"),
     _counter("headgate_logins_put_off_total", _by_key(lambda of: of.logins.put_off),
         "Logins put off because too many had failed or were waiting", "mechanism"),
+    _counter("headgate_tokens_total", _tokens(lambda of: of.outcomes),
+        "Tokens of OAuth 2 that were checked, for logins and renewals: accepted, or why they were refused", "outcome"),
+    _counter("headgate_token_key_fetches_total", _tokens(lambda of: of.keys.fetches),
+        "Fetches of the keys that check tokens: done, failed", "result"),
     _counter("headgate_decode_errors_total", _by_key(lambda of: of.flow.decode_errors),
         "What clients sent and the broker could not decode: before authentication (pre_auth), before the open"
         " (pre_open), after it (open), or inside a message (message)", "stage", "condition"),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from core.access.tokens import Tokens
 from core.counters.traffic import Traffic
 from core.engine.queue.sums import QUEUE_FIGURES
 from core.interface import Observable, Snapshot
@@ -123,6 +124,8 @@ class MetricSources:
     node: str
     limits: Mapping[str, int]
     """The configured limits, by the things that they limit: queues, exchanges, bindings, policies, unauthenticated."""
+    tokens: Callable[[], Tokens | None] = lambda: None
+    """What checks tokens of OAuth 2; returns None while none are accepted."""
 
 
 class Scrape:
@@ -209,6 +212,11 @@ class Scrape:
         """When each certificate expires."""
         rows = self.sources.server.snapshot("certificates")
         return [(str(row["identity"]), _float(row, "not_after")) for row in rows]
+
+    def tokens(self, figures: Callable[[Tokens], Mapping[str, float]]) -> Series | None:
+        """Figures of the tokens by a key; None while no tokens are accepted."""
+        tokens = self.sources.tokens()
+        return None if tokens is None else figures(tokens).items()
 
     def protocols(self, figure: Callable[[Traffic], float]) -> list[tuple[str, float]]:
         """A figure of each protocol."""

@@ -1,4 +1,4 @@
-"""Password hashes in worker threads: a bounded number runs at a time, and a bounded number waits.
+"""Password hashes, and checks of tokens, in worker threads: a bounded number runs at a time, a bounded number waits.
 
 A hash takes a quarter of a second and releases the interpreter, so the event loop goes on beside it. Hashes that wait
 for a thread start in order. A login that has waited longer than its handshake may take is dropped: its peer has given
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import trio
 
-from core.access.login import NewPassword, PasswordCheck
+from core.access.login import ThreadWork
 from core.clock import Now
 
 WAITED_TOO_LONG = "waited-too-long"
@@ -25,9 +25,9 @@ class Hashing:
         self._running_max = running_max
         self._wait_seconds_max = wait_seconds_max
         self._clock = clock
-        self._send, self._receive = trio.open_memory_channel[tuple[float, PasswordCheck | NewPassword]](waiting_max)
+        self._send, self._receive = trio.open_memory_channel[tuple[float, ThreadWork]](waiting_max)
 
-    def submit(self, check: PasswordCheck | NewPassword) -> bool:
+    def submit(self, check: ThreadWork) -> bool:
         """See :class:`core.access.login.Access`."""
         try:
             self._send.send_nowait((self._clock().monotonic + self._wait_seconds_max, check))

@@ -231,8 +231,8 @@ def test_what_has_no_place_in_the_sasl_layer(sent: bytes):
 
 @case("transport.security.sasl.SaslTest", "veryLongOauth2Token")
 def test_a_very_long_response_is_read():
-    """veryLongOauth2Token (transport.security.sasl.SaslTest): 8 KiB before the open; Headgate has no tokens yet, so a
-    mechanism that takes any response stands for them."""
+    """veryLongOauth2Token (transport.security.sasl.SaslTest): 8 KiB before the open, with the mechanism of that test.
+    Headgate takes tokens with PLAIN (tests/core/access/test_token_login.py)."""
 
     class Token:
         name = "XOAUTH2"

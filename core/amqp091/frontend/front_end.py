@@ -30,6 +30,7 @@ from core.amqp091.events import (
     Event,
     MethodReceived,
     PublishesReceived,
+    SecretUpdated,
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
@@ -37,6 +38,7 @@ from core.amqp091.frontend.flow_report import StageReports, client_name, flow_co
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
 from core.amqp091.frontend.replies import channel_fault
+from core.amqp091.frontend.secret_renewal import SecretRenewal
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
@@ -156,6 +158,7 @@ class Amqp091FrontEnd:
         self._events_per_turn_max = settings.amqp091.events_per_turn_max
         self._flow = flow
         self._rights_of = rights_of
+        self._renewal = SecretRenewal(connection, wake)
         self._rechecking: Iterator[None] | None = None
         """The remaining channels to check against changed rights."""
         self._stages: StageReports | None = None
@@ -195,6 +198,9 @@ class Amqp091FrontEnd:
     def _work_on(self, now: Now) -> None:
         """Take the engine's actions, then continue the channels' work, until this turn is over."""
         shared = self._shared
+        if self._renewal.waiting and (fault := self._renewal.go_on()) is not None:
+            self.connection.close(fault, now.monotonic)
+            self._release_all()
         while shared.mailbox.actions and not (shared.turn_over or shared.flooded):
             actions = shared.mailbox.take(ACTIONS_AT_ONCE)
             for place, action in enumerate(actions):
@@ -239,10 +245,14 @@ class Amqp091FrontEnd:
         self._shared.backlog_bytes = waiting_bytes
 
     def deadline(self) -> float | None:
-        return self.connection.deadline()
+        deadline = self.connection.deadline()
+        if (end := self._shared.engine.rights.deadline(self._now)) is not None:
+            return end if deadline is None else min(deadline, end)
+        return deadline
 
     def tick(self, now: Now) -> None:
         self._see_to_heartbeats()
+        self._shared.engine.rights.tick(now)
         self.connection.tick(now.monotonic)
         self._read(now)
 
@@ -310,7 +320,10 @@ class Amqp091FrontEnd:
         """Whether no more input is to be taken now; the end of the connection is always taken."""
         shared = self._shared
         return self.connection.opened and (
-            self.throttle.blocked or shared.flooded or shared.waiting_methods > shared.waiting_methods_max
+            self.throttle.blocked
+            or shared.flooded
+            or shared.waiting_methods > shared.waiting_methods_max
+            or self._renewal.waiting
         )
 
     def _see_to_heartbeats(self) -> None:
@@ -367,6 +380,8 @@ class Amqp091FrontEnd:
                 self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
                 if FlowReason.DRAIN_MODE in self.throttle.alarms:
                     self.shut_down(DRAINED, now)
+            case SecretUpdated():
+                self._renewal.begin(self._shared.engine.rights, event.secret)
             case ChannelOpened():
                 self._shared.work.spent += CHANNEL_WORK
                 self.channels[event.channel] = Channel(event.channel, self._shared)
@@ -503,7 +518,8 @@ class Amqp091FrontEnd:
         step. Publishes are checked as they come."""
         engine = self._shared.engine
         if (why := engine.rights.refusal()) is not None:
-            fault = Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, why)
+            code = ReplyCode.CONNECTION_FORCED if engine.rights.expired else ReplyCode.NOT_ALLOWED
+            fault = Amqp091ConnectionFault(code, why)
             self.connection.close(fault, self._now.monotonic)
             self._release_all()
             return

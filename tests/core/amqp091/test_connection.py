@@ -9,6 +9,7 @@ from core.amqp091.events import (
     ChannelClosed,
     ChannelOpened,
     MethodReceived,
+    SecretUpdated,
 )
 from core.amqp091.framing import (
     FRAME_MIN_SIZE,
@@ -32,7 +33,6 @@ from core.amqp091.methods import (
     ConnectionTune,
     ConnectionTuneOk,
     ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
     QueueDeclare,
     TxSelect,
 )
@@ -259,8 +259,8 @@ def test_the_socket_ends_while_our_close_waits():
 
 def test_a_new_secret_is_taken_note_of():
     one = opened()
-    assert one.call(0, ConnectionUpdateSecret(new_secret=b"s", reason="r")) == []
-    assert one.heard() == [(0, ConnectionUpdateSecretOk())]
+    assert one.call(0, ConnectionUpdateSecret(new_secret=b"s", reason="r")) == [SecretUpdated(b"s")]
+    assert one.heard() == [], "the owner answers"
 
 
 def test_a_bug_of_ours_is_told_to_a_peer_that_expects_a_close():

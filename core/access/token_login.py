@@ -1,0 +1,196 @@
+"""A login with a token, from the first look at it to the rights of the connection, and the renewal of a token.
+
+A :class:`TokenCheck` is for a token what :class:`core.access.login.PasswordCheck` is for a password, with the same
+replies and the same threads. It may first wait for the provider's keys.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
+from core.access.login import Access, LoginPeer, PasswordCheck, Proof
+from core.access.rights import VIRTUAL_HOST, Rights
+from core.access.tokens import ACCEPTED, TokenClaims, TokenHeader, TokenRefused, Tokens, key_kind, verified
+from core.clock import Now
+
+RENEWAL = "renewal"
+"""Stands in the log for the mechanism when a token is renewed."""
+
+
+@dataclass(slots=True)
+class TokenLogin:
+    """The token with which a connection has logged in, or that has replaced it."""
+
+    access: Access
+    peer: LoginPeer
+    claims: TokenClaims
+
+    def deadline(self, now: Now) -> float:
+        """The monotonic time at which :meth:`is_over` has to be asked, as the clocks are now."""
+        return now.monotonic + self.claims.expires_at - now.wall
+
+    def is_over(self, now: Now) -> bool:
+        """Whether the token has expired, so that the connection has to end."""
+        return now.wall >= self.claims.expires_at
+
+    def rights(self, virtual_host: str = VIRTUAL_HOST) -> Rights:
+        """Return new rights on a virtual host, for one connection."""
+        scopes = self.claims.scopes
+        return Rights(
+            self.claims.user,
+            scopes.permission(virtual_host),
+            topics=scopes.topics(virtual_host),
+            tags=scopes.tags,
+            virtual_host=virtual_host,
+            token=self,
+        )
+
+    def renewed(self, rights: Rights, token: bytes) -> "TokenCheck":
+        """Begin to replace the token by a new one: if it is accepted, these rights, which came from :meth:`rights`,
+        change and end later."""
+        check = TokenCheck(self.access, self.peer, RENEWAL, _text(token), renews=rights)
+        check.start()
+        return check
+
+
+@dataclass(slots=True)
+class TokenCheck:
+    """The check of one token."""
+
+    access: Access
+    peer: LoginPeer
+    mechanism: str
+    token: str
+    renews: Rights | None = None
+    """The rights that it renews; None for a login."""
+    reply: Reply = WAIT
+    """The reply; ``WAIT`` until it is known."""
+    why: str = ""
+    """Why the token was refused, in a sentence for the client of a renewal and for the log."""
+    _found: TokenClaims | TokenRefused | None = None
+
+    def start(self) -> Reply:
+        """Return the reply if it is known without a thread; else ``WAIT``."""
+        self._look(may_fetch=True)
+        return self.reply
+
+    def keys_came(self) -> None:
+        """A fetch for which the token has waited is over."""
+        self._look(may_fetch=False)
+        if self.reply is not WAIT:
+            self.peer.wake()
+
+    def begin(self) -> Callable[[], Proof] | None:
+        """A thread is free: return the function for it to run; None if there are no keys any more."""
+        try:
+            header = self._tokens.header(self.token)
+        except TokenRefused as refused:  # the settings have changed meanwhile
+            self._refuse(refused)
+            self.peer.wake()
+            return None
+        return self._prove(header)
+
+    def finish(self, proof: Proof) -> None:
+        """Process the thread's result."""
+        found, self._found = self._found, None
+        if isinstance(found, TokenClaims):
+            self._accept(found)
+        else:
+            assert found is not None
+            self._refuse(found)
+        self.peer.wake()
+
+    def give_up(self, reason: str) -> None:
+        """End the attempt with ``LATER``: no thread was free in time, or too many checks wait."""
+        self._put_off(reason, "the broker has too many logins to check")
+        self.peer.wake()
+
+    @property
+    def _tokens(self) -> Tokens:
+        assert self.access.tokens is not None
+        return self.access.tokens
+
+    def _look(self, *, may_fetch: bool) -> None:
+        tokens = self._tokens
+        try:
+            if not tokens.settings.configured:
+                raise TokenRefused("off", "tokens are not accepted any more")
+            header = tokens.header(self.token)
+            if tokens.keys.of(header.kid, key_kind(header.algorithm)):
+                if not self.access.submit(self):
+                    self._put_off("hashes-waiting", "the broker has too many logins to check")
+            elif not (may_fetch and tokens.keys.wait(self)):
+                if not tokens.keys.keys:
+                    self._put_off("no-keys", "the broker has no keys of the provider yet")
+                else:
+                    raise TokenRefused("key", f"the provider has no key {header.kid!r:.80} for {header.algorithm}")
+        except TokenRefused as refused:
+            self._refuse(refused)
+
+    def _prove(self, header: TokenHeader) -> Callable[[], Proof]:
+        tokens = self._tokens
+        keys = tokens.keys.of(header.kid, key_kind(header.algorithm))
+        settings, wall = tokens.settings, tokens.wall()
+
+        def prove() -> Proof:
+            try:
+                self._found = verified(self.token, keys, settings, wall)
+            except TokenRefused as refused:
+                self._found = refused
+            return Proof(right=isinstance(self._found, TokenClaims))
+
+        return prove
+
+    def _accept(self, claims: TokenClaims) -> None:
+        rights = self.renews
+        if rights is not None:
+            if rights.expired:
+                self._refuse(TokenRefused("expired", "the token before has expired, and the connection ends"))
+                return
+            if claims.user != rights.user:
+                self._refuse(TokenRefused("user", f"the new token is of {claims.user!r}, not of {rights.user!r}"))
+                return
+            host, login = rights.virtual_host, rights.token
+            assert login is not None
+            login.claims = claims
+            rights.change(claims.scopes.permission(host), claims.scopes.topics(host), claims.scopes.tags)
+        else:
+            self.peer.token = TokenLogin(self.access, replace(self.peer), claims)  # a peer of its own: no cycle
+        self._tokens.outcomes[ACCEPTED] += 1
+        self._answer(success(claims.user))
+
+    def _refuse(self, refused: TokenRefused) -> None:
+        self._tokens.outcomes[refused.reason] += 1
+        self.why = str(refused)
+        self.access.log.warning(
+            "token-refused", peer=self.peer.host, mechanism=self.mechanism, reason=refused.reason, text=self.why
+        )
+        self._answer(FAILURE)
+
+    def _put_off(self, reason: str, why: str) -> None:
+        self.why = f"{why}; try again later"
+        self.access.tell_put_off(self.mechanism, "", self.peer, reason)
+        self._answer(LATER)
+
+    def _answer(self, reply: Reply) -> None:
+        self.reply = reply
+        self.token = ""  # what logs in may be kept as long as the connection
+
+
+def is_token(access: Access, name: str, password: str) -> bool:
+    """Whether what a client gives as its password is a token."""
+    return access.tokens is not None and access.tokens.takes(name, password)
+
+
+def credentials_check(
+    access: Access, peer: LoginPeer, mechanism: str, name: str, password: str
+) -> PasswordCheck | TokenCheck:
+    """The check of what a client gives as its password."""
+    if is_token(access, name, password):
+        return TokenCheck(access, peer, mechanism, password)
+    return PasswordCheck(access, peer, mechanism, name, password)
+
+
+def _text(token: bytes) -> str:
+    """The token as text; what is none cannot be one."""
+    return token.decode("latin-1").strip()
