@@ -33,7 +33,7 @@ HERE: Mapping[str, str] = {
     "connection.secure": "no mechanism that is offered needs it",
     "connection.blocked": "an alarm is on, and the client has published; only to clients with this capability",
     "connection.unblocked": "the last alarm is off",
-    "connection.update-secret": "replaces the token of the login; after a login with a password, answered without effect",
+    "connection.update-secret": "replaces the token of the login; a password does not expire: answered without effect",
     "channel.flow": "`active` false: 540. The broker never sends it",
     "access.request": "answered, without effect",
     "exchange.declare": "types direct, fanout, topic, headers, x-local-random; another type: 406",

@@ -5,10 +5,9 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from core.access.exchange import SaslMechanism
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
-from core.access.mechanisms import Amqplain, PlainMechanism, offered_anonymous, offered_external
+from core.access.mechanisms import offered_on_091, withheld
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import FRAME_MIN_SIZE, PROTOCOL_HEADER, method_frame
@@ -69,24 +68,19 @@ def amqp091_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name)
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted)
         rights_of = partial(access.rights_of, peer)
 
         def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
             return only_the_default(virtual_host, identity) or rights_of(identity).refusal()
 
-        mechanisms: tuple[SaslMechanism, ...] = (
-            *offered_external(access, peer),
-            PlainMechanism(access, peer),
-            Amqplain(access, peer),
-            *offered_anonymous(access, peer),
-        )
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
             connection=Amqp091Connection(
                 settings.amqp091,
-                logins.counting(mechanisms),
+                logins.counting(offered_on_091(access, peer)),
+                withheld=withheld(access, peer),
                 server_properties=properties,
                 refusal_delay_s=refusal_delay_s,
                 refuse_virtual_host=refuse_virtual_host,

@@ -170,7 +170,7 @@ def test_tune_ok_and_open():
 @ignores(
     "connection.update-secret",
     "new_secret, reason",
-    "answered; no password expires, and tokens have tests of their own",
+    "answered; a password does not expire",
 )
 @ignores("connection.close", "reply_code, reply_text, class_id, method_id", "information")
 def test_an_open_connection():

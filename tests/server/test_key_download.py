@@ -127,5 +127,5 @@ def test_nothing_listens_there():
 def test_a_file_of_authorities_that_is_none(tmp_path):
     file = tmp_path / "ca.pem"
     file.write_text("nonsense")
-    with pytest.raises(DownloadFailed, match="oauth2.ca_file .* cannot be used"):
+    with pytest.raises(DownloadFailed, match=r"oauth2\.ca_file .* cannot be used"):
         download("https://127.0.0.1:1/", ca_file=str(file)).read()

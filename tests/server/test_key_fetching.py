@@ -164,10 +164,10 @@ async def test_settings_that_are_taken_later(tmp_path, mock_clock: trio.testing.
         place.fetching.take(in_file)
         assert [key.kid for key in tokens.keys.keys] == ["two"]
         file.write_text("nonsense")
-        with pytest.raises(Invalid, match="oauth2.jwks_file .*keys.json: the keys are not JSON"):
+        with pytest.raises(Invalid, match=r"oauth2\.jwks_file .*keys\.json: the keys are not JSON"):
             place.fetching.take(in_file)
         file.unlink()
-        with pytest.raises(Invalid, match="cannot read oauth2.jwks_file"):
+        with pytest.raises(Invalid, match=r"cannot read oauth2\.jwks_file"):
             place.fetching.take(in_file)
         file.write_bytes(b" " * 300_000)
         with pytest.raises(Invalid, match="more than 262144 bytes"):

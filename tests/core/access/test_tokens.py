@@ -45,7 +45,7 @@ def test_a_token_that_is_right(key):
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "RS1", "RS512", "", None, 7, ["ES256"]])
 def test_only_the_algorithms_in_the_settings_are_accepted(algorithm: object):
-    header, claims, signature = make_token().split(".")
+    _, claims, signature = make_token().split(".")
     for end in ("", signature):
         assert refused(f"{encoded({'alg': algorithm, 'kid': 'one'})}.{claims}.{end}").reason == "algorithm"
 
@@ -78,7 +78,7 @@ def test_a_changed_claim_and_the_key_of_a_stranger():
 
 
 def test_a_critical_header_that_nothing_here_understands():
-    header, claims, signature = make_token().split(".")
+    _, claims, signature = make_token().split(".")
     odd = encoded({"alg": "ES256", "kid": "one", "crit": ["x"], "x": 1})
     assert refused(f"{odd}.{claims}.{signature}").reason == "malformed"
 
