@@ -215,9 +215,7 @@ async def _serve(
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(broker.idle_consumers, idle).run] if settings.admin.enabled else []
-    access, hashing = _access(settings, clock=clock, log=log, config=surface.config, store=data.users)
-    fetching = KeyFetching(access, clock=clock, log=log)
-    fetching.take(settings.oauth2)
+    access, hashing, fetching = _access(settings, clock=clock, log=log, config=surface.config, store=data.users)
     tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run]
     server = Server(
         settings=settings.server,
@@ -343,8 +341,9 @@ def _measures(
 
 def _access(
     settings: Settings, *, clock: Callable[[], Now], log: FilteringBoundLogger, config: Path | None, store: UserStore
-) -> tuple[Access, Hashing]:
-    """Make the state that logins share, and the threads that hash their passwords."""
+) -> tuple[Access, Hashing, KeyFetching]:
+    """Make the state that logins share, the threads that hash their passwords, and the task that fetches keys of
+    tokens."""
 
     def monotonic() -> float:
         return clock().monotonic
@@ -377,7 +376,9 @@ def _access(
     for why in access.users.unusable:
         log.error("user-not-usable", reason=why)
     tell_plain_passwords(settings, log)
-    return access, hashing
+    fetching = KeyFetching(access, clock=clock, log=log)
+    fetching.take(settings.oauth2)
+    return access, hashing, fetching
 
 
 def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:

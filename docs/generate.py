@@ -235,6 +235,8 @@ WHEN_REACHED: Mapping[str, str] = {
     "access.hashes_running_max": "the next password waits for a thread",
     "access.hashes_waiting_max": "the login is put off: SASL code 4 (sys-temp), or 506",
     "access.failed_logins_per_user_and_address": "logins as that user from that address are put off for some time",
+    "oauth2.token_bytes_max": "the login fails, and the log has `token-refused`",
+    "oauth2.jwks_bytes_max": "the keys before stay, and the log has `keys-not-fetched`",
     "tls.handshake_bytes_max": "the connection is closed, and the log has `handshake-failed`",
     "access.failed_logins_per_address": "logins from that address are put off, except of users known from it",
     "access.failed_logins_per_user": "logins as that user are put off, except from addresses known for it",

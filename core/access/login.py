@@ -11,22 +11,19 @@ This module neither awaits nor starts threads. Only :meth:`PasswordCheck._prove`
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
-from core.access.rights import Rights
+from core.access.rights import Rights, RightsToken
 from core.access.tokens import Tokens
 from core.access.users import SALT_BYTES, Credentials, Users
 from core.config.access import ScramKeys
 from core.errors import EngineError, Invalid, LimitReached
 from core.slices import Walk
-
-if TYPE_CHECKING:  # which uses this module
-    from core.access.token_login import TokenLogin
 
 PASSWORD_CHARACTERS_MAX = 512
 """With it a password has no more bytes than the mechanisms take."""
@@ -47,7 +44,7 @@ class LoginPeer:
     """The name that the peer's certificate proves; None if it has none."""
     encrypted: bool = False
     """Whether the connection uses TLS."""
-    token: "TokenLogin | None" = None
+    token: RightsToken | None = None
     """The token with which the peer has logged in; None without one."""
 
 

@@ -14,15 +14,13 @@ import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from core.access.exchange import Reply
 from core.clock import Now
 from core.errors import Forbidden, Invalid
 from core.interface import Mailbox, RightsChanged
 from core.patterns import Pattern, PatternError
-
-if TYPE_CHECKING:  # which makes rights
-    from core.access.token_login import TokenLogin
 
 VIRTUAL_HOST = "/"
 """The only virtual host."""
@@ -70,6 +68,34 @@ class Topics(Protocol):
         """The permission for the keys of this exchange; None if any key may be used."""
 
 
+class Renewal(Protocol):
+    """A new token that is being checked."""
+
+    @property
+    def reply(self) -> Reply:
+        """``WAIT`` until it is known whether the token is accepted."""
+
+    @property
+    def why(self) -> str:
+        """Why it was refused."""
+
+
+class RightsToken(Protocol):
+    """The token from which rights are: see :class:`core.access.token_login.TokenLogin`."""
+
+    def deadline(self, now: Now) -> float:
+        """The monotonic time at which :meth:`is_over` has to be asked."""
+
+    def is_over(self, now: Now) -> bool:
+        """Whether it has expired."""
+
+    def rights(self) -> "Rights":
+        """New rights for one connection."""
+
+    def renewed(self, rights: "Rights", token: bytes) -> Renewal:
+        """Begin to replace it by a new one."""
+
+
 def check_pattern(name: str, text: str) -> None:
     """Raises Invalid for a pattern that cannot be used."""
     try:
@@ -107,7 +133,7 @@ class Rights:
         topics: Topics | None = None,
         tags: AbstractSet[str] = frozenset(),
         virtual_host: str = VIRTUAL_HOST,
-        token: "TokenLogin | None" = None,
+        token: RightsToken | None = None,
     ) -> None:
         """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange. ``token`` is
         set for rights of one connection that end with a token."""

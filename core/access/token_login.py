@@ -48,7 +48,7 @@ class TokenLogin:
     def renewed(self, rights: Rights, token: bytes) -> "TokenCheck":
         """Begin to replace the token by a new one: if it is accepted, these rights, which came from :meth:`rights`,
         change and end later."""
-        check = TokenCheck(self.access, self.peer, RENEWAL, _text(token), renews=rights)
+        check = TokenCheck(self.access, self.peer, RENEWAL, _text(token), renews=rights, login=self)
         check.start()
         return check
 
@@ -63,6 +63,8 @@ class TokenCheck:
     token: str
     renews: Rights | None = None
     """The rights that it renews; None for a login."""
+    login: TokenLogin | None = None
+    """The token that it replaces; None for a login."""
     reply: Reply = WAIT
     """The reply; ``WAIT`` until it is known."""
     why: str = ""
@@ -150,9 +152,9 @@ class TokenCheck:
             if claims.user != rights.user:
                 self._refuse(TokenRefused("user", f"the new token is of {claims.user!r}, not of {rights.user!r}"))
                 return
-            host, login = rights.virtual_host, rights.token
-            assert login is not None
-            login.claims = claims
+            host = rights.virtual_host
+            assert self.login is not None
+            self.login.claims = claims
             rights.change(claims.scopes.permission(host), claims.scopes.topics(host), claims.scopes.tags)
         else:
             self.peer.token = TokenLogin(self.access, replace(self.peer), claims)  # a peer of its own: no cycle

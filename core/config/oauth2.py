@@ -75,7 +75,7 @@ class OAuth2Settings(Section):
     """The largest key set."""
 
     allow_http: bool = False
-    """Whether jwks_url may be http. Whoever can change the answer on its way could then let in any client."""
+    """Whether jwks_url may be http. An attacker who can change the answer on its way could then let in any client."""
 
     ca_file: FilePath | None = None
     """A PEM file with the authorities that may have signed the certificate of jwks_url. When not set, those of the

@@ -7,8 +7,7 @@ is refused closes the connection, with RabbitMQ's code and text: the method has 
 from collections.abc import Callable
 
 from core.access.exchange import WAIT
-from core.access.rights import Rights
-from core.access.token_login import TokenCheck
+from core.access.rights import Renewal, Rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import Amqp091ConnectionFault, ReplyCode
 from core.amqp091.methods import ConnectionUpdateSecret, ConnectionUpdateSecretOk
@@ -22,7 +21,7 @@ class SecretRenewal:
         """Whether a secret has come that is not answered."""
         self._connection = connection
         self._wake = wake
-        self._check: TokenCheck | None = None
+        self._check: Renewal | None = None
 
     def begin(self, rights: Rights, secret: bytes) -> None:
         """A new secret has come; the answer follows in a turn of the connection."""

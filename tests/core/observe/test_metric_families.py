@@ -16,6 +16,8 @@ LABELS = {
     "durable",
     "kind",
     "lane",
+    "outcome",
+    "result",
     "level",
     "limit",
     "link",

@@ -12,8 +12,10 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from core.access.tokens import Tokens
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
+from core.config.oauth2 import OAuth2Settings
 from core.counters.traffic import Traffic
 from core.engine.queue.sums import QUEUE_FIGURES
 from core.interface import FlowReason, Snapshot, StallSubject
@@ -167,6 +169,7 @@ class Scraped:
         self.idle: dict[str, float] = {}
         self.now = 100.0
         self.stalls = Stalls(clock=lambda: Now(self.now, self.now))
+        self.tokens: Tokens | None = None
 
     def metrics(self, *, addresses_max: int = 10) -> BrokerMetrics:
         sources = MetricSources(
@@ -184,6 +187,7 @@ class Scraped:
             version="1.2",
             node="headgate@host",
             limits=LIMITS,
+            tokens=lambda: self.tokens,
         )
         return BrokerMetrics(sources, started=sources.monotonic())
 
@@ -221,6 +225,7 @@ def value(metrics: BrokerMetrics, name: str, *labels: str) -> float:
 def test_every_family_of_the_table_is_collected_once(scraped: Scraped):
     scraped.broker.alarms.measured("memory", {"used": 1, "limit": 2})
     scraped.broker.alarms.measured("disk", {"free": 1, "limit": 2})
+    scraped.tokens = Tokens(OAuth2Settings(), wall=lambda: 0.0, monotonic=lambda: 0.0)
     suffix = {MetricType.COUNTER: "_total", MetricType.INFO: "_info"}
     expected = sorted(family.name.removesuffix(suffix.get(family.type, "_")) for family in FAMILIES)
     assert sorted(metric.name for metric in filter(None, scraped.metrics().collect())) == expected
