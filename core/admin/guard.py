@@ -110,10 +110,13 @@ class Guard:
         is_user = rights is None and self._sign_in is not None and authorization.lower().startswith("basic ")
         if is_user:
             assert self._sign_in is not None
-            rights = await self._sign_in.rights(authorization, host=(scope.get("client") or ("",))[0])
+            host, port = scope.get("client") or ("", 0)
+            rights = await self._sign_in.rights(authorization, host=host, port=port)
         elif rights is None and self._token is None and not self._users_only:
             rights = all_rights(TOKEN_NAME)
         if rights is None:
+            if authorization and not is_user and self._sign_in is not None:
+                self._sign_in.tell_wrong_token(*(scope.get("client") or ("", 0)))
             return self._unauthorized(scope, given=bool(authorization))
         scope[RIGHTS] = rights
         if scope["path"].startswith(METRICS_PREFIX) and not permits(rights, Right.MONITOR):

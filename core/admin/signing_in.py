@@ -22,10 +22,16 @@ CREDENTIAL_BYTES_MAX = 1024
 class SignIn:
     """Finds the rights of a client that shows name and password."""
 
+    def tell_wrong_token(self, host: str, port: int) -> None:
+        """Have the audit log record a request with a token that is none of the tokens."""
+        audit = self._access.audited("http", host, port)
+        if audit is not None:
+            audit.record("logins", "login", "refused", "", {"mechanism": "token", "reason": "wrong token"})
+
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def rights(self, authorization: str, *, host: str) -> Rights | None:
+    async def rights(self, authorization: str, *, host: str, port: int = 0) -> Rights | None:
         """Return the rights of the user in an Authorization field; None if name or password are wrong, or the login was
         put off."""
         credentials = _credentials(authorization)
@@ -33,7 +39,11 @@ class SignIn:
             return None
         name, password = credentials
         woken = trio.Event()
-        peer = LoginPeer(host, bool(host) and is_loopback(host), lambda: woken.set())
+        peer = LoginPeer(
+            *(host, bool(host) and is_loopback(host), lambda: woken.set()),
+            audit=self._access.audited("http", host, port),
+            asks_often=True,
+        )
         check = PasswordCheck(self._access, peer, MECHANISM, name, password)
         check.start()
         while check.reply is WAIT:
