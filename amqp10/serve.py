@@ -37,7 +37,7 @@ from core import process
 from core.access import exchange
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
-from core.access.mechanisms import offered
+from core.access.mechanisms import offered, withheld
 from core.amqp091.factory import amqp091_factory
 from core.config import Settings
 from core.config.amqp10 import Amqp10Settings
@@ -155,9 +155,10 @@ def amqp10_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
-        mechanisms = offered(access, LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name))
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted)
         return ServerHandshake(
-            [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
+            [Mechanism(mechanism) for mechanism in logins.counting(offered(access, peer))],
+            withheld=withheld(access, peer),
             bare_allowed=access.anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
             frame_size_max=announced.pre_open_frame_size_max,

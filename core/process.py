@@ -22,9 +22,11 @@ from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
 from core.access.login import Access
+from core.access.mechanisms import PASSWORD_NEEDS_TLS
 from core.access.users import Users, UserStore
 from core.clock import Now
 from core.config import Settings, render
+from core.config.address import is_loopback, parse_address
 from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
@@ -228,7 +230,7 @@ async def _serve(
         certificates=certificates,
     )
     certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
-    reload = _reload(settings, surface, access.users, server, sampler)
+    reload = _reload(settings, surface, access, server, sampler)
     control = protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
     control.limits, control.access = _limits(settings), access
@@ -365,15 +367,32 @@ def _access(
         log=log,
         iterations=own.password_iterations,
         anonymous=own.anonymous,
+        plain_without_tls=own.plain_without_tls,
+        amqplain=own.amqplain,
         keep=KeysInFile(config).replace,
     )
     for why in access.users.unusable:
         log.error("user-not-usable", reason=why)
+    tell_plain_passwords(settings, log)
     return access, hashing
 
 
-def _reload(settings: Settings, surface: _Surface, users: Users, server: Server, sampler: Sampler) -> Reload:
+def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:
+    """Log what becomes of PLAIN on addresses without TLS that other machines can reach."""
+    exposed = [address for address in settings.server.listen if not is_loopback(parse_address(address)[0])]
+    if exposed and settings.access.plain_without_tls:
+        remedy = "use server.tls_listen, and take access.plain_without_tls away"
+        log.warning("passwords-in-clear", addresses=", ".join(exposed), remedy=remedy)
+    elif exposed:
+        log.info("plain-not-offered", addresses=", ".join(exposed), reason=PASSWORD_NEEDS_TLS)
+
+
+def _reload(settings: Settings, surface: _Surface, access: Access, server: Server, sampler: Sampler) -> Reload:
     """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
+
+    def take_plain(new: Settings) -> None:
+        access.plain_without_tls = new.access.plain_without_tls
+        tell_plain_passwords(new, surface.log)
 
     def take_certificates(new: Settings) -> None:
         server.certificates.reload(new.tls)
@@ -382,7 +401,8 @@ def _reload(settings: Settings, surface: _Surface, users: Users, server: Server,
         settings,
         read=surface.read,
         actions={
-            lambda new: users.replace(new.users): ("users",),
+            lambda new: access.users.replace(new.users): ("users",),
+            take_plain: ("access.plain_without_tls",),
             lambda new: surface.level.set(new.log.level): ("log.level",),
             lambda new: server.take(new.server): TAKEN,
             take_certificates: [f"tls.{key}" for key in type(settings.tls).model_fields],

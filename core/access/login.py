@@ -37,6 +37,8 @@ class LoginPeer:
     """Causes ``respond`` of the exchange to be called again after it has replied ``wait``."""
     certificate_name: str | None = None
     """The name that the peer's certificate proves; None if it has none."""
+    encrypted: bool = False
+    """Whether the connection uses TLS."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,8 +56,17 @@ class Access:
     """Keys with fewer iterations are replaced after a successful login."""
     anonymous: bool
     """Whether peers may be anonymous from any host, even if users are configured."""
+    plain_without_tls: bool
+    """Whether peers on other machines may send their password without TLS."""
+    amqplain: bool
+    """Whether AMQP 0.9.1 offers AMQPLAIN."""
     keep: Callable[[ScramKeys, ScramKeys], None]
     """Replaces old keys by new ones in the configuration file, in a worker thread. Raises OSError and ValueError."""
+
+    def takes_password_of(self, peer: LoginPeer) -> bool:
+        """Return whether the peer may send its password as it is: with TLS, from this machine, or where the
+        configuration allows it."""
+        return peer.encrypted or peer.loopback or self.plain_without_tls
 
     def put_off(self, mechanism: str, user: str, peer: LoginPeer) -> bool:
         """Return whether this login is put off because of earlier failures; if so, log it."""

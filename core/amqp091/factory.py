@@ -4,10 +4,9 @@ import platform
 import random
 from collections.abc import Callable
 
-from core.access.exchange import SaslMechanism
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
-from core.access.mechanisms import Amqplain, PlainMechanism, offered_anonymous, offered_external
+from core.access.mechanisms import offered_on_091, withheld
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
@@ -71,19 +70,14 @@ def amqp091_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name)
-        mechanisms: tuple[SaslMechanism, ...] = (
-            *offered_external(access, peer),
-            PlainMechanism(access, peer),
-            Amqplain(access, peer),
-            *offered_anonymous(access, peer),
-        )
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted)
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
             connection=Amqp091Connection(
                 settings.amqp091,
-                logins.counting(mechanisms),
+                logins.counting(offered_on_091(access, peer)),
+                withheld=withheld(access, peer),
                 server_properties=properties,
                 refusal_delay_s=refusal_delay_s,
                 refuse_virtual_host=refuse_virtual_host,

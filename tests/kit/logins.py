@@ -86,10 +86,14 @@ def make_access(
         log=structlog.wrap_logger(None, processors=[log or LogCapture()]),
         iterations=iterations,
         anonymous=anonymous,
+        plain_without_tls=own.plain_without_tls,
+        amqplain=own.amqplain,
         keep=keep,
     )
 
 
-def from_here(*, loopback: bool = True, host: str = "", wake: Callable[[], None] = lambda: None) -> LoginPeer:
+def from_here(
+    *, loopback: bool = True, host: str = "", wake: Callable[[], None] = lambda: None, encrypted: bool = False
+) -> LoginPeer:
     """A peer on this machine or, without ``loopback``, on another one."""
-    return LoginPeer(host or ("127.0.0.1" if loopback else "192.0.2.1"), loopback, wake)
+    return LoginPeer(host or ("127.0.0.1" if loopback else "192.0.2.1"), loopback, wake, encrypted=encrypted)
