@@ -1,5 +1,6 @@
 """Logging in to the console over HTTP: the cookie, what a write needs, when a login ends, and what is refused."""
 
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,13 +10,14 @@ import httpx
 import pytest
 
 from core.access.login import NewPassword
-from core.access.records import UserRecord
+from core.access.records import RabbitHash, UserRecord
 from core.access.rights import FULL, Permission
 from core.admin.console.login import LOGIN_BYTES_MAX, LOGIN_PATH
 from core.admin.console.sessions import SESSIONS_PER_USER_MAX
 from core.clock import Now
 from core.slices import run_at_once
 from tests.kit.admin import TOKEN, Facts, client_of
+from tests.kit.logins import user
 
 READ_TOKEN = b"a token that reads"
 ORIGIN = "http://127.0.0.1:15692"
@@ -343,6 +345,31 @@ async def test_it_ends_when_the_password_changes_and_other_users_stay():
         assert [await status(alice), await status(mona)] == [401, 200]
         assert (await log_in(alice)).status_code == 401
         assert (await log_in(alice, password="another")).status_code == 200
+
+
+async def test_a_user_of_the_file_loses_it_with_the_line_of_the_file():
+    facts = Facts()
+    users = facts.control.users
+    for lines in ([], [user("alice", "another")]):
+        users.replace([user("alice", PASSWORD), user("bob", PASSWORD)])
+        async with browser(facts) as client:
+            assert (await log_in(client)).status_code == 200
+            users.replace([user("alice", PASSWORD)])
+            assert await status(client) == 200
+            users.replace([user("bob", PASSWORD), *lines])
+            assert await status(client) == 401
+
+
+async def test_a_login_outlasts_the_new_hash_that_it_causes():
+    facts = place()
+    salt = b"salt"
+    digest = hashlib.sha256(salt + PASSWORD.encode()).digest()
+    rabbit = RabbitHash("rabbit_password_hashing_sha256", salt, digest)
+    facts.control.users.set(UserRecord(name="rita", tags=("monitoring",), permissions={"/": FULL}, secret=rabbit))
+    async with browser(facts) as client:
+        assert (await log_in(client, "rita")).status_code == 200
+        assert facts.control.users.record("rita").password_kind == "scram"
+        assert await status(client) == 200
 
 
 async def test_what_a_user_gains_or_loses_besides_takes_hold_without_a_new_login():
