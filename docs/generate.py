@@ -289,6 +289,8 @@ WHEN_REACHED: Mapping[str, str] = {
     "admin.links_max": "other links are left out",
     "admin.body_max": "the request is answered 413",
     "admin.live_clients_max": "a further client is answered 503",
+    "admin.session_age_max": "the login ends",
+    "admin.sessions_max": "the login of the same user that was not used for longest ends, or that of another user",
     "admin.timelines_max": "other things have no time lines",
     "admin.flow_map_max": "other edges are left out",
     "metrics.addresses_max": "other addresses are added up under the name _other",
@@ -451,6 +453,13 @@ FIXED_LIMITS = (
         "stalls in one event",
         "the event has the longest ones, and the number of all",
     ),
+    Fixed(
+        "core.admin.console.sessions",
+        "SESSIONS_PER_USER_MAX",
+        "logins of one user to the console",
+        "the one that was not used for longest ends",
+    ),
+    Fixed("core.admin.console.login", "LOGIN_BYTES_MAX", "bytes of a login", "the request is answered 413"),
     Fixed(
         "core.server.flow_writer",
         "UNCONFIRMED_MAX",

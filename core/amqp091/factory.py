@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from core.access.audit import AuditedPeer
 from core.access.checked_engine import CheckedEngine
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
