@@ -64,7 +64,7 @@ scram = "{keys.render()}"
 
 @pytest.fixture
 def url(tls_broker: BrokerAddress, trial: Trial) -> str:
-    return f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}/?ca={trial.path('ca.pem')}"
+    return alice(trial, tls_broker)
 
 
 @pytest.fixture
@@ -139,11 +139,56 @@ def test_pika_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, qu
         connection.close()
 
 
+def test_kombu_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, queue_name: str):
+    kombu = importlib.import_module("kombu")
+    encrypted = {"ca_certs": trial.path("ca.pem"), "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": "localhost"}
+    own = {"certfile": trial.path("alice.pem"), "keyfile": trial.path("alice.key")}
+    ways = ((encrypted, "alice:wonderland@", "PLAIN"), (encrypted | own, "", "EXTERNAL"))
+    for options, user, mechanism in ways:
+        target = f"amqp://{user}localhost:{tls_broker.tls_port}//"
+        with kombu.Connection(target, ssl=options, login_method=mechanism) as connection:
+            queue = connection.SimpleQueue(queue_name)
+            for body in ("small", LARGE.decode()):
+                queue.put(body)
+                message = queue.get(timeout=20)
+                assert message.payload == body
+                message.ack()
+            queue.close()
+
+
+def test_rabbitmqs_client_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, queue: str):
+    rabbit = importlib.import_module("rabbitmq_amqp_python_client")
+    own = rabbit.PosixClientCert(client_cert=trial.path("alice.pem"), client_key=trial.path("alice.key"))
+    for user, certificate in (("alice:wonderland@", None), ("", own)):
+        context = rabbit.PosixSslConfigurationContext(ca_cert=trial.path("ca.pem"), client_cert=certificate)
+        environment = rabbit.Environment(f"amqps://{user}localhost:{tls_broker.tls_port}/", ssl_context=context)
+        connection = environment.connection()
+        connection.dial()
+        publisher = connection.publisher(queue)
+        assert publisher.publish(rabbit.Message(body=b"small")).remote_state == rabbit.OutcomeState.ACCEPTED
+        environment.close()
+    with BlockingConnection.open(Url.parse(alice(trial, tls_broker))) as looking:
+        answer = BlockingManagement(looking).request("GET", queue).body
+        assert isinstance(answer, dict)
+        assert answer["message_count"] == 2
+
+
+def alice(trial: Trial, tls_broker: BrokerAddress) -> str:
+    return f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}/?ca={trial.path('ca.pem')}"
+
+
 def test_proton_sends_and_receives(connect, proton, trial: Trial, tls_broker: BrokerAddress, queue: str):
     domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
     domain.set_trusted_ca_db(trial.path("ca.pem"))
     domain.set_peer_authentication(proton.SSLDomain.VERIFY_PEER_NAME)
-    peer = connect(f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}", ssl_domain=domain).opened()
+    password = connect(f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}", ssl_domain=domain).opened()
+    exchange(proton, password, queue)
+    domain.set_credentials(trial.path("alice.pem"), trial.path("alice.key"), None)
+    certificate = connect(f"amqps://localhost:{tls_broker.tls_port}", ssl_domain=domain, allowed_mechs="EXTERNAL")
+    exchange(proton, certificate.opened(), queue)
+
+
+def exchange(proton, peer, queue: str) -> None:
     sender, receiver = peer.sender(queue), peer.receiver(queue)
     receiver.flow(2)
     for body in (b"small", LARGE):
