@@ -19,6 +19,7 @@ from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
 from amqp10.client import Message, NotEncrypted, NotLetIn, Url
 from core.access.passwords import hash_password
+from tests.interop.certificate_swap import declare, served, swap
 from tests.kit.broker_process import BrokerAddress, broker_process
 from tests.kit.certificates import Trial
 
@@ -238,22 +239,24 @@ def test_new_files_are_used_after_a_command_and_after_a_signal(
         new = trial.write_server().certificate.serial_number
         assert reload() in (0, None)
         until = time.monotonic() + 20
-        while served(trial, tls_broker) != new:
+        while served(trial, tls_broker.tls_port) != new:
             assert time.monotonic() < until
     Path(trial.path("server.key")).write_text("no key")
     assert run(["tls", "reload", "--url", url]) == Exit.REFUSED
     assert "are no PEM files of a certificate and its key" in capsys.readouterr().err
-    assert served(trial, tls_broker) == new
+    assert served(trial, tls_broker.tls_port) == new
     assert run(["tls", "status", "--url", url]) == 0
     assert "CN=localhost" in capsys.readouterr().out
     trial.write_server()
     assert run(["tls", "reload", "--url", url]) == 0
 
 
-def served(trial: Trial, tls_broker: BrokerAddress) -> int:
-    """The serial number of the certificate that a new connection gets."""
-    plain = socket.create_connection(("127.0.0.1", tls_broker.tls_port))
-    with trial.context().wrap_socket(plain, server_hostname="localhost") as encrypted:
-        found = encrypted.getpeercert()
-        assert found is not None
-        return int(str(found["serialNumber"]), 16)
+@pytest.mark.slow
+async def test_a_certificate_is_replaced_under_connections_that_publish(
+    trial: Trial, tls_broker: BrokerAddress, url: str
+):
+    """The long form is ``python -m tests.interop.certificate_swap``."""
+    declare(url)
+    done = await swap(trial, tls_broker, url, connections=20)
+    assert (done.lost, done.others) == (0, 0)
+    assert done.after != done.before
