@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 SWITCH_SECONDS = 0.0001
 """How long a worker that has synced waits for the interpreter while the loop is busy. With the default of 5 ms, the
 longest commits took three times as long. With half of this value a quorum queue is slower again."""
+OTHERS = 0o077
+"""The rights of users of the machine other than ours: files of the broker are made without them, those of SQLite
+included."""
 GC_THRESHOLDS = (5_000, 2, 0)
 """Thresholds of the garbage collector: the number of new objects between two collections of the youngest generation,
 and for each older one the number of collections of the younger generation between two of its own. The broker's objects
@@ -162,6 +165,7 @@ async def serve(
     descriptors = raise_limit()
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
+    os.umask(OTHERS)
     level = LogLevel(settings.log.level)
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:
         connections = sockets_limit(settings.server.connections_max)
