@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from core.access.rights import OPERATOR_TAGS
 from core.admin.answers import HEADERS, problem
-from core.admin.callers import CALLER, Caller, Callers, cookie, address_of
+from core.admin.callers import CALLER, Caller, Callers, address_of, cookie
 from core.admin.console.sessions import ConsoleSession
 from core.admin.signing_in import ProvenUser
 from core.operations.operation import Operation, permits
