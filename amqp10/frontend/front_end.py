@@ -144,7 +144,7 @@ class Amqp10FrontEnd:
         if self._mailbox.actions:
             self._take_some_actions()
         self.connection.receive_data(data, now.monotonic)
-        if self._mailbox.actions:
+        if self._mailbox.actions or self._work.spent >= self._until:
             self.connection.end_turn()  # deliveries under the earlier link credit count before a flow changes it
         self._answer_events(now)
 

@@ -40,7 +40,7 @@ from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
 from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
-from core.amqp091.publish_run import SINGLES_MAX
+from core.amqp091.publish_run import SINGLE_WORK, SINGLES_MAX
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -324,14 +324,16 @@ class Amqp091FrontEnd:
         left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
             work_left = shared.work_until - shared.work.spent
-            self.connection.singles_max = min(SINGLES_MAX, max(1, work_left // UNLIKE_WORK))
+            self.connection.singles_max = min(SINGLES_MAX, max(1, work_left // (SINGLE_WORK + UNLIKE_WORK)))
+            before = self.connection.work_done
             event = self.connection.next_event(self._room, now.monotonic)
+            shared.work.spent += self.connection.work_done - before
             if event is None:
                 break
             left -= 1
             shared.work.spent += EVENT_WORK
             self._answer(event, now)
-        if not left or shared.turn_over:
+        if (not left or shared.turn_over) and self.connection.input_left:
             shared.wake()
         self._see_to_heartbeats()
         if self._stages is not None:
