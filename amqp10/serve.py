@@ -39,7 +39,7 @@ from core.access.audit import AuditedPeer
 from core.access.checked_engine import CheckedEngine
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
-from core.access.mechanisms import offered
+from core.access.mechanisms import offered, withheld
 from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
 from core.config import Settings
@@ -161,10 +161,10 @@ def amqp10_factory(
         return access.audited("amqp-1.0", info.remote_host, info.remote_port, info.identity)
 
     def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, audited(info))
-        mechanisms = offered(access, peer)
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted, audited(info))
         return ServerHandshake(
-            [Mechanism(mechanism) for mechanism in logins.counting(mechanisms)],
+            [Mechanism(mechanism) for mechanism in logins.counting(offered(access, peer))],
+            withheld=withheld(access, peer),
             bare_allowed=access.anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
             frame_size_max=announced.pre_open_frame_size_max,

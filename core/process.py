@@ -23,9 +23,11 @@ from structlog.typing import FilteringBoundLogger
 from core.access.attempts import Attempts
 from core.access.audit import AuditResult
 from core.access.login import Access
+from core.access.mechanisms import PASSWORD_NEEDS_TLS
 from core.access.users import Users, UserStore
 from core.clock import Now
 from core.config import Settings, render
+from core.config.address import is_loopback, parse_address
 from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
@@ -371,11 +373,14 @@ def _access(
         log=surface.log,
         iterations=own.password_iterations,
         anonymous=own.anonymous,
+        plain_without_tls=own.plain_without_tls,
+        amqplain=own.amqplain,
         keep=KeysInFile(surface.config).replace,
         audit=None if surface.audit is None else surface.audit.audit,
     )
     for why in access.users.unusable:
         surface.log.error("user-not-usable", reason=why)
+    tell_plain_passwords(settings, surface.log)
     return access, hashing
 
 
@@ -387,6 +392,16 @@ def _audit_tasks(audit: AuditWriter | None, broker: Broker) -> list[Background]:
     return [audit.run]
 
 
+def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:
+    """Log what becomes of PLAIN on addresses without TLS that other machines can reach."""
+    exposed = [address for address in settings.server.listen if not is_loopback(parse_address(address)[0])]
+    if exposed and settings.access.plain_without_tls:
+        remedy = "use server.tls_listen, and take access.plain_without_tls away"
+        log.warning("passwords-in-clear", addresses=", ".join(exposed), remedy=remedy)
+    elif exposed:
+        log.info("plain-not-offered", addresses=", ".join(exposed), reason=PASSWORD_NEEDS_TLS)
+
+
 def _reload(settings: Settings, surface: _Surface, access: Access, server: Server, sampler: Sampler) -> Reload:
     """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
 
@@ -394,6 +409,10 @@ def _reload(settings: Settings, surface: _Surface, access: Access, server: Serve
         if access.audit is not None:
             result: AuditResult = "done" if done else "failed"
             access.audit.put("operations", "configuration.reload", result, user="", peer="signal", details=details)
+
+    def take_plain(new: Settings) -> None:
+        access.plain_without_tls = new.access.plain_without_tls
+        tell_plain_passwords(new, surface.log)
 
     def take_certificates(new: Settings) -> None:
         server.certificates.reload(new.tls)
@@ -403,6 +422,7 @@ def _reload(settings: Settings, surface: _Surface, access: Access, server: Serve
         read=surface.read,
         actions={
             lambda new: access.users.replace(new.users): ("users",),
+            take_plain: ("access.plain_without_tls",),
             lambda new: surface.level.set(new.log.level): ("log.level",),
             lambda new: server.take(new.server): TAKEN,
             take_certificates: [f"tls.{key}" for key in type(settings.tls).model_fields],

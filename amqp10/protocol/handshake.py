@@ -11,7 +11,8 @@ The client speaks first and waits for each answer. ``complete`` turns true when 
 when nothing follows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from amqp10.errors import ConnectionFault
@@ -86,17 +87,18 @@ class ServerHandshake:
         self,
         mechanisms: Sequence[SaslServerMechanism],
         *,
+        withheld: Mapping[str, str] = MappingProxyType({}),
         bare_allowed: bool,
         refusal_delay_s: Callable[[], float],
         frame_size_max: int,
     ) -> None:
-        """``bare_allowed``: a peer may skip SASL and is anonymous then. ``refusal_delay_s`` returns, for each refusal,
-        the delay in seconds before it is sent."""
+        """``withheld``: see :class:`SaslServer`. ``bare_allowed``: a peer may skip SASL and is anonymous then.
+        ``refusal_delay_s`` returns, for each refusal, the delay in seconds before it is sent."""
         self.complete = False
         self.refused: str | None = None
         self.identity = ANONYMOUS
         self.refuse_at: float | None = None
-        self._sasl = SaslServer(mechanisms)
+        self._sasl = SaslServer(mechanisms, withheld)
         self._in_sasl = False
         self._bare_allowed = bare_allowed
         self._refusal_delay_s = refusal_delay_s

@@ -17,8 +17,9 @@ A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other
 :class:`~amqp10.errors.ConnectionFault` is raised and the connection ends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from amqp10.errors import ConnectionFault, DecodeError, ErrorCondition, quote
@@ -200,8 +201,12 @@ class SaslServer:
     together with the last bytes to send.
     """
 
-    def __init__(self, mechanisms: Sequence[SaslServerMechanism]) -> None:
+    def __init__(
+        self, mechanisms: Sequence[SaslServerMechanism], withheld: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """``withheld`` are names of mechanisms that are not offered, with the reason for the log."""
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
+        self._withheld = withheld
         self._mechanism = ""
         self._exchange: SaslServerExchange | None = None
         self._frames = 0
@@ -235,7 +240,9 @@ class SaslServer:
     def _init_received(self, init: SaslInit) -> bytes:
         mechanism = self._mechanisms.get(init.mechanism)
         if mechanism is None:
-            return self._refuse(f"the mechanism {quote(init.mechanism)} is not offered")
+            why = self._withheld.get(init.mechanism)
+            told = f"the mechanism {quote(init.mechanism)} is not offered"
+            return self._refuse(told if why is None else f"{told}: {why}")
         self._mechanism = mechanism.name
         self._exchange = mechanism.start()
         if init.initial_response is not None or mechanism.name in _SPEAKS_FOR_ITSELF:

@@ -38,6 +38,8 @@ class LoginPeer:
     """Causes ``respond`` of the exchange to be called again after it has replied ``wait``."""
     certificate_name: str | None = None
     """The name that the peer's certificate proves; None if it has none."""
+    encrypted: bool = False
+    """Whether the connection uses TLS."""
     audit: AuditedPeer | None = None
     """Where its logins are recorded; None if they are not."""
     asks_often: bool = False
@@ -59,6 +61,10 @@ class Access:
     """Keys with fewer iterations are replaced after a successful login."""
     anonymous: bool
     """Whether peers may be anonymous from any host, even if users are configured."""
+    plain_without_tls: bool
+    """Whether peers on other machines may send their password without TLS."""
+    amqplain: bool
+    """Whether AMQP 0.9.1 offers AMQPLAIN."""
     keep: Callable[[ScramKeys, ScramKeys], None]
     """Replaces old keys by new ones in the configuration file, in a worker thread. Raises OSError and ValueError."""
     audit: AuditLog | None = None
@@ -67,6 +73,11 @@ class Access:
     def audited(self, protocol: str, host: str, port: int, connection: str = "") -> AuditedPeer | None:
         """Return the audit log for one peer; None if there is none."""
         return None if self.audit is None else AuditedPeer(self.audit, protocol, host, port, connection)
+
+    def takes_password_of(self, peer: LoginPeer) -> bool:
+        """Return whether the peer may send its password as it is: with TLS, from this machine, or where the
+        configuration allows it."""
+        return peer.encrypted or peer.loopback or self.plain_without_tls
 
     def put_off(self, mechanism: str, user: str, peer: LoginPeer) -> bool:
         """Return whether this login is put off because of earlier failures; if so, log it."""

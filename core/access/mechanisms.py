@@ -5,7 +5,7 @@ of a table without its length prefix: the fields ``LOGIN`` and ``PASSWORD``, bot
 ends the attempt, so that no general table decoder is needed here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from core.access.exchange import Reply, SaslExchange, SaslMechanism
@@ -23,6 +23,13 @@ FIELDS_MAX = 8
 _LONG_STRING = ord("S")
 
 ANONYMOUS_IDENTITY = "anonymous"
+
+PASSWORD_NEEDS_TLS = (
+    "without TLS a password is taken from this machine only; connect with amqps://, or set access.plain_without_tls"
+)
+_NONE: Mapping[str, str] = {}
+_PASSWORDS: Mapping[str, str] = dict.fromkeys(("PLAIN", "AMQPLAIN"), PASSWORD_NEEDS_TLS)
+"""What :func:`withheld` returns, shared by all connections."""
 
 NONCE_BYTES = 18
 """144 bits; a multiple of three, so that base64 needs no padding."""
@@ -169,17 +176,25 @@ class _AnonymousExchange:
 def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     """Return the mechanisms for one AMQP 1.0 peer, the best first.
 
-    Clients choose SCRAM where it is offered. So it is not offered while a user has a hash of RabbitMQ: that user's
-    first login, which gives it keys, must be one with PLAIN.
+    Clients choose SCRAM where it is offered. So beside PLAIN it is not offered while a user has a hash of RabbitMQ:
+    that user's first login, which gives it keys, must be one with PLAIN.
     """
-    scram = () if access.users.has_rabbit_hashes else (ScramSha256Mechanism(access, peer),)
-    external = offered_external(access, peer)
-    return (
-        *external,
-        *scram,
-        PlainMechanism(access, peer),
-        *offered_anonymous(access, peer),
-    )
+    plain = (PlainMechanism(access, peer),) if access.takes_password_of(peer) else ()
+    scram = () if plain and access.users.has_rabbit_hashes else (ScramSha256Mechanism(access, peer),)
+    return (*offered_external(access, peer), *scram, *plain, *offered_anonymous(access, peer))
+
+
+def offered_on_091(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
+    """Return the mechanisms for one AMQP 0.9.1 peer, the best first. There may be none."""
+    amqplain = (Amqplain(access, peer),) if access.amqplain else ()
+    passwords = (PlainMechanism(access, peer), *amqplain) if access.takes_password_of(peer) else ()
+    return (*offered_external(access, peer), *passwords, *offered_anonymous(access, peer))
+
+
+def withheld(access: Access, peer: LoginPeer) -> Mapping[str, str]:
+    """Return the mechanisms that are not offered to this peer because it would send its password without TLS, with the
+    reason and the remedy."""
+    return _NONE if access.takes_password_of(peer) else _PASSWORDS
 
 
 def offered_external(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from struct import Struct
+from types import MappingProxyType
 
 from core.access.exchange import SaslMechanism
 from core.amqp091 import ack_run
@@ -97,6 +98,7 @@ class Amqp091Connection:
         settings: Amqp091Settings,
         mechanisms: Sequence[SaslMechanism],
         *,
+        withheld: Mapping[str, str] = MappingProxyType({}),
         server_properties: FieldTable | None = None,
         refusal_delay_s: Callable[[], float] = lambda: 0.0,
         refuse_virtual_host: Callable[[str, str], str | None] = only_the_default,
@@ -106,6 +108,7 @@ class Amqp091Connection:
         self._negotiation = Negotiation(
             settings,
             mechanisms,
+            withheld=withheld,
             server_properties=server_properties,
             refusal_delay_s=refusal_delay_s,
             refuse_virtual_host=refuse_virtual_host,
@@ -353,6 +356,9 @@ class Amqp091Connection:
             return False
         if header == PROTOCOL_HEADER:
             self.output.write_method(0, self._negotiation.start())
+            impossible = self._negotiation.impossible()
+            if impossible is not None:
+                self.close(impossible, now)
         else:
             self.output.write(PROTOCOL_HEADER)
             self._report_closed(0, f"protocol header {header!r} is not accepted here", by_peer=False)

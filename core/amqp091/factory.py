@@ -7,10 +7,9 @@ from functools import partial
 
 from core.access.audit import AuditedPeer
 from core.access.checked_engine import CheckedEngine
-from core.access.exchange import SaslMechanism
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
-from core.access.mechanisms import Amqplain, PlainMechanism, offered_anonymous, offered_external
+from core.access.mechanisms import offered_on_091, withheld
 from core.access.rights import no_rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
@@ -79,19 +78,14 @@ def amqp091_factory(
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
         audit = access.audited("amqp-0-9-1", info.remote_host, info.remote_port, info.identity)
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, audit)
-        mechanisms: tuple[SaslMechanism, ...] = (
-            *offered_external(access, peer),
-            PlainMechanism(access, peer),
-            Amqplain(access, peer),
-            *offered_anonymous(access, peer),
-        )
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted, audit)
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
             connection=Amqp091Connection(
                 settings.amqp091,
-                logins.counting(mechanisms),
+                logins.counting(offered_on_091(access, peer)),
+                withheld=withheld(access, peer),
                 server_properties=properties,
                 refusal_delay_s=refusal_delay_s,
                 refuse_virtual_host=partial(refuse_virtual_host, audit),

@@ -13,6 +13,7 @@ This module must not know frames, channels other than 0, users, or the clock.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
+from types import MappingProxyType
 
 from core.access.exchange import SaslExchange, SaslMechanism
 from core.amqp091.errors import Amqp091ConnectionFault, ReplyCode, quote
@@ -77,11 +78,13 @@ class Negotiation:
         settings: Amqp091Settings,
         mechanisms: Sequence[SaslMechanism],
         *,
+        withheld: Mapping[str, str] = MappingProxyType({}),
         server_properties: FieldTable | None = None,
         refusal_delay_s: Callable[[], float] = _at_once,
         refuse_virtual_host: Callable[[str, str], str | None] = only_the_default,
     ) -> None:
-        """``mechanisms`` are offered in this order. ``server_properties`` describe the server in connection.start,
+        """``mechanisms`` are offered in this order. ``withheld`` are names of mechanisms that are not, with the reason
+        to tell. ``server_properties`` describe the server in connection.start,
         beside its capabilities. ``refusal_delay_s`` returns the delay before the next refused login is answered.
         ``refuse_virtual_host`` returns why an identity must not use a virtual host; None when it may."""
         self.stage = NegotiationStage.HEADER
@@ -102,6 +105,7 @@ class Negotiation:
         self._refusal_delay_s = refusal_delay_s
         self._refuse_virtual_host = refuse_virtual_host
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
+        self._withheld = withheld
         self._exchange: SaslExchange | None = None
         self._put_off = False
 
@@ -111,6 +115,12 @@ class Negotiation:
         self.stage = NegotiationStage.START_OK
         properties: FieldTable = {"capabilities": dict.fromkeys(CAPABILITIES, True), **self._server_properties}
         return ConnectionStart(server_properties=properties, mechanisms=" ".join(self._mechanisms).encode())
+
+    def impossible(self) -> Amqp091ConnectionFault | None:
+        """The fault to send behind connection.start to a peer for which there is no mechanism; else None."""
+        if self._mechanisms or not self._withheld:
+            return None
+        return Amqp091ConnectionFault(ReplyCode.ACCESS_REFUSED, next(iter(self._withheld.values())))
 
     def method_received(self, method: Method, now: float) -> Method | None:
         """Take the peer's next method and return the answer; None where there is none (``refuse_at``, and after
@@ -156,6 +166,8 @@ class Negotiation:
 
     def _start_ok_received(self, method: ConnectionStartOk, now: float) -> Method | None:
         mechanism = self._mechanisms.get(method.mechanism)
+        if mechanism is None and method.mechanism in self._withheld:
+            raise Amqp091ConnectionFault(ReplyCode.ACCESS_REFUSED, self._withheld[method.mechanism], *method.ID)
         if mechanism is None:
             raise Amqp091ConnectionFault(
                 ReplyCode.COMMAND_INVALID,

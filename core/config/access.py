@@ -86,6 +86,14 @@ class AccessSettings(Section):
     """Whether ANONYMOUS, and connections without SASL, are admitted from all addresses and beside other users. While
     guest is the only user, peers on this machine may use ANONYMOUS either way, as guest."""
 
+    plain_without_tls: bool = False
+    """Whether peers on other machines may log in with PLAIN and AMQPLAIN without TLS: the password can then be read on
+    the network. Peers on this machine, and peers with TLS, always may. Behind a proxy that ends TLS, and in a container
+    with a published port, it must be true."""
+
+    amqplain: bool = True
+    """Whether AMQP 0.9.1 offers AMQPLAIN beside PLAIN, for clients that know no other mechanism."""
+
     password_cache: Seconds = Field(default=300.0, ge=0.0, le=3600.0)
     """How long a password that was correct with PLAIN is not hashed again. A change of users ends this time at once."""
 

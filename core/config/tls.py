@@ -50,6 +50,10 @@ class TlsSettings(Section):
     client_ca: FilePath | None = None
     """A PEM file with the certificates of the authorities that sign the certificates of clients."""
 
+    crl: FilePath | None = None
+    """A PEM file with a list of revoked certificates (CRL) of each authority in client_ca that signs certificates of
+    clients. A client with a revoked certificate is refused; so are all, once the list itself has expired."""
+
     login_from: LoginFrom = "common_name"
     """The field of a client's certificate that is the name of its user with EXTERNAL. The user must be one of
     [[users]]."""
@@ -73,6 +77,8 @@ class TlsSettings(Section):
             raise ValueError("must have both certificate and key, or neither")
         if self.client_certificate != "none" and self.client_ca is None:
             raise ValueError(f'with client_certificate = "{self.client_certificate}" must have client_ca')
+        if self.crl is not None and self.client_certificate == "none":
+            raise ValueError('with crl must have client_certificate = "required" or "optional"')
         if self.sni and self.certificate is None:
             raise ValueError("must have certificate and key beside sni, for clients that ask for no name")
         return self

@@ -281,7 +281,20 @@ def _context(settings: TlsSettings, name: str, certificate: Path, key: Path) -> 
             context.load_verify_locations(settings.client_ca)
         except ssl.SSLError:
             raise Invalid(f"tls.client_ca {settings.client_ca}: is no PEM file of certificates") from None
+        _look_up_revoked(context, settings.crl)
     return context, _facts(name, certificate, decoded)
+
+
+def _look_up_revoked(context: ssl.SSLContext, crl: Path | None) -> None:
+    """Have the context refuse certificates of clients that are in the list. Raises Invalid."""
+    if crl is None:
+        return
+    before = context.cert_store_stats()["crl"]
+    with suppress(ssl.SSLError):
+        context.load_verify_locations(crl)
+    if context.cert_store_stats()["crl"] == before:
+        raise Invalid(f"tls.crl {crl}: is no PEM file of lists of revoked certificates")
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def _refuse_pass_phrase() -> str:
@@ -337,6 +350,8 @@ def _files(settings: TlsSettings) -> Iterable[tuple[str, Path]]:
         yield "tls.key", settings.key
     if settings.client_ca is not None:
         yield "tls.client_ca", settings.client_ca
+    if settings.crl is not None:
+        yield "tls.crl", settings.crl
     for entry in settings.sni:
         yield f"certificate of tls.sni {entry.name}", entry.certificate
         yield f"key of tls.sni {entry.name}", entry.key

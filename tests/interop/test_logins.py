@@ -4,6 +4,8 @@ proton and pika log in with PLAIN, our command with SCRAM. Keys of an earlier ve
 not wait for a hash.
 """
 
+import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -13,9 +15,11 @@ import pytest
 
 from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
 from amqp10.wire.framing import PROTOCOL_HEADER_SASL
+from core.amqp091.framing import PROTOCOL_HEADER as PROTOCOL_HEADER_091
 from core.config import load
 from core.config.access import ITERATIONS, ITERATIONS_MIN, ScramKeys, UserSettings
 from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.certificates import Trial
 from tests.kit.command_line import HEADGATE, run_process
 from tests.kit.logins import user
 
@@ -83,3 +87,57 @@ def test_a_stop_does_not_wait_for_a_hash(tmp_path):
         assert peer.recv(8) == PROTOCOL_HEADER_SASL
         began = time.monotonic()
     assert time.monotonic() - began < 9.0, "with exit code 0: broker_process looks"
+
+
+FROM_AFAR = b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 5672\r\n"
+"""With it a connection comes from another machine, as a proxy on this one says."""
+WITHHELD = "set access.plain_without_tls"
+
+
+def told(broker: BrokerAddress, sent: bytes) -> bytes:
+    """What the broker answers to a client elsewhere that says this and no more."""
+    answer = b""
+    with socket.create_connection((broker.host, broker.port), timeout=20) as peer:
+        peer.sendall(FROM_AFAR + sent)
+        peer.shutdown(socket.SHUT_WR)
+        while data := peer.recv(65_536):
+            answer += data
+    return answer
+
+
+def test_a_client_elsewhere_needs_tls_for_its_password(tmp_path: Path):
+    trial = Trial.make(tmp_path)
+    tls = f'[tls]\ncertificate = "{trial.path("server.pem")}"\nkey = "{trial.path("server.key")}"\n'
+    server = '[server]\nproxy_from = ["127.0.0.0/8"]\ntls_listen = ["127.0.0.1:0"]\n'
+    config = configured(tmp_path, user("alice", "wonderland"))
+    users = config.read_text()
+    config.write_text(server + tls + users)
+    with broker_process("--config", str(config), "--admin", "off") as broker:
+        offer = told(broker, PROTOCOL_HEADER_SASL)
+        assert b"SCRAM-SHA-256" in offer
+        assert b"PLAIN" not in offer
+        refused = told(broker, PROTOCOL_HEADER_091)
+        assert b"AMQPLAIN" not in refused
+        assert WITHHELD.encode() in refused, "connection.close says why"
+        encrypted = offered_over_tls(broker, trial)
+        assert b"PLAIN" in encrypted
+        config.write_text(server + tls + "[access]\nplain_without_tls = true\n" + users)
+        os.kill(broker.pid, signal.SIGHUP)
+        until = time.monotonic() + 20
+        while b"PLAIN" not in told(broker, PROTOCOL_HEADER_SASL):
+            assert time.monotonic() < until, "the setting is taken without a restart"
+        assert b"PLAIN AMQPLAIN" in told(broker, PROTOCOL_HEADER_091)
+
+
+def offered_over_tls(broker: BrokerAddress, trial: Trial) -> bytes:
+    """The offer to a client elsewhere that uses TLS."""
+    peer = socket.create_connection((broker.host, broker.tls_port), timeout=20)
+    peer.sendall(FROM_AFAR)
+    offer = b""
+    with trial.context().wrap_socket(peer, server_hostname="localhost") as encrypted:
+        encrypted.sendall(PROTOCOL_HEADER_SASL)
+        while b"SCRAM-SHA-256" not in offer:
+            offer += encrypted.recv(65_536)
+        while b"PLAIN" not in offer:
+            offer += encrypted.recv(65_536)
+    return offer

@@ -3,10 +3,11 @@
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from amqp10.cli.trial_certificates import SignedKey, new_authority, new_client, new_server
 from core.config.tls import TlsSettings
@@ -46,6 +47,18 @@ class Trial:
         (self.folder / f"{name}.pem").write_bytes(signed.certificate_pem)
         (self.folder / f"{name}.key").write_bytes(signed.key_pem)
         return signed
+
+    def write_crl(self, *revoked: SignedKey, days: float = 30, now: datetime | None = None) -> str:
+        """Write the authority's list of revoked certificates; returns its path."""
+        now = now or datetime.now(UTC)
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self.authority.certificate.subject)
+        builder = builder.last_update(now - timedelta(hours=1)).next_update(now + timedelta(days=days))
+        for one in revoked:
+            entry = x509.RevokedCertificateBuilder().serial_number(one.certificate.serial_number).revocation_date(now)
+            builder = builder.add_revoked_certificate(entry.build())
+        signed = builder.sign(self.authority.key, hashes.SHA256())
+        (self.folder / "crl.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        return self.path("crl.pem")
 
     def path(self, name: str) -> str:
         return str(self.folder / name)

@@ -88,13 +88,22 @@ def make_access(
         log=structlog.wrap_logger(None, processors=[log or LogCapture()]),
         iterations=iterations,
         anonymous=anonymous,
+        plain_without_tls=own.plain_without_tls,
+        amqplain=own.amqplain,
         keep=keep,
         audit=audit,
     )
 
 
 def from_here(
-    *, loopback: bool = True, host: str = "", wake: Callable[[], None] = lambda: None, audit: AuditedPeer | None = None
+    *,
+    loopback: bool = True,
+    host: str = "",
+    wake: Callable[[], None] = lambda: None,
+    encrypted: bool = False,
+    audit: AuditedPeer | None = None,
 ) -> LoginPeer:
     """A peer on this machine or, without ``loopback``, on another one."""
-    return LoginPeer(host or ("127.0.0.1" if loopback else "192.0.2.1"), loopback, wake, audit=audit)
+    return LoginPeer(
+        host or ("127.0.0.1" if loopback else "192.0.2.1"), loopback, wake, encrypted=encrypted, audit=audit
+    )

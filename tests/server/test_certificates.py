@@ -15,6 +15,7 @@ from amqp10.cli.trial_certificates import new_client
 from core.config.tls import TlsSettings
 from core.errors import Invalid
 from core.server.certificates import Certificates
+from core.server.tls import TlsFailed
 from tests.kit.certificates import Trial
 
 DAY = 86_400.0
@@ -227,3 +228,30 @@ async def test_what_an_operator_should_mend_is_told_at_each_look(
         await certificates.run(lambda: None)
     assert [len(problems) for problems in told] == [0, 1, 1]
     assert "not reloaded: cannot read tls.key" in told[1][0]
+
+
+def test_a_revoked_certificate_is_refused_from_the_next_look_on(trial: Trial, opened: Opened, log: LogCapture):
+    alice, bob = trial.write_client("alice"), trial.write_client("bob")
+    certificates = opened(trial.asking(crl=trial.write_crl(bob)))
+    served(certificates, trial.context("alice"))
+    with pytest.raises(TlsFailed, match="certificate revoked"):
+        served(certificates, trial.context("bob"))
+    trial.write_crl(alice, bob)
+    certificates.look()
+    assert log.entries[-1]["event"] == "certificate-reloaded"
+    with pytest.raises(TlsFailed, match="certificate revoked"):
+        served(certificates, trial.context("alice"))
+
+
+def test_no_certificate_of_a_client_is_accepted_with_an_expired_list(trial: Trial, opened: Opened):
+    trial.write_client("alice")
+    crl = trial.write_crl(days=1, now=datetime.now(UTC) - timedelta(days=3))
+    with pytest.raises(TlsFailed, match="CRL has expired"):
+        served(opened(trial.asking(crl=crl)), trial.context("alice"))
+
+
+def test_a_list_of_revoked_certificates_must_be_one_and_needs_certificates_of_clients(trial: Trial, opened: Opened):
+    with pytest.raises(Invalid, match=r"tls.crl .*ca.pem: is no PEM file of lists of revoked certificates"):
+        opened(trial.asking(crl=trial.path("ca.pem")))
+    with pytest.raises(ValueError, match='with crl must have client_certificate = "required" or "optional"'):
+        trial.settings(crl=trial.path("ca.pem"))

@@ -1,78 +1,17 @@
 """Rights on AMQP 1.0: each act for a user with the rights that it needs, and for users who lack one of them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import pytest
 
 from amqp10.wire.messaging import Accepted, Rejected, Source, Target
-from amqp10.wire.performatives import Attach, Close, Detach, Disposition, Open
+from amqp10.wire.performatives import Close, Detach, Disposition, Open
 from amqp10.wire.sections import Properties, encode_properties
 from core.access.rights import FULL, Permission, Rights, TopicPermission, all_rights, no_rights
 from tests.kit.acts import DYNAMIC, Need, place, trials
-from tests.kit.link_pair import LinkPair
+from tests.kit.link_acts import UNAUTHORIZED, Act, connected, publishes, receives_from, requests, sends_to
 from tests.kit.management import binding_to_queue
-from tests.kit.wire import InProcessBroker, WirePeer, data_message
-
-UNAUTHORIZED = "amqp:unauthorized-access"
-
-Act = Callable[[WirePeer], str | None]
-"""Does something; returns the text of the refusal, or None."""
-
-
-def refusal_of_attach(peer: WirePeer, answer: Attach, *, sends: bool) -> str | None:
-    detaches = peer.take(Detach)
-    if not detaches:
-        return None
-    error = detaches[0].error
-    assert error is not None
-    assert error.condition == UNAUTHORIZED
-    assert (answer.target if sends else answer.source) is None, "the terminus of a refused attach is null"
-    return error.description
-
-
-def sends_to(address: str | None, **fields: object) -> Act:
-    def act(peer: WirePeer) -> str | None:
-        return refusal_of_attach(peer, peer.attach_sender(address, **fields), sends=True)
-
-    return act
-
-
-def receives_from(address: str | None, **fields: object) -> Act:
-    def act(peer: WirePeer) -> str | None:
-        return refusal_of_attach(peer, peer.attach_receiver(address, **fields), sends=False)
-
-    return act
-
-
-def publishes(to: str, *, settled: bool = False) -> Act:
-    def act(peer: WirePeer) -> str | None:
-        assert sends_to(None)(peer) is None
-        peer.frames.clear()
-        peer.transfer(payload=encode_properties(Properties(to=to)) + data_message(b"x"), settled=settled)
-        if settled:
-            detaches = peer.take(Detach)
-            assert not detaches or detaches[0].error.info["delivery-tag"]
-            return detaches[0].error.description if detaches else None
-        (disposition,) = peer.take(Disposition)
-        if isinstance(disposition.state, Accepted):
-            return None
-        assert isinstance(disposition.state, Rejected)
-        assert disposition.state.error.condition == UNAUTHORIZED
-        return disposition.state.error.description
-
-    return act
-
-
-def requests(method: str, to: str, body: object = None) -> Act:
-    def act(peer: WirePeer) -> str | None:
-        pair = LinkPair(peer).attach()
-        pair.grant(1)
-        answer = pair.ask(method, to, body)
-        assert answer.status < 300 or answer.status == 403, answer.body
-        return str(answer.body) if answer.status == 403 else None
-
-    return act
-
+from tests.kit.wire import WirePeer, data_message
 
 NEW = {"arguments": {}}
 ACTS: list[tuple[Act, Collection[Need]]] = [
@@ -101,13 +40,6 @@ ACTS: list[tuple[Act, Collection[Need]]] = [
     (requests("GET", "/bindings?src=x&dstq=q&key=k"), [("write", "q"), ("read", "x")]),
     (requests("DELETE", "/bindings/src=x;dstq=q;key=k;args="), [("write", "q"), ("read", "x")]),
 ]
-
-
-def connected(broker: InProcessBroker, rights: Rights) -> WirePeer:
-    broker.rights = rights
-    peer = broker.connect()
-    peer.begin()
-    return peer
 
 
 @pytest.mark.parametrize(("act", "needs"), ACTS)

@@ -231,6 +231,13 @@ def test_a_mechanism_that_is_not_offered():
     assert server.result == Refused("the mechanism 'GSSAPI' is not offered")
 
 
+def test_a_mechanism_that_is_withheld_is_not_offered_and_the_log_gets_the_reason():
+    server = SaslServer([Scripted("SCRAM-SHA-256")], {"PLAIN": "use amqps://"})
+    assert decoded(server.start()) == SaslMechanisms(sasl_server_mechanisms=("SCRAM-SHA-256",))
+    assert decoded(give(server, SaslInit(mechanism="PLAIN", initial_response=b"\0a\0b"))) == SaslOutcome(code=1)
+    assert server.result == Refused("the mechanism 'PLAIN' is not offered: use amqps://")
+
+
 def test_why_is_not_told_to_the_peer():
     server = SaslServer([Scripted("PLAIN", Failure("no user mallory"))])
     outcome = give(server, SaslInit(mechanism="PLAIN", initial_response=b"x"))

@@ -15,6 +15,7 @@ from core.errors import Invalid, NotFound, PreconditionFailed
 from core.interface import Mailbox
 from core.slices import run_at_once
 from tests.core.access.test_broker_users import KeptUsers, users_with
+from tests.kit.admin import Facts, client_of
 from tests.kit.audited import Audited
 from tests.kit.engine import make_broker
 from tests.kit.wire import InProcessBroker
@@ -185,3 +186,25 @@ def test_limits_are_exported_and_imported():
         exported["users"][0]["limits"] = wrong
         with pytest.raises(Invalid, match="limit"):
             run_at_once(users_of(exported, users_with()))
+
+
+async def test_rabbitmqs_paths():
+    facts = Facts()
+    facts.control.users.set(UserRecord(name="shop"))
+    async with client_of(facts.application(), **{"x-headgate-request": "1"}) as client:
+
+        async def shown(path: str = "/api/user-limits") -> object:
+            return (await client.get(path)).json()
+
+        assert await shown() == []
+        answer = await client.put("/api/user-limits/shop/max-connections", json={"value": 5})
+        assert answer.status_code == 204
+        assert await shown() == [{"user": "shop", "value": {"max-connections": 5}}]
+        assert await shown("/api/user-limits/shop") == await shown()
+        assert (await client.get("/api/users/shop")).json()["limits"] == {"max-connections": 5}
+        wrong = await client.put("/api/user-limits/shop/max-links", json={"value": 5})
+        assert wrong.status_code == 400
+        assert "there are max-connections, max-channels" in wrong.text
+        assert (await client.put("/api/user-limits/nobody/max-channels", json={"value": 5})).status_code == 404
+        await client.delete("/api/user-limits/shop/max-connections")
+        assert await shown() == []

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from structlog.testing import LogCapture
 
 from amqp10.protocol.sasl import OUTCOME_AUTH, OUTCOME_SYS_TEMP, SaslInit, SaslOutcome, encode_sasl_frame
 from amqp10.serve import Mechanism
@@ -15,6 +16,7 @@ from core.access.mechanisms import AnonymousMechanism, PlainMechanism
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
 from core.amqp091.methods import ConnectionClose, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from core.amqp091.table import FieldTable
+from tests.kit.cases import case
 from tests.kit.logins import Held, from_here, make_access, user
 from tests.kit.scraped import Scraped
 from tests.kit.wire import InProcessBroker, WirePeer
@@ -39,6 +41,22 @@ def test_attempts_successes_and_failures():
     assert mechanisms["PLAIN"].start().respond(b"")[0] == "challenge"  # and closes
     assert mechanisms["ANONYMOUS"].start().respond(b"") == ("success", b"anonymous")
     assert (logins.attempts, logins.succeeded, logins.failed) == (5, 2, Counter(PLAIN=2))
+
+
+@case("amqp_auth_SUITE", "authn_failure_event")
+def test_a_failed_login_is_logged_with_its_user_and_address_and_without_its_password():
+    """authn_failure_event (amqp_auth_SUITE)"""
+    log = LogCapture()
+    access = make_access(user("alice", "wonderland"), log=log)
+    assert PlainMechanism(access, from_here(host="192.0.2.9")).start().respond(WRONG) == ("failure", b"")
+    (line,) = log.entries
+    assert line == {
+        "event": "login-failed",
+        "log_level": "warning",
+        "peer": "192.0.2.9",
+        "mechanism": "PLAIN",
+        "user": "alice",
+    }
 
 
 def log_in(broker: InProcessBroker, response: bytes, mechanism: str = "PLAIN") -> None:

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from core.access.exchange import FAILURE, LATER, Reply, SaslMechanism
 from core.access.login import Access
-from core.access.mechanisms import AnonymousMechanism, PlainMechanism, ScramSha256Mechanism, offered
+from core.access.mechanisms import (
+    AnonymousMechanism,
+    PlainMechanism,
+    ScramSha256Mechanism,
+    offered,
+    offered_on_091,
+    withheld,
+)
 from core.config.access import UserSettings
 from tests.kit.logins import from_here, make_access, user
 
@@ -200,7 +207,7 @@ def test_anonymous_is_offered_where_it_lets_in(
     users: tuple[UserSettings, ...], loopback: bool, allowed: bool, identity: str | None
 ):
     names = ["SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
-    access = make_access(*users, anonymous=allowed)
+    access = make_access(*users, anonymous=allowed, plain_without_tls=True)
     assert offered_names(access, loopback=loopback) == names[: 2 if identity is None else 3]
 
 
@@ -218,3 +225,30 @@ def test_guest_goes_when_a_user_comes_and_comes_back_when_the_last_one_goes():
     assert plain(access, b"\0alice\0wonderland") == FAILURE, "also with a password that was right a moment ago"
     assert plain(access, b"\0guest\0guest") == ("success", b"guest")
     assert anonymous(access, loopback=True) == ("success", b"guest")
+
+
+PASSWORDS_091 = ["PLAIN", "AMQPLAIN"]
+
+
+@pytest.mark.parametrize(
+    ("where", "setting", "taken"),
+    [
+        ({"loopback": True}, False, True),
+        ({"loopback": False}, False, False),
+        ({"loopback": False, "encrypted": True}, False, True),
+        ({"loopback": False}, True, True),
+    ],
+)
+def test_a_password_is_taken_with_tls_from_this_machine_or_where_it_is_allowed(
+    where: dict[str, bool], setting: bool, taken: bool
+):
+    access, peer = make_access(ALICE, plain_without_tls=setting), from_here(**where)
+    assert [one.name for one in offered(access, peer)] == ["SCRAM-SHA-256", *["PLAIN"] * taken]
+    assert [one.name for one in offered_on_091(access, peer)] == PASSWORDS_091 * taken
+    reasons = withheld(access, peer)
+    assert sorted(reasons) == ([] if taken else sorted(PASSWORDS_091))
+    assert all("access.plain_without_tls" in reason and "amqps://" in reason for reason in reasons.values())
+
+
+def test_amqplain_is_offered_by_setting():
+    assert [one.name for one in offered_on_091(make_access(ALICE, amqplain=False), from_here())] == ["PLAIN"]

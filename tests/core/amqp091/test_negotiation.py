@@ -192,3 +192,18 @@ def test_a_method_out_of_order_is_command_invalid(taken):
 def test_settings_that_cannot_work_are_refused(numbers):
     with pytest.raises(ValidationError):
         Amqp091Settings(**numbers)
+
+
+def test_a_mechanism_that_is_withheld_is_refused_with_the_remedy():
+    plain, external = Password(), Password("EXTERNAL")
+    withheld = {plain.name: "use amqps://, or set access.plain_without_tls"}
+    under_way = negotiation(mechanisms=(external,), withheld=withheld)
+    assert under_way.impossible() is None
+    fault = refused(under_way, START_OK)
+    assert (fault.code, fault.text) == (ReplyCode.ACCESS_REFUSED, withheld["PLAIN"])
+
+
+def test_a_peer_without_any_mechanism_is_told_why():
+    impossible = Negotiation(Amqp091Settings(), (), withheld={"PLAIN": "no TLS"}).impossible()
+    assert impossible is not None
+    assert (impossible.code, impossible.text) == (ReplyCode.ACCESS_REFUSED, "no TLS")
