@@ -388,6 +388,14 @@ def _access(
     return access, hashing
 
 
+def _audit_tasks(audit: AuditWriter | None, broker: Broker) -> list[Background]:
+    """The task that writes the audit log, if there is one, with the broker's notice."""
+    if audit is None:
+        return []
+    audit.notice = partial(broker.alarms.notice, "audit")
+    return [audit.run]
+
+
 def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:
     """Log what becomes of PLAIN on addresses without TLS that other machines can reach."""
     exposed = [address for address in settings.server.listen if not is_loopback(parse_address(address)[0])]

@@ -23,7 +23,7 @@ from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
-from amqp10.frontend.virtual_host import host_fault
+from amqp10.frontend.virtual_host import begin_within_limits, host_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
@@ -311,7 +311,7 @@ class Amqp10FrontEnd:
             case ConnectionOpened():
                 self._opened(event.open, now)
             case SessionBegun():
-                event.session.begin()
+                begin_within_limits(event.session, self._engine)
             case ReceiverAttached():
                 self._publisher_attached(event.link, event.attach)
             case SenderAttached():
@@ -319,6 +319,7 @@ class Amqp10FrontEnd:
             case LinkDetached():
                 self._release(event.link)
             case SessionEnded():
+                self._engine.end_channel()
                 self._sessions.forget(event.session, now)
                 self._steps = self._releases_of(event.session)
             case ConnectionClosed():

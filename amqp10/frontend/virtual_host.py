@@ -1,7 +1,8 @@
 """The virtual host that a client asks for, in the hostname of its open [2.7.1], and whether it may use it. There is
-one."""
+one. And the limits of its user on connections and sessions."""
 
-from amqp10.errors import ConnectionFault, ErrorCondition
+from amqp10.errors import ConnectionFault, ErrorCondition, SessionFault
+from amqp10.protocol.session import Session
 from core.access.checked_engine import CheckedEngine
 
 VIRTUAL_HOST = "/"
@@ -15,6 +16,17 @@ def host_fault(hostname: str | None, engine: CheckedEngine) -> ConnectionFault |
     wanted = (hostname or "").removeprefix(HOST_PREFIX)
     if wanted in (hostname or "", VIRTUAL_HOST):
         why = None if engine.rights.operates else engine.refusal()
-        return None if why is None else ConnectionFault(ErrorCondition.UNAUTHORIZED_ACCESS, why)
+        if why is not None:
+            return ConnectionFault(ErrorCondition.UNAUTHORIZED_ACCESS, why)
+        why = engine.connection_refusal()
+        return None if why is None else ConnectionFault(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, why)
     text = f"there is no virtual host {wanted!r}; this broker has {VIRTUAL_HOST!r}"
     return ConnectionFault(ErrorCondition.NOT_FOUND, text)
+
+
+def begin_within_limits(session: Session, engine: CheckedEngine) -> None:
+    """Answer a begin, and end the session if the user has too many."""
+    why = engine.begin_channel()
+    session.begin()
+    if why is not None:
+        session.fail(SessionFault(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, why))

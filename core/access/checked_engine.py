@@ -59,13 +59,15 @@ class Change:
 class CheckedEngine:
     """The :class:`core.interface.Engine` for one connection, with the rights of its user."""
 
-    __slots__ = ("audit", "grant", "known_routes", "ready_messages", "rights", "settle", "unchecked")
+    __slots__ = ("_channels", "audit", "grant", "known_routes", "ready_messages", "rights", "settle", "unchecked")
 
     def __init__(self, engine: Engine, rights: Rights, audit: AuditedPeer | None = None) -> None:
         self.unchecked = engine
         """The engine itself, for what the broker does on its own."""
         self.rights = rights
         """May be replaced, when it is known who the user is."""
+        self._channels: int | None = None
+        """The channels that count for the user; None while the connection does not count itself."""
         self.audit = audit
         """Where refusals and changes of the connection are recorded; None if they are not."""
         # these act on what is attached: one lookup less for each
@@ -77,13 +79,21 @@ class CheckedEngine:
     # --- messages ----------------------------------------------------------------------------------------------
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
-        """See Engine. The mailbox is told of changes of the rights too."""
+        """See Engine. The mailbox is told of changes of the rights too, and the connection counts for the user."""
         self.rights.mailboxes[mailbox] = None
+        if self._channels is None:
+            self._channels = 0
+            self.rights.limits.connections += 1
         return self.unchecked.subscribe(mailbox)
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
         """See Engine."""
         self.rights.mailboxes.pop(mailbox, None)
+        if self._channels is not None:
+            limits = self.rights.limits
+            limits.connections -= 1
+            limits.channels -= self._channels
+            self._channels = None
         return self.unchecked.unsubscribe(mailbox, owner)
 
     def publisher(
@@ -143,8 +153,30 @@ class CheckedEngine:
     def refusal(self) -> str | None:
         """Why the user may not use the virtual host; None if the user may."""
         why = self.rights.refusal()
+        return self._told_refusal("connect", why)
+
+    def connection_refusal(self) -> str | None:
+        """Why the user may not open this connection too; None if the user may, or it counts already."""
+        why = None if self._channels is not None else self.rights.limits.connection_refusal()
+        return self._told_refusal("open-connection", why)
+
+    def begin_channel(self) -> str | None:
+        """Count a channel for the user. Returns why it has to be refused; None if it may stay. In both cases
+        :meth:`end_channel` ends it."""
+        assert self._channels is not None
+        self._channels += 1
+        self.rights.limits.channels += 1
+        return self._told_refusal("open-channel", self.rights.limits.channel_refusal())
+
+    def end_channel(self) -> None:
+        """A channel that was counted is over."""
+        if self._channels:  # else the connection is over, with its channels
+            self._channels -= 1
+            self.rights.limits.channels -= 1
+
+    def _told_refusal(self, action: str, why: str | None) -> str | None:
         if why is not None and self.audit is not None:
-            self.audit.record("refusals", "connect", "refused", self.rights.user, {"reason": why})
+            self.audit.record("refusals", action, "refused", self.rights.user, {"reason": why})
         return why
 
     def check_source(self, queue: str) -> None:

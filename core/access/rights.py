@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
+from core.access.limits import UserLimits
 from core.errors import Forbidden, Invalid
 from core.interface import Mailbox, RightsChanged
 from core.patterns import Pattern, PatternError
@@ -78,6 +79,7 @@ class Rights:
         "_permission",
         "_topics",
         "free_exchanges",
+        "limits",
         "mailboxes",
         "tags",
         "user",
@@ -92,11 +94,14 @@ class Rights:
         topics: Mapping[str, TopicPermission] | None = None,
         tags: AbstractSet[str] = frozenset(),
         virtual_host: str = VIRTUAL_HOST,
+        limits: UserLimits | None = None,
     ) -> None:
         """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange."""
         self.user = user
         self.virtual_host = virtual_host
         self.tags = tags
+        self.limits = limits or UserLimits(user)
+        """How many connections and channels the user may have, and has."""
         self.mailboxes: dict[Mailbox, None] = {}
         """The mailboxes of the connections to tell of a change."""
         self.free_exchanges: set[str] = set()

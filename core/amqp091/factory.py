@@ -71,7 +71,8 @@ def amqp091_factory(
     def refuse_virtual_host(audit: AuditedPeer | None, virtual_host: str, identity: str) -> str | None:
         if (why := only_the_default(virtual_host, identity)) is not None:
             return why
-        return CheckedEngine(engine, access.users.rights_of(identity), audit).refusal()
+        checked = CheckedEngine(engine, access.users.rights_of(identity), audit)
+        return checked.refusal() or checked.connection_refusal()
 
     logins = Logins() if traffic is None else traffic.logins
 

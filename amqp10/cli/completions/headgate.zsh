@@ -39,6 +39,7 @@ _cyclopts_headgate() {
         'users:Users of the broker. Users in the configuration file are shown, and can be chan…'
         'permissions:What users may do with queues and exchanges, by patterns of their names.'
         'topic-permissions:With which routing keys and binding keys users may use topic exchanges.'
+        'user-limits:How many connections, and channels and sessions, users may have.'
         'audit:Show who did what, from where, with which result\: the audit log of a broker, on…'
         'definitions:Exchanges, queues, bindings, policies and users as a file\: export, diff, apply.…'
         'alarms:Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
@@ -1153,6 +1154,62 @@ _cyclopts_headgate() {
                     '*--exchange[The topic exchange; without it all.]:exchange' \
                     '*-p[The virtual host; there is only '\''/'\''.]:p' \
                     '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
+        user-limits)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'list:List the limits of users, and how much of them is used.'
+                'set:Limit the connections, or the channels and sessions, that a user may have; what…'
+                'clear:Remove a limit of a user.'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                list)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                set)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    "2:The limit.:(max-connections max-channels)" \
+                    '3:The most that the user may have; -1 for no limit.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                clear)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    "2:The limit.:(max-connections max-channels)" \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \

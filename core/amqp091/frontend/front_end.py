@@ -39,7 +39,7 @@ from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
 from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
-from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
+from core.amqp091.methods import ChannelOpen, ConnectionBlocked, ConnectionUnblocked
 from core.amqp091.publish_run import SINGLE_WORK, SINGLES_MAX
 from core.clock import Now
 from core.config.settings import Settings
@@ -370,6 +370,11 @@ class Amqp091FrontEnd:
                     self.shut_down(DRAINED, now)
             case ChannelOpened():
                 self._shared.work.spent += CHANNEL_WORK
+                if (why := self._shared.engine.begin_channel()) is not None:
+                    fault = Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, why, *ChannelOpen.ID)
+                    self.connection.close(fault, now.monotonic)
+                    self._release_all()
+                    return
                 self.channels[event.channel] = Channel(event.channel, self._shared)
                 self.traffic.channels += 1
                 self.traffic.channels_opened += 1
@@ -440,6 +445,7 @@ class Amqp091FrontEnd:
         self._closing.pop(channel, None)
         if self.channels.pop(channel.number, None) is not None:
             self.traffic.channels -= 1
+            self._shared.engine.end_channel()
         self._shared.work.spent += CHANNEL_WORK
         self._releasing.append(_released(channel, self._now, then))
         self._go_on_releasing()
