@@ -35,9 +35,12 @@ from amqp10.protocol.session import SessionLimits
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from core import process
 from core.access import exchange
+from core.access.audit import AuditedPeer
+from core.access.checked_engine import CheckedEngine
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
 from core.access.mechanisms import offered, withheld
+from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
 from core.config import Settings
 from core.config.amqp10 import Amqp10Settings
@@ -154,8 +157,11 @@ def amqp10_factory(
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
 
+    def audited(info: PeerInfo) -> AuditedPeer | None:
+        return access.audited("amqp-1.0", info.remote_host, info.remote_port, info.identity)
+
     def handshake(info: PeerInfo, notify: Callable[[], None]) -> ServerHandshake:
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted)
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted, audited(info))
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in logins.counting(offered(access, peer))],
             withheld=withheld(access, peer),
@@ -169,7 +175,7 @@ def amqp10_factory(
             info,
             mailbox=Mailbox(notify),
             connection=Connection(announced, handshake(info, notify)),
-            engine=broker,
+            engine=CheckedEngine(broker, no_rights(""), audited(info)),
             converter=converter,
             management=node,
             stalls=stalls,

@@ -21,6 +21,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
+from core.access.audit import AuditResult
 from core.access.login import Access
 from core.access.mechanisms import PASSWORD_NEEDS_TLS
 from core.access.users import Users, UserStore
@@ -39,10 +40,11 @@ from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
+from core.server.audit_writer import AuditWriter, open_audit
 from core.server.certificates import Certificates
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
-from core.server.flow_writer import flow_tasks, open_flow_events
+from core.server.flow_writer import Background, flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.listener import CannotListen
@@ -141,6 +143,7 @@ class _Surface:
     read: Callable[[], Settings]
     ready: Ready
     config: Path | None
+    audit: AuditWriter | None
 
 
 async def serve(
@@ -183,8 +186,11 @@ async def serve(
             log.info("start-given-up")
             return
         try:
-            surface = _Surface(log=log, level=level, signals=signals, read=read, ready=ready, config=config)
-            await _serve(settings, protocols, data, clock, surface)
+            with open_audit(settings.audit, clock=clock, log=log) as audit:
+                surface = _Surface(
+                    log=log, level=level, signals=signals, read=read, ready=ready, config=config, audit=audit
+                )
+                await _serve(settings, protocols, data, clock, surface)
         finally:
             data.close()
 
@@ -218,8 +224,8 @@ async def _serve(
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(broker.idle_consumers, idle).run] if settings.admin.enabled else []
-    access, hashing = _access(settings, clock=clock, log=log, config=surface.config, store=data.users)
-    tasks += [hashing.run, StallRounds(stalls, stall_log).run]
+    access, hashing = _access(settings, clock=clock, surface=surface, store=data.users)
+    tasks += [hashing.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]
     server = Server(
         settings=settings.server,
         engine=broker,
@@ -343,7 +349,7 @@ def _measures(
 
 
 def _access(
-    settings: Settings, *, clock: Callable[[], Now], log: FilteringBoundLogger, config: Path | None, store: UserStore
+    settings: Settings, *, clock: Callable[[], Now], surface: _Surface, store: UserStore
 ) -> tuple[Access, Hashing]:
     """Make the state that logins share, and the threads that hash their passwords."""
 
@@ -368,16 +374,17 @@ def _access(
         attempts=Attempts(own, monotonic=monotonic),
         submit=hashing.submit,
         random_bytes=secrets.token_bytes,
-        log=log,
+        log=surface.log,
         iterations=own.password_iterations,
         anonymous=own.anonymous,
         plain_without_tls=own.plain_without_tls,
         amqplain=own.amqplain,
-        keep=KeysInFile(config).replace,
+        keep=KeysInFile(surface.config).replace,
+        audit=None if surface.audit is None else surface.audit.audit,
     )
     for why in access.users.unusable:
-        log.error("user-not-usable", reason=why)
-    tell_plain_passwords(settings, log)
+        surface.log.error("user-not-usable", reason=why)
+    tell_plain_passwords(settings, surface.log)
     return access, hashing
 
 
@@ -391,12 +398,25 @@ def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:
         log.info("plain-not-offered", addresses=", ".join(exposed), reason=PASSWORD_NEEDS_TLS)
 
 
+def _audit_tasks(audit: AuditWriter | None, broker: Broker) -> list[Background]:
+    """The task that writes the audit log, if there is one, with the broker's notice."""
+    if audit is None:
+        return []
+    audit.notice = partial(broker.alarms.notice, "audit")
+    return [audit.run]
+
+
 def _reload(settings: Settings, surface: _Surface, access: Access, server: Server, sampler: Sampler) -> Reload:
     """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
 
     def take_plain(new: Settings) -> None:
         access.plain_without_tls = new.access.plain_without_tls
         tell_plain_passwords(new, surface.log)
+
+    def reloaded(done: bool, details: Mapping[str, str]) -> None:
+        if access.audit is not None:
+            result: AuditResult = "done" if done else "failed"
+            access.audit.put("operations", "configuration.reload", result, user="", peer="signal", details=details)
 
     def take_certificates(new: Settings) -> None:
         server.certificates.reload(new.tls)
@@ -415,6 +435,7 @@ def _reload(settings: Settings, surface: _Surface, access: Access, server: Serve
         },
         log=surface.log,
         each_time=(take_certificates,),
+        tell=reloaded,
     )
 
 
@@ -477,6 +498,7 @@ async def _open_admin(
         version=headgate_version(),
         node=control.node,
         limits=control.limits,
+        audit=None if control.access is None else control.access.audit,
     )
 
     def encrypt(transport: trio.SocketStream) -> EncryptedStream:

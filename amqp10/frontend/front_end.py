@@ -45,7 +45,7 @@ from amqp10.protocol.session import Session
 from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Attach, Open
 from core.access.checked_engine import CheckedEngine
-from core.access.rights import Rights, all_rights, no_rights
+from core.access.rights import Rights, all_rights
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -58,7 +58,6 @@ from core.interface import (
     Confirmed,
     Converter,
     Delivered,
-    Engine,
     GrantReply,
     Mailbox,
     PublisherBlocked,
@@ -87,7 +86,7 @@ class Amqp10FrontEnd:
         *,
         mailbox: Mailbox,
         connection: Connection,
-        engine: Engine,
+        engine: CheckedEngine,
         converter: Converter,
         management: ManagementNode,
         stalls: Stalls,
@@ -99,9 +98,9 @@ class Amqp10FrontEnd:
         work: Work | None = None,
         rights_of: Callable[[str], Rights] = all_rights,
     ) -> None:
-        """``rights_of`` returns the rights of a user, ``unique`` the part of a dynamic node's name that no peer can
-        guess; ``wake`` asks for another turn. ``traffic`` holds the counters of all connections of the protocol,
-        ``flow`` records flow events, ``work`` counts all work in the event loop."""
+        """``engine`` gets the rights of the user once the connection is open, from ``rights_of``. ``unique``
+        returns the part of a dynamic node's name that no peer can guess; ``wake`` asks for a turn. ``traffic`` has
+        the counters of the protocol, ``flow`` records flow events, ``work`` counts all work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -111,8 +110,7 @@ class Amqp10FrontEnd:
         self._work_per_turn_max = settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
-        self._engine = CheckedEngine(engine, no_rights(""))
-        """The engine, with the rights of the user once the connection is open."""
+        self._engine = engine
         self._rights_of = rights_of
         self._converter = converter
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
@@ -331,7 +329,7 @@ class Amqp10FrontEnd:
 
     def _opened(self, remote: Open, now: Now) -> None:
         self._engine.rights = self._rights_of(self.connection.handshake.identity)
-        if fault := host_fault(remote.hostname, self._engine.rights):
+        if fault := host_fault(remote.hostname, self._engine):
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()
@@ -501,7 +499,7 @@ class Amqp10FrontEnd:
                 self._alarms.changed(action.alarms, self._now)
             case RightsChanged():
                 self._rechecks = rights_rechecks(self.connection, self._engine, self._work, self._detach)
-                if fault := host_fault(None, self._engine.rights):
+                if fault := host_fault(None, self._engine):
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():

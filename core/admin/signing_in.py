@@ -1,22 +1,43 @@
-"""Signing in to the admin server with the name and the password of a user, by HTTP's Basic scheme [RFC 7617].
+"""Signing in to the admin server: with the name and the password of a user, or with a token.
 
-A request is checked as a login with PLAIN is: the same limits on attempts, the same threads, and the same cache of
-passwords that were right a moment ago, so that the requests of one client cost one hash in all.
+A password is checked as a login with PLAIN is: the same limits on attempts, the same threads, and the same cache of
+passwords that were right a moment ago, so that the requests of one client cost one hash in all. A script sends it with
+each request, by HTTP's Basic scheme [RFC 7617]; a browser sends it once, for a console session.
 """
 
+import hmac
 from base64 import b64decode
 from binascii import Error as NotBase64
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Literal
 
 import trio
 
 from core.access.exchange import WAIT
 from core.access.login import Access, LoginPeer, PasswordCheck
-from core.access.rights import Rights
+from core.access.rights import MONITORING, Rights, all_rights
+from core.access.users import Credentials
 from core.config.address import is_loopback
 
 MECHANISM = "HTTP-BASIC"
 """The mechanism of such logins in the log."""
 CREDENTIAL_BYTES_MAX = 1024
+TOKEN_NAME, READ_TOKEN_NAME = "administrator", "monitoring"
+"""The names of clients that show a token, or need none: those of the tags that they have."""
+
+Refused = Literal["failure", "later"]
+"""Why a user is not signed in: the name or the password is wrong; or too many logins have failed, or wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenUser:
+    """A user whose password was right, and what was so at that moment."""
+
+    rights: Rights
+    tags: AbstractSet[str]
+    credentials: Credentials
+    loopback: bool
 
 
 class SignIn:
@@ -25,21 +46,95 @@ class SignIn:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def rights(self, authorization: str, *, host: str) -> Rights | None:
+    async def rights(self, authorization: str, *, host: str, port: int = 0) -> Rights | None:
         """Return the rights of the user in an Authorization field; None if name or password are wrong, or the login was
         put off."""
         credentials = _credentials(authorization)
         if credentials is None:
             return None
-        name, password = credentials
+        found = await self.prove(*credentials, host=host, port=port, asks_often=True)
+        return found.rights if isinstance(found, ProvenUser) else None
+
+    async def prove(
+        self, name: str, password: str, *, host: str, port: int = 0, asks_often: bool = False
+    ) -> ProvenUser | Refused:
+        """Check the password of a user of a client at this address. ``asks_often``: see :class:`LoginPeer`."""
+        users, loopback = self._access.users, bool(host) and is_loopback(host)
         woken = trio.Event()
-        peer = LoginPeer(host, bool(host) and is_loopback(host), lambda: woken.set())
+        compared: list[Credentials] = []
+
+        def wake() -> None:
+            compared[:] = [users.credentials(name, loopback=loopback)]  # before any other task may change the password
+            woken.set()
+
+        audit = self._access.audited("http", host, port)
+        peer = LoginPeer(host, loopback, wake, audit=audit, asks_often=asks_often)
         check = PasswordCheck(self._access, peer, MECHANISM, name, password)
         check.start()
         while check.reply is WAIT:
             await woken.wait()
             woken = trio.Event()
-        return self._access.users.rights_of(name) if check.reply[0] == "success" else None
+        if check.reply[0] != "success":
+            return "later" if check.reply[0] == "later" else "failure"
+        rights = users.rights_of(name)
+        credentials = compared[0] if compared else users.credentials(name, loopback=loopback)
+        return ProvenUser(rights, rights.tags, credentials, loopback)
+
+    def holds(self, user: ProvenUser) -> bool:
+        """Whether the user may still log in with the same password, and has all tags that it had."""
+        name = user.rights.user
+        return (
+            user.tags <= user.rights.tags
+            and self._access.users.credentials(name, loopback=user.loopback) == user.credentials
+        )
+
+    def puts_off(self, host: str) -> bool:
+        """Whether too many logins from this host have failed to try a token."""
+        return self._access.attempts.limit_reached("", host) is not None
+
+    def token_failed(self, host: str, port: int) -> None:
+        """Count and record a login with a wrong token."""
+        self._access.attempts.failed("", host)
+        self.tell_wrong_token(host, port)
+
+    def tell_wrong_token(self, host: str, port: int) -> None:
+        """Have the audit log record a request with a token that is none of the tokens."""
+        audit = self._access.audited("http", host, port)
+        if audit is not None:
+            audit.record("logins", "login", "refused", "", {"mechanism": "token", "reason": "wrong token"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of the configuration."""
+
+    own: bytes | None = None
+    """It gives all rights."""
+    read: bytes | None = None
+    """It gives the tag ``monitoring``."""
+
+    def rights_of(self, given: bytes) -> Rights | None:
+        """Return the rights that a token gives; None if it is none of the tokens."""
+        if self.own is not None and hmac.compare_digest(given, self.own):
+            return all_rights(TOKEN_NAME)
+        if self.read is not None and hmac.compare_digest(given, self.read):
+            return all_rights(READ_TOKEN_NAME, (MONITORING,))
+        return None
+
+
+def given_token(authorization: str) -> bytes:
+    """Return the token of Bearer, or the password of Basic; empty for anything else. RabbitMQ's tools can send only
+    Basic."""
+    scheme, _, given = authorization.partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return given.strip().encode("latin-1")
+        case "basic":
+            try:
+                return b64decode(given.strip(), validate=True).partition(b":")[2]
+            except (NotBase64, ValueError):
+                return b""
+    return b""
 
 
 def _credentials(authorization: str) -> tuple[str, str] | None:

@@ -3,10 +3,14 @@
 import platform
 import random
 from collections.abc import Callable
+from functools import partial
 
+from core.access.audit import AuditedPeer
+from core.access.checked_engine import CheckedEngine
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
 from core.access.mechanisms import offered_on_091, withheld
+from core.access.rights import no_rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import PROTOCOL_HEADER, method_frame
@@ -64,13 +68,16 @@ def amqp091_factory(
     def refusal_delay_s() -> float:
         return random.uniform(*REFUSAL_DELAY_S)
 
-    def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
-        return only_the_default(virtual_host, identity) or access.users.rights_of(identity).refusal()
+    def refuse_virtual_host(audit: AuditedPeer | None, virtual_host: str, identity: str) -> str | None:
+        if (why := only_the_default(virtual_host, identity)) is not None:
+            return why
+        return CheckedEngine(engine, access.users.rights_of(identity), audit).refusal()
 
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted)
+        audit = access.audited("amqp-0-9-1", info.remote_host, info.remote_port, info.identity)
+        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted, audit)
         return Amqp091FrontEnd(
             info,
             mailbox=Mailbox(notify),
@@ -80,9 +87,9 @@ def amqp091_factory(
                 withheld=withheld(access, peer),
                 server_properties=properties,
                 refusal_delay_s=refusal_delay_s,
-                refuse_virtual_host=refuse_virtual_host,
+                refuse_virtual_host=partial(refuse_virtual_host, audit),
             ),
-            engine=engine,
+            engine=CheckedEngine(engine, no_rights(""), audit),
             converter=converter,
             stalls=stalls,
             settings=settings,

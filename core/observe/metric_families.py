@@ -194,6 +194,12 @@ CONNECTIONS: Sequence[Family[Scrape]] = (
         "Logins that failed, of all protocols", "mechanism"),
     _counter("headgate_logins_put_off_total", _by_key(lambda of: of.logins.put_off),
         "Logins put off because too many had failed or were waiting", "mechanism"),
+    _counter("headgate_audit_records_total", lambda scrape: scrape.audit(lambda audit: audit.recorded),
+        "Records of the audit log"),
+    _counter("headgate_audit_records_lost_total", lambda scrape: scrape.audit(lambda audit: audit.lost),
+        "Records of the audit log that were lost because audit.waiting_max waited for the disk"),
+    _counter("headgate_audit_records_left_out_total", lambda scrape: scrape.audit(lambda audit: audit.left_out),
+        "Refused and failed acts beyond audit.refused_per_second_max, of which the audit log has the number only"),
     _counter("headgate_decode_errors_total", _by_key(lambda of: of.flow.decode_errors),
         "What clients sent and the broker could not decode: before authentication (pre_auth), before the open"
         " (pre_open), after it (open), or inside a message (message)", "stage", "condition"),

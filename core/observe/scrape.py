@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from core.access.audit import AuditLog
 from core.counters.traffic import Traffic
 from core.engine.queue.sums import QUEUE_FIGURES
 from core.interface import Observable, Snapshot
@@ -123,6 +124,8 @@ class MetricSources:
     node: str
     limits: Mapping[str, int]
     """The configured limits, by the things that they limit: queues, exchanges, bindings, policies, unauthenticated."""
+    audit: AuditLog | None = None
+    """The audit log; None if there is none."""
 
 
 class Scrape:
@@ -209,6 +212,11 @@ class Scrape:
         """When each certificate expires."""
         rows = self.sources.server.snapshot("certificates")
         return [(str(row["identity"]), _float(row, "not_after")) for row in rows]
+
+    def audit(self, figure: Callable[[AuditLog], int]) -> int:
+        """A figure of the audit log; 0 if there is none."""
+        audit = self.sources.audit
+        return 0 if audit is None else figure(audit)
 
     def protocols(self, figure: Callable[[Traffic], float]) -> list[tuple[str, float]]:
         """A figure of each protocol."""

@@ -16,9 +16,9 @@ from core.operations.operation import DONE, AnswerField, Arguments, Parameter, R
 from core.slices import Walk
 
 USER = Parameter("user", "The user's name.", in_path=True)
-PASSWORD = Parameter("password", "The new password. Without it and ``password_hash``, the password stays.")
+PASSWORD = Parameter("password", "The new password. Without it and ``password_hash``, the password stays.", secret=True)
 PASSWORD_HASH = Parameter(
-    "password_hash", "Instead of ``password``: its hash as in definitions. An empty one forbids logins."
+    "password_hash", "Instead of ``password``: its hash as in definitions. An empty one forbids logins.", secret=True
 )
 HASHING_ALGORITHM = Parameter(
     "hashing_algorithm", "The kind of ``password_hash``.", default="rabbit_password_hashing_sha256"

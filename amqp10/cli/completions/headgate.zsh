@@ -39,6 +39,7 @@ _cyclopts_headgate() {
         'users:Users of the broker. Users in the configuration file are shown, and can be chan…'
         'permissions:What users may do with queues and exchanges, by patterns of their names.'
         'topic-permissions:With which routing keys and binding keys users may use topic exchanges.'
+        'audit:Show who did what, from where, with which result\: the audit log of a broker, on…'
         'definitions:Exchanges, queues, bindings, policies and users as a file\: export, diff, apply.…'
         'alarms:Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
         'tls:TLS\: certificates for a trial, and those that a broker uses.'
@@ -1162,6 +1163,34 @@ _cyclopts_headgate() {
               esac
               ;;
           esac
+          ;;
+        audit)
+          case ${words[CURRENT]} in
+            --event=*)
+              compset -P '--event='
+              compadd -- 'logins' 'refusals' 'definitions' 'users' 'operations' 'audit'
+              return
+              ;;
+            --result=*)
+              compset -P '--result='
+              compadd -- 'done' 'refused' 'put-off' 'failed'
+              return
+              ;;
+          esac
+          _arguments \
+            '1:The audit log.:_files' \
+            '*--user[Only what this user did.]:user' \
+            '*--action[Only this action, such as login or queues.declare; queues stands for all that b…]:action' \
+            "*--event[Only this kind of event.]:event:(logins refusals definitions users operations audit)" \
+            "*--result[Only acts with this result.]:result:(done refused put-off failed)" \
+            '*--since[Only what happened since a time (2026-11-24T16\:00), or in the last 90s, 15min, …]:since' \
+            '-f[Go on with what is recorded from now on, until the command is interrupted.]' \
+            '--follow[Go on with what is recorded from now on, until the command is interrupted.]' \
+            '--json[Print one JSON object on each line.]' \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
           ;;
         definitions)
           _arguments -C \

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from core.access.checked_engine import CheckedEngine
-from core.access.rights import Rights, all_rights, no_rights
+from core.access.rights import Rights, all_rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.events import (
@@ -53,7 +53,6 @@ from core.interface import (
     Confirmed,
     Converter,
     Delivered,
-    Engine,
     FlowReason,
     GrantReply,
     Mailbox,
@@ -105,7 +104,7 @@ class Amqp091FrontEnd:
         *,
         mailbox: Mailbox,
         connection: Amqp091Connection,
-        engine: Engine,
+        engine: CheckedEngine,
         converter: Converter,
         stalls: Stalls,
         settings: Settings,
@@ -116,9 +115,9 @@ class Amqp091FrontEnd:
         work: Work | None = None,
         rights_of: Callable[[str], Rights] = all_rights,
     ) -> None:
-        """``rights_of`` returns the rights of a user, ``unique`` the part of a name that must not be guessed; ``wake``
-        requests another turn. ``traffic`` has the counts of all connections of the protocol, ``flow`` records flow
-        events, ``work`` counts the work in the event loop."""
+        """``engine`` gets the rights of the user once the connection is open, from ``rights_of``. ``unique``
+        returns the part of a name that must not be guessed; ``wake`` requests a turn. ``traffic`` has the counts of
+        all connections of the protocol, ``flow`` records flow events, ``work`` counts the work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -141,7 +140,7 @@ class Amqp091FrontEnd:
         self._shared = Shared(
             identity=info.identity,
             owner=info.identity,
-            engine=CheckedEngine(engine, no_rights("")),
+            engine=engine,
             converter=converter,
             mailbox=mailbox,
             connection=connection,
@@ -502,7 +501,7 @@ class Amqp091FrontEnd:
         """Close the channels with a consumer that the rights of the user do not allow any more, a consumer at each
         step. Publishes are checked as they come."""
         engine = self._shared.engine
-        if (why := engine.rights.refusal()) is not None:
+        if (why := engine.refusal()) is not None:
             fault = Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, why)
             self.connection.close(fault, self._now.monotonic)
             self._release_all()
