@@ -81,7 +81,7 @@ def test_every_mechanism_records_its_logins():
     Amqplain(access, here).start().respond(b"\x05LOGINS\0\0\0\x05guest\x08PASSWORDS\0\0\0\x05guest")
     ScramSha256Mechanism(access, here).start().respond(b"no message of SCRAM")
     access = make_access(user("alice", "a"), audit=audited.log)
-    with_certificate = LoginPeer("192.0.2.7", False, lambda: None, "alice", audited.peer())
+    with_certificate = LoginPeer("192.0.2.7", False, lambda: None, "alice", audit=audited.peer())
     ExternalMechanism(access, with_certificate).start().respond(b"")
     ExternalMechanism(access, with_certificate).start().respond(b"bob")
     assert [(one["mechanism"], one["result"], one["user"]) for one in audited.taken()] == [
