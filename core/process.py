@@ -406,14 +406,6 @@ def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:
         log.info("plain-not-offered", addresses=", ".join(exposed), reason=PASSWORD_NEEDS_TLS)
 
 
-def _audit_tasks(audit: AuditWriter | None, broker: Broker) -> list[Background]:
-    """The task that writes the audit log, if there is one, with the broker's notice."""
-    if audit is None:
-        return []
-    audit.notice = partial(broker.alarms.notice, "audit")
-    return [audit.run]
-
-
 def _reload(settings: Settings, surface: _Surface, access: Access, server: Server, sampler: Sampler) -> Reload:
     """Make the function that reloads the configuration: which settings can change while the broker runs, and how."""
 
