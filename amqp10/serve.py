@@ -36,9 +36,11 @@ from amqp10.protocol.session import SessionLimits
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from core import process
 from core.access import exchange
+from core.access.checked_engine import CheckedEngine
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
 from core.access.mechanisms import offered, withheld
+from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
 from core.config import Settings
 from core.config.amqp10 import Amqp10Settings
@@ -169,12 +171,19 @@ def amqp10_factory(
         )
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted)
+        peer = LoginPeer(
+            host=info.remote_host,
+            loopback=info.loopback,
+            wake=notify,
+            certificate_name=info.certificate_name,
+            encrypted=info.encrypted,
+            audit=access.audited("amqp-1.0", info.remote_host, info.remote_port, info.identity),
+        )
         return Amqp10FrontEnd(
             info,
             mailbox=Mailbox(notify),
             connection=connection(peer),
-            engine=broker,
+            engine=CheckedEngine(broker, no_rights(""), peer.audit),
             converter=converter,
             management=node,
             stalls=stalls,

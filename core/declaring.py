@@ -11,23 +11,38 @@ from core.slices import Found, Walk
 class Recording(Generic[Found]):
     """The result of a change, which is there when the change is on disk."""
 
-    __slots__ = ("_error", "_found", "done")
+    __slots__ = ("_error", "_found", "_then", "done")
 
     def __init__(self) -> None:
         self.done = False
         self._found: Found
         self._error = ""
+        self._then: Callable[[], None] | None = None
+
+    def when_done(self, then: Callable[[], None]) -> None:
+        """Have ``then`` called once the result is there. It must raise nothing."""
+        if self.done:
+            then()
+        else:
+            self._then = then
+
+    def _tell(self) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then()
 
     def finish(self, found: Found) -> "Recording[Found]":
         """The change is on disk and made; this is its result. Returns the recording."""
         self.done = True
         self._found = found
+        self._tell()
         return self
 
     def fail(self, error: str) -> None:
         """The change could not be recorded, and was not made."""
         self.done = True
         self._error = error
+        self._tell()
 
     def result(self) -> Found:
         """The result of the change. Raises StillGoing before it is there, and PreconditionFailed when the change could

@@ -21,6 +21,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
+from core.access.audit import AuditResult
 from core.access.login import Access
 from core.access.mechanisms import PASSWORD_NEEDS_TLS
 from core.access.users import Users, UserStore
@@ -39,10 +40,11 @@ from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
+from core.server.audit_writer import AuditWriter, open_audit
 from core.server.certificates import Certificates
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
-from core.server.flow_writer import flow_tasks, open_flow_events
+from core.server.flow_writer import Background, flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
 from core.server.key_fetching import KeyFetching
@@ -64,6 +66,9 @@ if TYPE_CHECKING:
 SWITCH_SECONDS = 0.0001
 """How long a worker that has synced waits for the interpreter while the loop is busy. With the default of 5 ms, the
 longest commits took three times as long. With half of this value a quorum queue is slower again."""
+OTHERS = 0o077
+"""The rights of users of the machine other than ours: files of the broker are made without them, those of SQLite
+included."""
 GC_THRESHOLDS = (5_000, 2, 0)
 """Thresholds of the garbage collector: the number of new objects between two collections of the youngest generation,
 and for each older one the number of collections of the younger generation between two of its own. The broker's objects
@@ -139,6 +144,7 @@ class _Surface:
     read: Callable[[], Settings]
     ready: Ready
     config: Path | None
+    audit: AuditWriter | None
 
 
 async def serve(
@@ -160,6 +166,7 @@ async def serve(
     descriptors = raise_limit()
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
+    os.umask(OTHERS)
     level = LogLevel(settings.log.level)
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:
         connections = sockets_limit(settings.server.connections_max)
@@ -180,8 +187,11 @@ async def serve(
             log.info("start-given-up")
             return
         try:
-            surface = _Surface(log=log, level=level, signals=signals, read=read, ready=ready, config=config)
-            await _serve(settings, protocols, data, clock, surface)
+            with open_audit(settings.audit, clock=clock, log=log) as audit:
+                surface = _Surface(
+                    log=log, level=level, signals=signals, read=read, ready=ready, config=config, audit=audit
+                )
+                await _serve(settings, protocols, data, clock, surface)
         finally:
             data.close()
 
@@ -215,8 +225,8 @@ async def _serve(
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(broker.idle_consumers, idle).run] if settings.admin.enabled else []
-    access, hashing, fetching = _access(settings, clock=clock, log=log, config=surface.config, store=data.users)
-    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run]
+    access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users)
+    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]
     server = Server(
         settings=settings.server,
         engine=broker,
@@ -340,7 +350,7 @@ def _measures(
 
 
 def _access(
-    settings: Settings, *, clock: Callable[[], Now], log: FilteringBoundLogger, config: Path | None, store: UserStore
+    settings: Settings, *, clock: Callable[[], Now], surface: _Surface, store: UserStore
 ) -> tuple[Access, Hashing, KeyFetching]:
     """Make the state that logins share, the threads that hash their passwords, and the task that fetches keys of
     tokens."""
@@ -366,19 +376,28 @@ def _access(
         attempts=Attempts(own, monotonic=monotonic),
         submit=hashing.submit,
         random_bytes=secrets.token_bytes,
-        log=log,
+        log=surface.log,
         iterations=own.password_iterations,
         anonymous=own.anonymous,
         plain_without_tls=own.plain_without_tls,
         amqplain=own.amqplain,
-        keep=KeysInFile(config).replace,
+        keep=KeysInFile(surface.config).replace,
+        audit=None if surface.audit is None else surface.audit.audit,
     )
     for why in access.users.unusable:
-        log.error("user-not-usable", reason=why)
-    tell_plain_passwords(settings, log)
-    fetching = KeyFetching(access, clock=clock, log=log)
+        surface.log.error("user-not-usable", reason=why)
+    tell_plain_passwords(settings, surface.log)
+    fetching = KeyFetching(access, clock=clock, log=surface.log)
     fetching.take(settings.oauth2)
     return access, hashing, fetching
+
+
+def _audit_tasks(audit: AuditWriter | None, broker: Broker) -> list[Background]:
+    """The task that writes the audit log, if there is one, with the broker's notice."""
+    if audit is None:
+        return []
+    audit.notice = partial(broker.alarms.notice, "audit")
+    return [audit.run]
 
 
 def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:
@@ -399,6 +418,11 @@ def _reload(
     def take_plain(new: Settings) -> None:
         access.plain_without_tls = new.access.plain_without_tls
         tell_plain_passwords(new, surface.log)
+
+    def reloaded(done: bool, details: Mapping[str, str]) -> None:
+        if access.audit is not None:
+            result: AuditResult = "done" if done else "failed"
+            access.audit.put("operations", "configuration.reload", result, user="", peer="signal", details=details)
 
     def take_certificates(new: Settings) -> None:
         server.certificates.reload(new.tls)
@@ -421,6 +445,7 @@ def _reload(
         },
         log=surface.log,
         each_time=(take_certificates, take_keys),
+        tell=reloaded,
     )
 
 
@@ -483,6 +508,7 @@ async def _open_admin(
         version=headgate_version(),
         node=control.node,
         limits=control.limits,
+        audit=None if control.access is None else control.access.audit,
         tokens=lambda: None if control.access is None else control.access.tokens,
     )
 

@@ -23,7 +23,7 @@ from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
-from amqp10.frontend.virtual_host import host_fault
+from amqp10.frontend.virtual_host import begin_within_limits, host_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
@@ -45,7 +45,7 @@ from amqp10.protocol.session import Session
 from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Attach, Open
 from core.access.checked_engine import CheckedEngine
-from core.access.rights import Rights, all_rights, no_rights
+from core.access.rights import Rights, all_rights
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -58,7 +58,6 @@ from core.interface import (
     Confirmed,
     Converter,
     Delivered,
-    Engine,
     GrantReply,
     Mailbox,
     PublisherBlocked,
@@ -87,7 +86,7 @@ class Amqp10FrontEnd:
         *,
         mailbox: Mailbox,
         connection: Connection,
-        engine: Engine,
+        engine: CheckedEngine,
         converter: Converter,
         management: ManagementNode,
         stalls: Stalls,
@@ -99,9 +98,9 @@ class Amqp10FrontEnd:
         work: Work | None = None,
         rights_of: Callable[[str], Rights] = all_rights,
     ) -> None:
-        """``rights_of`` returns the rights of a user, ``unique`` the part of a dynamic node's name that no peer can
-        guess; ``wake`` asks for another turn. ``traffic`` holds the counters of all connections of the protocol,
-        ``flow`` records flow events, ``work`` counts all work in the event loop."""
+        """``engine`` gets the rights of the user once the connection is open, from ``rights_of``. ``unique``
+        returns the part of a dynamic node's name that no peer can guess; ``wake`` asks for a turn. ``traffic`` has
+        the counters of the protocol, ``flow`` records flow events, ``work`` counts all work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -111,8 +110,7 @@ class Amqp10FrontEnd:
         self._work_per_turn_max = settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
-        self._engine = CheckedEngine(engine, no_rights(""))
-        """The engine, with the rights of the user once the connection is open."""
+        self._engine = engine
         self._rights_of = rights_of
         self._converter = converter
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
@@ -145,7 +143,7 @@ class Amqp10FrontEnd:
         if self._mailbox.actions:
             self._take_some_actions()
         self.connection.receive_data(data, now.monotonic)
-        if self._mailbox.actions:
+        if self._mailbox.actions or self._work.spent >= self._until:
             self.connection.end_turn()  # deliveries under the earlier link credit count before a flow changes it
         self._answer_events(now)
 
@@ -315,7 +313,7 @@ class Amqp10FrontEnd:
             case ConnectionOpened():
                 self._opened(event.open, now)
             case SessionBegun():
-                event.session.begin()
+                begin_within_limits(event.session, self._engine)
             case ReceiverAttached():
                 self._publisher_attached(event.link, event.attach)
             case SenderAttached():
@@ -323,6 +321,7 @@ class Amqp10FrontEnd:
             case LinkDetached():
                 self._release(event.link)
             case SessionEnded():
+                self._engine.end_channel()
                 self._sessions.forget(event.session, now)
                 self._steps = self._releases_of(event.session)
             case ConnectionClosed():
@@ -333,7 +332,7 @@ class Amqp10FrontEnd:
 
     def _opened(self, remote: Open, now: Now) -> None:
         self._engine.rights = self._rights_of(self.connection.handshake.identity)
-        if fault := host_fault(remote.hostname, self._engine.rights):
+        if fault := host_fault(remote.hostname, self._engine):
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()
@@ -502,7 +501,7 @@ class Amqp10FrontEnd:
                 self._alarms.changed(action.alarms, self._now)
             case RightsChanged():
                 self._rechecks = rights_rechecks(self.connection, self._engine, self._work, self._detach)
-                if fault := host_fault(None, self._engine.rights):
+                if fault := host_fault(None, self._engine):
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():

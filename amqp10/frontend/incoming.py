@@ -486,7 +486,8 @@ class PublisherLink:
             raise LinkFault(ErrorCondition.DECODE_ERROR, "a delivery without a message: it has no section at all")
         try:
             bounds = scan(payload)
-            self._work.spent += CHECK_WORK + check_sizes(bounds) // BYTES_A_UNIT
+            size = check_sizes(bounds)
+            self._work.spent += CHECK_WORK + size // BYTES_A_UNIT
             attributes = self._attributes.of(payload[slice(*bounds.header)] if bounds.header else b"")
             routing_keys = self._routing_keys(payload, bounds)
             target = self._checked_target(payload, bounds)

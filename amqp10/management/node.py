@@ -206,7 +206,7 @@ class ManagementNode:
         if segments[0] == "headgate":
             operations = yield from self._operations()
             call = operations.find(method, [segment_text(segment) for segment in segments])
-            return lambda: self._operate(call, query, body, engine.rights)
+            return lambda: self._operate(call, query, body, engine)
         steps = _steps(segments, query, body, engine, owner, serving)
         if not steps:
             raise NoSuchPath("there is no such path")
@@ -214,12 +214,15 @@ class ManagementNode:
             raise NoSuchMethod([*steps])
         return steps[method]
 
-    def _operate(self, call: Call, query: Sequence[tuple[str, str]], body: object, rights: Rights) -> Walk[Response]:
+    def _operate(
+        self, call: Call, query: Sequence[tuple[str, str]], body: object, engine: CheckedEngine
+    ) -> Walk[Response]:
         """Carry out an operation, whose parameters come in the query or in the body, a map."""
         fields = {} if body is None else plain(body)
         if not isinstance(fields, dict):
             raise RequestRefusal(400, f"the body must be a map, not {quote(fields)}")
-        answer = yield from call.carry_out(self._control, [*query, *call.operation.in_body(fields)], rights)
+        given = [*query, *call.operation.in_body(fields)]
+        answer = yield from call.carry_out(self._control, given, engine.rights, engine.audit)
         return Response(answer.status, answer.value)
 
 

@@ -30,4 +30,4 @@ class _ExternalExchange:
         name = peer.certificate_name
         if name is None or response not in (b"", name.encode()) or not access.users.configured(name):
             return access.failed(self.mechanism.name, name or "", peer)
-        return access.succeeded(name, peer)
+        return access.succeeded(self.mechanism.name, name, peer)

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from core.access.attempts import Attempts
+from core.access.audit import AuditedPeer, AuditLog
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
 from core.access.rights import Rights, RightsToken
@@ -44,6 +45,10 @@ class LoginPeer:
     """The name that the peer's certificate proves; None if it has none."""
     encrypted: bool = False
     """Whether the connection uses TLS."""
+    audit: AuditedPeer | None = None
+    """Where its logins are recorded; None if they are not."""
+    asks_often: bool = False
+    """Whether it shows its password with each request: then a login is recorded when the password is hashed."""
     token: RightsToken | None = None
     """The token with which the peer has logged in; None without one."""
 
@@ -82,8 +87,14 @@ class Access:
     """Whether AMQP 0.9.1 offers AMQPLAIN."""
     keep: Callable[[ScramKeys, ScramKeys], None]
     """Replaces old keys by new ones in the configuration file, in a worker thread. Raises OSError and ValueError."""
+    audit: AuditLog | None = None
+    """The audit log; None if there is none."""
     tokens: Tokens | None = None
     """What checks tokens; None while none are accepted."""
+
+    def audited(self, protocol: str, host: str, port: int, connection: str = "") -> AuditedPeer | None:
+        """Return the audit log for one peer; None if there is none."""
+        return None if self.audit is None else AuditedPeer(self.audit, protocol, host, port, connection)
 
     def largest_login(self, own: int) -> int:
         """Return the bytes of the largest frame of a login, where ``own`` bytes suffice without tokens."""
@@ -109,16 +120,43 @@ class Access:
     def tell_put_off(self, mechanism: str, user: str, peer: LoginPeer, reason: str) -> None:
         """Log that a login was put off."""
         self.log.warning("login-put-off", peer=peer.host, mechanism=mechanism, user=user, reason=reason)
+        if peer.audit is not None:
+            peer.audit.record("logins", "login", "put-off", user, {"mechanism": mechanism, "reason": reason})
 
     def failed(self, mechanism: str, user: str, peer: LoginPeer) -> Reply:
         """Count and log a failed login. Returns the reply."""
         self.attempts.failed(user, peer.host)
         self.log.warning("login-failed", peer=peer.host, mechanism=mechanism, user=user)
+        self._tell_refused(mechanism, user, peer)
         return FAILURE
 
-    def succeeded(self, user: str, peer: LoginPeer) -> Reply:
-        """Count a successful login. Returns the reply."""
+    def refused_token(self, mechanism: str, user: str, peer: LoginPeer, reason: str, text: str) -> Reply:
+        """Log a token that is refused. It is no failure that counts. ``user`` is "" where the token has not proven one.
+        Returns the reply."""
+        self.log.warning("token-refused", peer=peer.host, mechanism=mechanism, reason=reason, text=text)
+        if peer.audit is not None:
+            peer.audit.record("logins", "login", "refused", user, {"mechanism": mechanism, "reason": text})
+        return FAILURE
+
+    def refused_anonymous(self, mechanism: str, peer: LoginPeer) -> Reply:
+        """Refuse a login without a name. It is no failure that counts. Returns the reply."""
+        self._tell_refused(mechanism, "", peer)
+        return FAILURE
+
+    def _tell_refused(self, mechanism: str, user: str, peer: LoginPeer) -> None:
+        if peer.audit is not None:
+            why = "no user" if not user else "wrong credentials" if self.users.configured(user) else "unknown user"
+            peer.audit.record("logins", "login", "refused", user, {"mechanism": mechanism, "reason": why})
+
+    def succeeded(self, mechanism: str, user: str, peer: LoginPeer, *, remembered: bool = False) -> Reply:
+        """Count a successful login. Returns the reply. ``remembered``: its password was right a moment ago."""
         self.attempts.succeeded(user, peer.host)
+        return self.admitted(mechanism, user, peer, remembered=remembered)
+
+    def admitted(self, mechanism: str, user: str, peer: LoginPeer, *, remembered: bool = False) -> Reply:
+        """Record a login, also of a peer that needs no password. Returns the reply."""
+        if peer.audit is not None and not (remembered and peer.asks_often):
+            peer.audit.record("logins", "login", "done", user, {"mechanism": mechanism})
         return success(user)
 
 
@@ -174,7 +212,7 @@ class PasswordCheck:
             if proof.new_keys is not None:
                 self._tell_upgrade(self._upgraded(proof, proof.new_keys))
             users.remember(self.user, self.password, loopback=self.peer.loopback)
-            self.reply = self.access.succeeded(self.user, self.peer)
+            self.reply = self.access.succeeded(self.mechanism, self.user, self.peer)
         self.peer.wake()
 
     def give_up(self, reason: str) -> None:
@@ -192,7 +230,7 @@ class PasswordCheck:
         if self.access.put_off(self.mechanism, self.user, self.peer):
             self.reply = LATER
         elif self.access.users.remembers(self.user, self.password, loopback=self.peer.loopback):
-            self.reply = self.access.succeeded(self.user, self.peer)
+            self.reply = self.access.succeeded(self.mechanism, self.user, self.peer, remembered=True)
         return self.reply is not WAIT
 
     def _upgraded(self, proof: Proof, keys: ScramKeys) -> Proof:

@@ -8,7 +8,7 @@ ends the attempt, so that no general table decoder is needed here.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from core.access.exchange import FAILURE, Reply, SaslExchange, SaslMechanism, success
+from core.access.exchange import Reply, SaslExchange, SaslMechanism
 from core.access.external import ExternalMechanism
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.token_login import TokenCheck, credentials_check
@@ -172,8 +172,10 @@ class _AnonymousExchange:
     def respond(self, response: bytes) -> Reply:
         """Accept any response: it is trace information. The identity is checked again, because users may have been
         added since the mechanism was offered."""
-        identity = self.mechanism.identity
-        return FAILURE if identity is None else success(identity)
+        own, identity = self.mechanism, self.mechanism.identity
+        if identity is None:
+            return own.access.refused_anonymous(own.name, own.peer)
+        return own.access.admitted(own.name, identity, own.peer)
 
 
 def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:

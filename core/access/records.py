@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from core.access.limits import check_limits
 from core.access.rights import VIRTUAL_HOST, Permission, TopicPermission, check_pattern
 from core.config.access import ScramKeys
 from core.errors import Invalid
@@ -99,6 +100,8 @@ class UserRecord:
     tags: tuple[str, ...] = ()
     permissions: Mapping[str, Permission] = field(default_factory=dict)
     topics: Mapping[str, Mapping[str, TopicPermission]] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """By the names of :data:`core.access.limits.USER_LIMITS`."""
 
     def check(self) -> None:
         """Raises Invalid for a name, tags or patterns that cannot be used."""
@@ -106,6 +109,7 @@ class UserRecord:
             raise Invalid(f"a user's name must have 1 to {NAME_BYTES_MAX} bytes of printable characters")
         if len(self.tags) > TAGS_MAX or not all(tag and len(tag) <= NAME_BYTES_MAX for tag in self.tags):
             raise Invalid(f"a user may have {TAGS_MAX} tags of 1 to {NAME_BYTES_MAX} characters")
+        check_limits(self.limits)
         for host in {*self.permissions, *self.topics}:
             if host != VIRTUAL_HOST:
                 raise Invalid(f"there is no virtual host '{host}'; there is '{VIRTUAL_HOST}'")
@@ -145,7 +149,8 @@ class UserRecord:
                     host: {name: {"write": one.write, "read": one.read} for name, one in topics.items()}
                     for host, topics in self.topics.items()
                 },
-            },
+            }
+            | ({"limits": dict(self.limits)} if self.limits else {}),
             sort_keys=True,
         )
 
@@ -163,6 +168,7 @@ class UserRecord:
                     host: {exchange: TopicPermission(**one) for exchange, one in topics.items()}
                     for host, topics in said["topics"].items()
                 },
+                limits=dict(said.get("limits", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Invalid(f"what is kept of user '{name}' cannot be read: {type(error).__name__}") from None

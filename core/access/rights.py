@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from core.access.exchange import Reply
+from core.access.limits import UserLimits
 from core.clock import Now
 from core.errors import Forbidden, Invalid
 from core.interface import Mailbox, RightsChanged
@@ -118,6 +119,7 @@ class Rights:
         "_topics",
         "expired",
         "free_exchanges",
+        "limits",
         "mailboxes",
         "tags",
         "token",
@@ -133,6 +135,7 @@ class Rights:
         topics: Topics | None = None,
         tags: AbstractSet[str] = frozenset(),
         virtual_host: str = VIRTUAL_HOST,
+        limits: UserLimits | None = None,
         token: RightsToken | None = None,
     ) -> None:
         """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange. ``token`` is
@@ -140,6 +143,8 @@ class Rights:
         self.user = user
         self.virtual_host = virtual_host
         self.tags = tags
+        self.limits = limits or UserLimits(user)
+        """How many connections and channels the user may have, and has."""
         self.mailboxes: dict[Mailbox, None] = {}
         """The mailboxes of the connections to tell of a change."""
         self.free_exchanges: set[str] = set()

@@ -73,4 +73,4 @@ class ScramExchange:
         return "challenge", self._server.get_server_final().encode()
 
     def _agreed(self, response: str) -> Reply:
-        return FAILURE if response else self._access.succeeded(self._account.identity, self._peer)
+        return FAILURE if response else self._access.succeeded(MECHANISM, self._account.identity, self._peer)

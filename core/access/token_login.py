@@ -7,7 +7,7 @@ replies and the same threads. It may first wait for the provider's keys.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
+from core.access.exchange import LATER, WAIT, Reply
 from core.access.login import Access, LoginPeer, PasswordCheck, Proof
 from core.access.rights import VIRTUAL_HOST, Rights
 from core.access.tokens import ACCEPTED, TokenClaims, TokenHeader, TokenRefused, Tokens, key_kind, verified
@@ -159,15 +159,13 @@ class TokenCheck:
         else:
             self.peer.token = TokenLogin(self.access, replace(self.peer), claims)  # a peer of its own: no cycle
         self._tokens.outcomes[ACCEPTED] += 1
-        self._answer(success(claims.user))
+        self._answer(self.access.admitted(self.mechanism, claims.user, self.peer))
 
     def _refuse(self, refused: TokenRefused) -> None:
         self._tokens.outcomes[refused.reason] += 1
         self.why = str(refused)
-        self.access.log.warning(
-            "token-refused", peer=self.peer.host, mechanism=self.mechanism, reason=refused.reason, text=self.why
-        )
-        self._answer(FAILURE)
+        user = "" if self.renews is None else self.renews.user
+        self._answer(self.access.refused_token(self.mechanism, user, self.peer, refused.reason, self.why))
 
     def _put_off(self, reason: str, why: str) -> None:
         self.why = f"{why}; try again later"

@@ -32,7 +32,7 @@ def shown_users(records: Iterable[UserRecord]) -> dict[str, list[dict[str, objec
                 "password_hash": text,
                 "hashing_algorithm": algorithm,
                 "tags": list(record.tags),
-                "limits": {},
+                "limits": dict(record.limits),
             }
         )
         for host, one in record.permissions.items():
@@ -112,6 +112,11 @@ def _of_entry(place: str, entry: Entry, users: Users) -> UserRecord:
         secret = parse_secret(text, algorithm)
     except Invalid as error:
         raise Invalid(f"{place}: {error}") from None
+    limits = entry.get("limits", {})
+    if not isinstance(limits, dict) or not all(isinstance(most, int) for most in limits.values()):
+        raise Invalid(f"{place}.limits: it must be an object of numbers")
+    if "limits" in entry:
+        record = replace(record, limits={name: most for name, most in limits.items() if most >= 0})
     return replace(record, secret=secret, tags=tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip())))
 
 

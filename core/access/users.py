@@ -152,6 +152,7 @@ class Users:
             rights.change(FULL, {}, frozenset((ADMINISTRATOR,)))
         elif self._exists(name):
             record = self.record(name)
+            rights.limits.most = record.limits
             rights.change(record.permission, record.topics.get(VIRTUAL_HOST, {}), frozenset(record.tags))
         else:
             rights.change(None, {}, frozenset())
@@ -197,6 +198,17 @@ class Users:
             self._store.remove_user(name)
         del self._records[name]
         self._changed(name)
+
+    def set_limit(self, name: str, limit: str, most: int | None) -> None:
+        """Set how many connections or channels a user may have, or remove the limit. Raises Invalid, NotFound,
+        PreconditionFailed."""
+        record = self._changeable(name)
+        limits = {**record.limits}
+        if most is None:
+            limits.pop(limit, None)
+        else:
+            limits[limit] = most
+        self.set(replace(record, limits=limits))
 
     def set_permission(self, name: str, permission: Permission | None) -> bool:
         """Set or clear what a user may do on the virtual host. Returns whether there was no permission."""

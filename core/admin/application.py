@@ -18,11 +18,13 @@ from starlette.types import ASGIApp
 from structlog.typing import FilteringBoundLogger
 
 from core.admin.answers import PiecesOfText, problem
+from core.admin.api.application import Api
+from core.admin.callers import Callers
+from core.admin.console.login import ConsoleLogin
 from core.admin.console.serving import console_routes
 from core.admin.exposition import CONTENT_TYPE, Collector, exposition
 from core.admin.guard import Guard
 from core.admin.health import Health
-from core.admin.signing_in import SignIn
 from core.config.address import parse_address
 from core.config.admin import AdminSettings
 
@@ -37,10 +39,8 @@ percent-encoded."""
 def admin_application(
     *,
     settings: AdminSettings,
-    token: bytes | None,
-    read_token: bytes | None,
-    sign_in: SignIn | None = None,
-    api: ASGIApp,
+    callers: Callers,
+    api: Api,
     health: Health,
     collect: Collector,
     collect_links: LinkCollector,
@@ -55,12 +55,14 @@ def admin_application(
     }
     metrics = Metrics(collect=collect, collect_links=collect_links, links_max=settings.links_max)
     console = console_routes()
+    login = ConsoleLogin(callers, [entry.operation for entry in api.table.entries], log)
     app = Starlette(
         routes=[
             Route("/metrics", metrics.totals),
             Route("/metrics/links", metrics.links),
             *(Route(path, check) for path, check in checks.items()),
             Mount("/api", app=api),
+            *login.routes(),
             *console,
         ],
         exception_handlers={HTTPException: _refused, Exception: _failed},
@@ -69,10 +71,7 @@ def admin_application(
     hosts = {parse_address(address)[0] for address in settings.listen} | set(settings.hosts)
     return Guard(
         app,
-        token=token,
-        read_token=read_token,
-        sign_in=sign_in,
-        users_only=settings.users_only,
+        callers=callers,
         hosts=hosts,
         open_paths=checks.keys() | {route.path for route in console},
         body_max=settings.body_max,

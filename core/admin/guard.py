@@ -5,35 +5,36 @@ sites. Such a page can send requests to a loopback port. It can also make a host
 and then read the answers (DNS rebinding). So the Host field must name this server, and a request that comes from a page
 of another site is refused. Answers have no CORS fields.
 
-A client shows a token, or name and password of a user, whose rights it then has. A write needs one of these; if no
-token is configured, it needs a header field that no form and no link can send.
+A client shows who it is as :mod:`core.admin.callers` says. A write needs that; if no token is configured, it needs a
+header field that no form and no link can send. A browser sends its cookie by itself, so a write with the cookie also
+needs the origin of this server, and a text that only pages of this server can read.
 """
 
 import hmac
-from base64 import b64decode
-from binascii import Error as NotBase64
 from collections.abc import Set as AbstractSet
 from urllib.parse import urlsplit
 
+import trio
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
-from core.access.rights import MONITORING, Rights, all_rights
+from core.access.rights import MONITORING
 from core.admin.answers import problem
-from core.admin.signing_in import SignIn
+from core.admin.api.live import MEDIA_TYPE
+from core.admin.callers import CALLER, Caller, Callers, cookie, secret_in_cookie
+from core.admin.console.login import CHALLENGE, LOGIN_BYTES_MAX, LOGIN_PATH
 from core.config.address import is_loopback
 from core.operations.operation import Right, permits
 
 API_PREFIX = "/api/"
-"""The only paths on which requests may write and may have bodies."""
+"""The paths on which requests may write and may have bodies, beside the login."""
 RIGHTS = "headgate.rights"
 """The key of the scope under which the guard tells the application the rights of the client."""
 METRICS_PREFIX = "/metrics"
-TOKEN_NAME, READ_TOKEN_NAME = "administrator", "monitoring"
-"""The names of clients that show a token, or need none: those of the tags that they have."""
 WRITE_HEADER = "x-headgate-request"
+CSRF_HEADER = "x-headgate-csrf"
 LENGTH_DIGITS_MAX = 15
 """The most digits of a Content-Length; no real request needs more."""
 
@@ -50,23 +51,16 @@ class Guard:
         self,
         app: ASGIApp,
         *,
-        token: bytes | None,
-        read_token: bytes | None,
-        sign_in: SignIn | None,
-        users_only: bool,
+        callers: Callers,
         hosts: AbstractSet[str],
         open_paths: AbstractSet[str],
         body_max: int,
         log: FilteringBoundLogger,
     ) -> None:
         """``hosts``: names that Host may have, besides loopback names and the address that the client connected to.
-        ``open_paths``: paths that need no token. ``sign_in`` finds the rights of a user; None where there are none.
-        With ``users_only``, a client without token and user is refused even if no token is configured."""
+        ``open_paths``: paths that need no login."""
         self._app = app
-        self._token = token
-        self._read_token = read_token
-        self._sign_in = sign_in
-        self._users_only = users_only
+        self._callers = callers
         self._body_max = body_max
         self._hosts = {host.lower() for host in hosts}
         self._open_paths = open_paths
@@ -81,20 +75,29 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        begun = False
+        begun = is_stream = False
+        stream = trio.CancelScope()
 
         async def notice(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, is_stream
             begun = True
+            if message["type"] == "http.response.start":
+                is_stream = (b"content-type", MEDIA_TYPE.encode()) in message["headers"]
+            elif is_stream and not self._callers.may_watch(scope[CALLER]):
+                stream.cancel()
+                await trio.lowlevel.checkpoint()
             await send(message)
 
         try:
-            await self._app(scope, receive, notice)
+            with stream:
+                await self._app(scope, receive, notice)
         except Exception as error:
             self._log.error("admin-request-failed", peer=_peer(scope), path=scope["path"], exc_info=error)
             if not begun:
                 fault = problem(500, "internal-error", "the broker failed to answer; its log has the details")
                 await fault(scope, receive, send)
+        if stream.cancelled_caught:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
@@ -105,38 +108,39 @@ class Guard:
             return problem(403, "cross-site", "requests from pages of other sites are refused")
         if scope["path"] in self._open_paths:
             return self._refused_body(scope, headers)
-        authorization = headers.get("authorization", "")
-        rights = self._rights_of_token(_given_token(authorization))
-        is_user = rights is None and self._sign_in is not None and self._sign_in.takes(authorization)
-        if is_user:
-            assert self._sign_in is not None
-            rights = await self._sign_in.rights(authorization, host=(scope.get("client") or ("",))[0])
-        elif rights is None and self._token is None and not self._users_only:
-            rights = all_rights(TOKEN_NAME)
-        if rights is None:
-            return self._unauthorized(scope, given=bool(authorization))
-        scope[RIGHTS] = rights
-        if scope["path"].startswith(METRICS_PREFIX) and not permits(rights, Right.MONITOR):
-            return problem(403, "forbidden", f"metrics need the tag {MONITORING} or administrator")
-        may_write = is_user or rights.user == TOKEN_NAME
-        return self._refused_write(scope, headers, may_write=may_write, is_user=is_user) or self._refused_body(
-            scope, headers
-        )
+        caller = scope[CALLER] = await self._callers.caller(scope, headers)
+        if caller is None and scope["path"] != LOGIN_PATH:
+            return self._unauthorized(scope, headers)
+        if caller is not None:
+            scope[RIGHTS] = caller.rights
+            if scope["path"].startswith(METRICS_PREFIX) and not permits(caller.rights, Right.MONITOR):
+                return problem(403, "forbidden", f"metrics need the tag {MONITORING} or administrator")
+        return self._refused_write(scope, headers, caller) or self._refused_body(scope, headers)
 
-    def _unauthorized(self, scope: Scope, *, given: bool) -> JSONResponse:
-        self._log.warning("admin-token-wrong", peer=_peer(scope), given=given)
-        if self._token is None:
+    def _unauthorized(self, scope: Scope, headers: Headers) -> JSONResponse:
+        authorization = headers.get("authorization", "")
+        self._log.warning("admin-token-wrong", peer=_peer(scope), given=bool(authorization))
+        if not authorization and (CSRF_HEADER in headers or secret_in_cookie(scope, headers) is not None):
+            reason = "the login has ended; log in again"
+            return problem(401, "unauthorized", reason, {**CHALLENGE, **cookie(scope, "")})
+        if self._callers.tokens.own is None:
             reason = "the Authorization field must be Basic, with the name and the password of a user"
             return problem(401, "unauthorized", reason, {"www-authenticate": 'Basic realm="Headgate"'})
         reason = "the Authorization field must be Bearer and the token in admin.token_file"
         return problem(401, "unauthorized", reason, {"www-authenticate": "Bearer"})
 
-    def _refused_write(self, scope: Scope, headers: Headers, *, may_write: bool, is_user: bool) -> JSONResponse | None:
-        if not is_write(scope["method"]) or not scope["path"].startswith(API_PREFIX):
+    def _refused_write(self, scope: Scope, headers: Headers, caller: Caller | None) -> JSONResponse | None:
+        if not _may_have_body(scope):
             return None
-        if not may_write:
+        is_login = scope["path"] == LOGIN_PATH
+        if not is_login and caller is not None and not caller.may_write:
             return problem(403, "forbidden", "this token may read, and change nothing")
-        if self._token is None and not is_user and WRITE_HEADER not in headers:
+        if caller is not None and caller.session is not None and not (is_login and scope["method"] == "POST"):
+            if not _is_own_page(scope, headers):
+                return problem(403, "cross-site", "a write with a cookie needs the Origin field of this server")
+            if not hmac.compare_digest(headers.get(CSRF_HEADER, "").encode(), caller.session.csrf_token.encode()):
+                return problem(403, "forbidden", "a write with a cookie needs X-Headgate-CSRF: csrf_token of the login")
+        elif (is_login or (caller is not None and caller.way == "open")) and WRITE_HEADER not in headers:
             return problem(
                 403, "forbidden", "without a token, a request that changes something needs X-Headgate-Request: 1"
             )
@@ -145,14 +149,11 @@ class Guard:
     def _refused_body(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         """Check the announced length of a body. A body that is sent in chunks is counted while it is read."""
         length = headers.get("content-length", "0")
-        if is_write(scope["method"]) and scope["path"].startswith(API_PREFIX):
-            if (
-                not length.isascii()
-                or not length.isdigit()
-                or len(length) > LENGTH_DIGITS_MAX
-                or int(length) > self._body_max
-            ):
-                return problem(413, "body-too-large", f"a body may have {self._body_max} bytes: admin.body_max")
+        if _may_have_body(scope):
+            is_login = scope["path"] == LOGIN_PATH
+            bound, named = (LOGIN_BYTES_MAX, "it is a login") if is_login else (self._body_max, "admin.body_max")
+            if not length.isascii() or not length.isdigit() or len(length) > LENGTH_DIGITS_MAX or int(length) > bound:
+                return problem(413, "body-too-large", f"a body may have {bound} bytes: {named}")
         elif "transfer-encoding" in headers or length != "0":
             return problem(413, "body-too-large", "requests have no body here")
         return None
@@ -165,28 +166,9 @@ class Guard:
         dialled = (scope.get("server") or ("",))[0]
         return name is not None and (is_loopback(name) or name in self._hosts or name == dialled)
 
-    def _rights_of_token(self, given: bytes) -> Rights | None:
-        """Return the rights that a token gives; None if it is none of the tokens."""
-        if self._token is not None and hmac.compare_digest(given, self._token):
-            return all_rights(TOKEN_NAME)
-        if self._read_token is not None and hmac.compare_digest(given, self._read_token):
-            return all_rights(READ_TOKEN_NAME, (MONITORING,))
-        return None
 
-
-def _given_token(authorization: str) -> bytes:
-    """Return the token of Bearer, or the password of Basic; empty for anything else. RabbitMQ's tools can send only
-    Basic."""
-    scheme, _, given = authorization.partition(" ")
-    match scheme.lower():
-        case "bearer":
-            return given.strip().encode("latin-1")
-        case "basic":
-            try:
-                return b64decode(given.strip(), validate=True).partition(b":")[2]
-            except (NotBase64, ValueError):
-                return b""
-    return b""
+def _may_have_body(scope: Scope) -> bool:
+    return is_write(scope["method"]) and (scope["path"].startswith(API_PREFIX) or scope["path"] == LOGIN_PATH)
 
 
 def _is_cross_site(headers: Headers, host: str) -> bool:
@@ -196,6 +178,13 @@ def _is_cross_site(headers: Headers, host: str) -> bool:
     if origin is not None:
         return origin.partition("://")[2] != host
     return headers.get("sec-fetch-site") == "cross-site"
+
+
+def _is_own_page(scope: Scope, headers: Headers) -> bool:
+    """Return whether a browser sent the request for a page of this server. Before the admin server there may be another
+    one with TLS, so without TLS the scheme does not count."""
+    scheme, _, host = headers.get("origin", "").partition("://")
+    return host == headers.get("host") and (scheme == "https" or scope["scheme"] == "http")
 
 
 def _peer(scope: Scope) -> str:

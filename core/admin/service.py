@@ -14,10 +14,12 @@ from structlog.typing import FilteringBoundLogger
 from core.admin.answers import problem
 from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
+from core.admin.callers import Callers
 from core.admin.connection import AdminConnection
+from core.admin.console.sessions import ConsoleSessions
 from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
-from core.admin.signing_in import SignIn
+from core.admin.signing_in import AdminTokens, SignIn
 from core.clock import Now
 from core.config.admin import AdminSettings
 from core.control_plane import BrokerControl
@@ -95,9 +97,18 @@ def make_service(
     live = live_feed(control, overview, clients_max=settings.live_clients_max, clock=clock)
     app = admin_application(
         settings=settings,
-        token=token,
-        read_token=read_token,
-        sign_in=None if control.access is None else SignIn(control.access),
+        callers=Callers(
+            tokens=AdminTokens(token, read_token),
+            sign_in=SignIn(control.logins),
+            sessions=ConsoleSessions(
+                idle=settings.session_idle,
+                age_max=settings.session_age_max,
+                sessions_max=settings.sessions_max,
+                random_bytes=control.logins.random_bytes,
+                monotonic=lambda: clock().monotonic,
+            ),
+            users_only=settings.users_only,
+        ),
         api=make_api(control, live, body_max=settings.body_max, log=log),
         health=Health(
             observable=control.broker,

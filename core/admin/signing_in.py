@@ -1,24 +1,44 @@
-"""Signing in to the admin server with the name and the password of a user, by HTTP's Basic scheme [RFC 7617], or with a
-token of OAuth 2, by Bearer [RFC 6750] or as the password.
+"""Signing in to the admin server: with the name and the password of a user, or with a token.
 
-A request is checked as a login with PLAIN is: the same limits on attempts, the same threads, and the same cache of
-passwords that were right a moment ago, so that the requests of one client cost one hash in all.
+A password is checked as a login with PLAIN is: the same limits on attempts, the same threads, and the same cache of
+passwords that were right a moment ago, so that the requests of one client cost one hash in all. A script sends it with
+each request, by HTTP's Basic scheme [RFC 7617]; a browser sends it once, for a console session.
 """
 
+import hmac
 from base64 import b64decode
 from binascii import Error as NotBase64
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Literal
 
 import trio
 
 from core.access.exchange import WAIT
 from core.access.login import Access, LoginPeer, PasswordCheck
-from core.access.rights import Rights
-from core.access.token_login import TokenCheck, credentials_check, is_token
+from core.access.rights import MONITORING, Rights, all_rights
+from core.access.token_login import TokenCheck, is_token
+from core.access.users import Credentials
 from core.config.address import is_loopback
 
 MECHANISM, BEARER_MECHANISM = "HTTP-BASIC", "HTTP-BEARER"
 """The mechanisms of such logins in the log."""
 CREDENTIAL_BYTES_MAX = 1024
+TOKEN_NAME, READ_TOKEN_NAME = "administrator", "monitoring"
+"""The names of clients that show a token, or need none: those of the tags that they have."""
+
+Refused = Literal["failure", "later"]
+"""Why a user is not signed in: the name or the password is wrong; or too many logins have failed, or wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenUser:
+    """A user whose password was right, and what was so at that moment."""
+
+    rights: Rights
+    tags: AbstractSet[str]
+    credentials: Credentials
+    loopback: bool
 
 
 class SignIn:
@@ -36,25 +56,78 @@ class SignIn:
         tokens = self._access.tokens
         return tokens is not None and tokens.takes(tokens.settings.user_name, given)
 
-    async def rights(self, authorization: str, *, host: str) -> Rights | None:
+    async def rights(self, authorization: str, *, host: str, port: int = 0) -> Rights | None:
         """Return the rights of the user in an Authorization field; None if name, password or token are wrong, or the
         login was put off."""
-        is_bearer = authorization.lower().startswith("bearer ")
-        credentials = ("", authorization.partition(" ")[2].strip()) if is_bearer else self._credentials(authorization)
+        if authorization.lower().startswith("bearer "):
+            return await self._rights_of_token(authorization.partition(" ")[2].strip(), BEARER_MECHANISM, host, port)
+        credentials = self._credentials(authorization)
         if credentials is None:
             return None
-        name, password = credentials
+        if is_token(self._access, *credentials):
+            return await self._rights_of_token(credentials[1], MECHANISM, host, port)
+        found = await self.prove(*credentials, host=host, port=port, asks_often=True)
+        return found.rights if isinstance(found, ProvenUser) else None
+
+    async def prove(
+        self, name: str, password: str, *, host: str, port: int = 0, asks_often: bool = False
+    ) -> ProvenUser | Refused:
+        """Check the password of a user of a client at this address. ``asks_often``: see :class:`LoginPeer`."""
+        users, loopback = self._access.users, bool(host) and is_loopback(host)
         woken = trio.Event()
-        peer = LoginPeer(host, bool(host) and is_loopback(host), lambda: woken.set())
-        if is_bearer:
-            check: TokenCheck | PasswordCheck = TokenCheck(self._access, peer, BEARER_MECHANISM, password)
-        else:
-            check = credentials_check(self._access, peer, MECHANISM, name, password)
+        compared: list[Credentials] = []
+
+        def wake() -> None:
+            compared[:] = [users.credentials(name, loopback=loopback)]  # before any other task may change the password
+            woken.set()
+
+        audit = self._access.audited("http", host, port)
+        peer = LoginPeer(host, loopback, wake, audit=audit, asks_often=asks_often)
+        check = PasswordCheck(self._access, peer, MECHANISM, name, password)
         check.start()
         while check.reply is WAIT:
             await woken.wait()
             woken = trio.Event()
-        return self._access.rights_of(peer, name) if check.reply[0] == "success" else None
+        if check.reply[0] != "success":
+            return "later" if check.reply[0] == "later" else "failure"
+        rights = users.rights_of(name)
+        credentials = compared[0] if compared else users.credentials(name, loopback=loopback)
+        return ProvenUser(rights, rights.tags, credentials, loopback)
+
+    async def _rights_of_token(self, token: str, mechanism: str, host: str, port: int) -> Rights | None:
+        woken = trio.Event()
+        audit = self._access.audited("http", host, port)
+        loopback = bool(host) and is_loopback(host)
+        peer = LoginPeer(host, loopback, lambda: woken.set(), audit=audit, asks_often=True)
+        check = TokenCheck(self._access, peer, mechanism, token)
+        check.start()
+        while check.reply is WAIT:
+            await woken.wait()
+            woken = trio.Event()
+        return None if peer.token is None else peer.token.rights()
+
+    def holds(self, user: ProvenUser) -> bool:
+        """Whether the user may still log in with the same password, and has all tags that it had."""
+        name = user.rights.user
+        return (
+            user.tags <= user.rights.tags
+            and self._access.users.credentials(name, loopback=user.loopback) == user.credentials
+        )
+
+    def puts_off(self, host: str) -> bool:
+        """Whether too many logins from this host have failed to try a token."""
+        return self._access.attempts.limit_reached("", host) is not None
+
+    def token_failed(self, host: str, port: int) -> None:
+        """Count and record a login with a wrong token."""
+        self._access.attempts.failed("", host)
+        self.tell_wrong_token(host, port)
+
+    def tell_wrong_token(self, host: str, port: int) -> None:
+        """Have the audit log record a request with a token that is none of the tokens."""
+        audit = self._access.audited("http", host, port)
+        if audit is not None:
+            audit.record("logins", "login", "refused", "", {"mechanism": "token", "reason": "wrong token"})
 
     def _credentials(self, authorization: str) -> tuple[str, str] | None:
         """Name and password of Basic. The head of a request, whose size is limited, has them."""
@@ -67,3 +140,36 @@ class SignIn:
             return None
         fits = len(given) <= 2 * CREDENTIAL_BYTES_MAX or is_token(self._access, name, password)
         return (name, password) if fits else None
+
+
+@dataclass(frozen=True, slots=True)
+class AdminTokens:
+    """The tokens of the configuration."""
+
+    own: bytes | None = None
+    """It gives all rights."""
+    read: bytes | None = None
+    """It gives the tag ``monitoring``."""
+
+    def rights_of(self, given: bytes) -> Rights | None:
+        """Return the rights that a token gives; None if it is none of the tokens."""
+        if self.own is not None and hmac.compare_digest(given, self.own):
+            return all_rights(TOKEN_NAME)
+        if self.read is not None and hmac.compare_digest(given, self.read):
+            return all_rights(READ_TOKEN_NAME, (MONITORING,))
+        return None
+
+
+def given_token(authorization: str) -> bytes:
+    """Return the token of Bearer, or the password of Basic; empty for anything else. RabbitMQ's tools can send only
+    Basic."""
+    scheme, _, given = authorization.partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return given.strip().encode("latin-1")
+        case "basic":
+            try:
+                return b64decode(given.strip(), validate=True).partition(b":")[2]
+            except (NotBase64, ValueError):
+                return b""
+    return b""

@@ -59,7 +59,7 @@ from core.amqp091.methods import (
 )
 from core.amqp091.negotiation import Negotiation, NegotiationStage, only_the_default
 from core.amqp091.output import Output
-from core.amqp091.publish_run import SINGLES_MAX, PublishRunParser
+from core.amqp091.publish_run import DECODED_BYTES_A_UNIT, SINGLES_MAX, PublishRunParser
 from core.amqp091.table import FieldTable
 from core.config.amqp091 import Amqp091Settings
 
@@ -137,6 +137,8 @@ class Amqp091Connection:
         """The most unlike publishes in one event. The owner sets it to what it has time for."""
         self._publish_runs: PublishRunParser | None = None
         """None before limits are agreed and a publish has arrived."""
+        self._decoded_bytes = 0
+        """Bytes of the methods and content headers that were decoded one by one so far."""
         self._input_left = False
         self._heard_at = 0.0
         self._spoke_at = 0.0
@@ -174,6 +176,12 @@ class Amqp091Connection:
     def input_left(self) -> bool:
         """Whether there may be another event. Feed no more input before ``next_event`` has returned None."""
         return self._input_left or bool(self._events)
+
+    @property
+    def work_done(self) -> int:
+        """What parsing publishes that are not alike, and tables, has cost so far, in units of :mod:`core.work`."""
+        of_runs = 0 if self._publish_runs is None else self._publish_runs.work_done
+        return of_runs + self._decoded_bytes // DECODED_BYTES_A_UNIT
 
     def pieces_to_send(self, now: float) -> list[bytes | memoryview]:
         """Return all output so far: the bytes of all pieces, one after the other; [] when there is none. Large messages
@@ -398,6 +406,8 @@ class Amqp091Connection:
         if frame.channel > self.channel_max:
             text = f"channel {frame.channel} is above the negotiated channel_max ({self.channel_max})"
             raise Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, text)
+        if frame.frame_type is not FrameType.BODY:
+            self._decoded_bytes += len(frame.payload)
         self._channels.frame_received(frame)
 
     def _take_run(self, publishes_max: Callable[[int], int]) -> bool:

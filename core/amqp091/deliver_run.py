@@ -15,6 +15,7 @@ This module must not know consumers, nor whether a delivery needs an acknowledge
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import repeat
 from struct import Struct
 
 from core.amqp091.content import BODY_SIZE_AT, PROPERTIES_AT, header_length
@@ -58,7 +59,7 @@ def encode_run(
         if len(set(map(len, entries))) == 1:
             header_frame, body_frame = _content_frames(channel, len(header), len(entries[0]) - len(header))
             lead_of_header = end_of_method + header_frame
-            if {entry[: len(header)] for entry in entries} == {header}:
+            if all(map(bytes.startswith, entries, repeat(header))):
                 return [_packed(lead, tag, lead_of_header + header + body_frame, len(header), entries)]
             if len({entry[BODY_SIZE_AT:PROPERTIES_AT] for entry in entries}) == 1:
                 return [_packed_with_headers(lead, tag, lead_of_header, body_frame, len(header), entries)]
@@ -138,7 +139,7 @@ def _packed(lead: bytes, first_delivery_tag: int, middle: bytes, header_bytes: i
     pack = Struct(f">{len(lead)}sQ{len(middle)}s").pack
     tags = range(first_delivery_tag, first_delivery_tag + len(entries))
     parts = [b""] * (2 * len(entries) + 1)
-    parts[:-1:2] = [pack(lead, tag, middle) for tag in tags]
+    parts[:-1:2] = map(pack, repeat(lead), tags, repeat(middle))
     parts[1::2] = [entry[header_bytes:] for entry in entries]
     parts[0] = parts[0][len(_FRAME_END) :]
     parts[-1] = _FRAME_END
@@ -152,7 +153,7 @@ def _packed_with_headers(
     pack = Struct(f">{len(lead)}sQ{len(before)}s").pack
     tags = range(first_delivery_tag, first_delivery_tag + len(entries))
     parts = [between] * (4 * len(entries) + 1)
-    parts[:-1:4] = [pack(lead, tag, before) for tag in tags]
+    parts[:-1:4] = map(pack, repeat(lead), tags, repeat(before))
     parts[1::4] = [entry[:header_bytes] for entry in entries]
     parts[3::4] = [entry[header_bytes:] for entry in entries]
     parts[0] = parts[0][len(_FRAME_END) :]

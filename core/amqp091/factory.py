@@ -5,9 +5,11 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from core.access.checked_engine import CheckedEngine
 from core.access.login import Access, LoginPeer
 from core.access.logins import Logins
 from core.access.mechanisms import offered_on_091, withheld
+from core.access.rights import no_rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import FRAME_MIN_SIZE, PROTOCOL_HEADER, method_frame
@@ -68,11 +70,21 @@ def amqp091_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(info.remote_host, info.loopback, notify, info.certificate_name, info.encrypted)
+        peer = LoginPeer(
+            host=info.remote_host,
+            loopback=info.loopback,
+            wake=notify,
+            certificate_name=info.certificate_name,
+            encrypted=info.encrypted,
+            audit=access.audited("amqp-0-9-1", info.remote_host, info.remote_port, info.identity),
+        )
         rights_of = partial(access.rights_of, peer)
 
         def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
-            return only_the_default(virtual_host, identity) or rights_of(identity).refusal()
+            if (why := only_the_default(virtual_host, identity)) is not None:
+                return why
+            checked = CheckedEngine(engine, rights_of(identity), peer.audit)
+            return checked.refusal() or checked.connection_refusal()
 
         return Amqp091FrontEnd(
             info,
@@ -86,7 +98,7 @@ def amqp091_factory(
                 refuse_virtual_host=refuse_virtual_host,
                 first_frame_max=access.largest_login(FRAME_MIN_SIZE),
             ),
-            engine=engine,
+            engine=CheckedEngine(engine, no_rights(""), peer.audit),
             converter=converter,
             stalls=stalls,
             settings=settings,

@@ -41,7 +41,10 @@ SINGLES_MAX = 256
 """The most messages that one call takes one by one. At 3 µs for each, less than a millisecond passes before other
 connections can get their turn."""
 IN_COLUMNS = 4
-"""Messages taken in columns that cost as much as one that is taken by itself, with what the engine does for them."""
+"""Messages taken in columns that cost as much as one that is taken by itself."""
+SINGLE_WORK, DECODED_BYTES_A_UNIT = 3, 8
+"""The cost of a message that is taken by itself, and the bytes of a property list that are decoded, and encoded as far
+as they are needed, for one unit of :mod:`core.work`."""
 PROPERTY_BYTES_MAX = 4096
 """Once so many bytes of property lists have been decoded, a call ends: to decode a long table takes milliseconds."""
 _SHAPES_MAX = 64
@@ -215,7 +218,7 @@ class PublishRunParser:
 
     __slots__ = (
         "_body_max", "_columns", "_columns_wait", "_latest", "_latest_layout", "_latest_properties", "_latest_size",
-        "_lists", "_methods", "_payload_max", "_shapes",
+        "_lists", "_methods", "_payload_max", "_shapes", "work_done",
     )  # fmt: skip
 
     def __init__(self, *, frame_max: int, body_max: int) -> None:
@@ -236,6 +239,8 @@ class PublishRunParser:
         self._columns_wait = 0
         """How many messages are taken one by one before columns are learned again, because the last ones were of no
         use."""
+        self.work_done = 0
+        """What messages that are not like the one before them have cost so far, in units of :mod:`core.work`."""
 
     def parse(
         self, data: bytes, position: int, stop: int, publishes_max: int, singles_max: int = SINGLES_MAX
@@ -248,28 +253,31 @@ class PublishRunParser:
         """
         runs: list[PublishRun] = []
         channel = data[position + 1 : position + 3]
-        decoded_bytes_max = self._lists.decoded_bytes + PROPERTY_BYTES_MAX
+        decoded_before, singles_left = self._lists.decoded_bytes, singles_max
+        decoded_bytes_max = decoded_before + PROPERTY_BYTES_MAX
         while (
             publishes_max > 0
-            and singles_max > 0
+            and singles_left > 0
             and self._lists.decoded_bytes < decoded_bytes_max
             and data[position + 1 : position + 3] == channel
         ):
             run, end = self._alike(data, position, stop, publishes_max)
             if run is None and self._columns is not None:
-                columns_max = min(publishes_max, IN_COLUMNS * singles_max)
+                columns_max = min(publishes_max, IN_COLUMNS * singles_left)
                 run, end = self._in_columns(self._columns, data, position, stop, columns_max)
                 if run is not None:
-                    singles_max -= -(-len(run.entries) // IN_COLUMNS)
+                    singles_left -= -(-len(run.entries) // IN_COLUMNS)
             if run is None:
-                run, end = self._singly(data, position, stop, min(publishes_max, singles_max), decoded_bytes_max)
+                run, end = self._singly(data, position, stop, min(publishes_max, singles_left), decoded_bytes_max)
                 if run is None:
                     break
-                singles_max -= len(run.entries)
+                singles_left -= len(run.entries)
             publishes_max -= len(run.entries)
             position = end
             if not (runs and runs[-1].take(run)):
                 runs.append(run)
+        decoded_bytes = self._lists.decoded_bytes - decoded_before
+        self.work_done += SINGLE_WORK * (singles_max - singles_left) + decoded_bytes // DECODED_BYTES_A_UNIT
         return runs, position
 
     def _alike(self, data: bytes, position: int, stop: int, publishes_max: int) -> tuple[PublishRun | None, int]:

@@ -58,6 +58,16 @@ class AdminSettings(Section):
     live_clients_max: Annotated[int, Unit("clients")] = Field(default=8, ge=1, le=100)
     """Clients that follow /api/headgate/live at once. Each also takes one of connections_max."""
 
+    session_idle: Seconds = Field(default=30 * 60.0, ge=1.0, le=24 * 3600.0)
+    """A login of the console ends when no request came with it for so long. A page that can be seen makes a request
+    every second or two."""
+
+    session_age_max: Seconds = Field(default=12 * 3600.0, ge=1.0, le=30 * 24 * 3600.0)
+    """A login of the console ends so long after it began, whether it is used or not."""
+
+    sessions_max: Annotated[int, Unit("logins")] = Field(default=100, ge=1, le=1000)
+    """Logins of the console that last at once. Of one user there are 16 at most."""
+
     timelines_max: Annotated[int, Unit("things")] = Field(default=500, ge=0, le=10_000)
     """Links with time lines of five minutes, and as many sessions, channels and queues. 17 KiB for each."""
 

@@ -9,6 +9,7 @@ from core.config.admin import AdminSettings
 from core.config.alarms import AlarmSettings
 from core.config.amqp091 import Amqp091Settings
 from core.config.amqp10 import Amqp10Settings
+from core.config.audit import AuditSettings
 from core.config.credit_flow import StageCreditSettings
 from core.config.data import DataSettings
 from core.config.engine import EngineSettings
@@ -33,6 +34,7 @@ class Settings(Section):
     log: LogSettings = LogSettings()
     access: AccessSettings = AccessSettings()
     oauth2: OAuth2Settings = OAuth2Settings()
+    audit: AuditSettings = AuditSettings()
     amqp10: Amqp10Settings = Amqp10Settings()
     amqp091: Amqp091Settings = Amqp091Settings()
     stage_credit: StageCreditSettings = StageCreditSettings()

@@ -341,7 +341,8 @@ class Broker:
         return self._topology.admit_exchange(declaration)
 
     def delete_exchange(self, name: str) -> None:
-        self.work.spent += VERB_WORK + BINDING_REMOVAL_WORK * self._topology.delete_exchange(name)
+        removed = self._topology.delete_exchange(name)
+        self.work.spent += VERB_WORK + BINDING_REMOVAL_WORK * removed
 
     def exchange_info(self, name: str) -> ExchangeDeclaration:
         return self._topology.exchange(name).declaration
@@ -356,8 +357,8 @@ class Broker:
         self._topology.bind(binding, owner)
 
     def unbind(self, binding: Binding, owner: object) -> None:
-        self.work.spent += VERB_WORK + len(binding.arguments)
-        self.work.spent += BINDING_REMOVAL_WORK * self._topology.unbind(binding, owner)
+        removed = self._topology.unbind(binding, owner)
+        self.work.spent += VERB_WORK + len(binding.arguments) + BINDING_REMOVAL_WORK * removed
 
     def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Iterator[Binding | None]:
         return self._topology.bindings(source, destination, destination_is_queue)
@@ -523,13 +524,15 @@ class Broker:
         self._staged.settle(name)
         if name not in self._queues:
             return 0
-        self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * self._topology.forget_queue(name)
+        removed = self._topology.forget_queue(name)
+        self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * removed
         return self.end_queue(name)
 
     def _go_on_removing(self) -> bool:
         """Remove some bindings whose queue or exchange is gone. Returns True when there are more to remove now."""
         try:
-            self.work.spent += BINDING_REMOVAL_WORK * self._topology.go_on_removing()
+            removed = self._topology.go_on_removing()
+            self.work.spent += BINDING_REMOVAL_WORK * removed
         except PreconditionFailed:
             self._removal_at = self._now.monotonic + REMOVAL_RETRY_S
             return False

@@ -204,6 +204,12 @@ CONNECTIONS: Sequence[Family[Scrape]] = (
         "Tokens of OAuth 2 that were checked, for logins and renewals: accepted, or why they were refused", "outcome"),
     _counter("headgate_token_key_fetches_total", _tokens(lambda of: of.keys.fetches),
         "Fetches of the keys that check tokens: done, failed", "result"),
+    _counter("headgate_audit_records_total", lambda scrape: scrape.audit(lambda audit: audit.recorded),
+        "Records of the audit log"),
+    _counter("headgate_audit_records_lost_total", lambda scrape: scrape.audit(lambda audit: audit.lost),
+        "Records of the audit log that were lost because audit.waiting_max waited for the disk"),
+    _counter("headgate_audit_records_left_out_total", lambda scrape: scrape.audit(lambda audit: audit.left_out),
+        "Refused and failed acts beyond audit.refused_per_second_max, of which the audit log has the number only"),
     _counter("headgate_decode_errors_total", _by_key(lambda of: of.flow.decode_errors),
         "What clients sent and the broker could not decode: before authentication (pre_auth), before the open"
         " (pre_open), after it (open), or inside a message (message)", "stage", "condition"),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from core.access.audit import AuditLog
 from core.access.tokens import Tokens
 from core.counters.traffic import Traffic
 from core.engine.queue.sums import QUEUE_FIGURES
@@ -124,6 +125,8 @@ class MetricSources:
     node: str
     limits: Mapping[str, int]
     """The configured limits, by the things that they limit: queues, exchanges, bindings, policies, unauthenticated."""
+    audit: AuditLog | None = None
+    """The audit log; None if there is none."""
     tokens: Callable[[], Tokens | None] = lambda: None
     """What checks tokens of OAuth 2; returns None while none are accepted."""
 
@@ -217,6 +220,11 @@ class Scrape:
         """Figures of the tokens by a key; None while no tokens are accepted."""
         tokens = self.sources.tokens()
         return None if tokens is None else figures(tokens).items()
+
+    def audit(self, figure: Callable[[AuditLog], int]) -> int:
+        """A figure of the audit log; 0 if there is none."""
+        audit = self.sources.audit
+        return 0 if audit is None else figure(audit)
 
     def protocols(self, figure: Callable[[Traffic], float]) -> list[tuple[str, float]]:
         """A figure of each protocol."""

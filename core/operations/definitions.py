@@ -45,7 +45,14 @@ DEFINITIONS = Shape(
 )
 
 
-@operation("definitions.export", "GET", "/definitions", answer=DEFINITIONS, gives={"vhosts": [{"name": "/"}]})
+@operation(
+    "definitions.export",
+    "GET",
+    "/definitions",
+    answer=DEFINITIONS,
+    gives={"vhosts": [{"name": "/"}]},
+    is_audited=True,
+)
 def export(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show all definitions as one document in RabbitMQ's form; with users only for administrators."""
     value = yield from making_value((yield from _found(control.broker)), version=control.version)
@@ -96,6 +103,7 @@ def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     right=Right.ADMINISTER,
     answer=USER_LISTS,
     gives={"permissions": [{"user": "reader", "read": "^orders$"}]},
+    is_audited=True,
 )
 def export_users(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the users of the broker as definitions have them: with hashes of passwords, and permissions."""

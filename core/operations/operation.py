@@ -11,9 +11,11 @@ from enum import Enum
 from types import GeneratorType, MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from core.access.audit import shown_value
 from core.access.checked_engine import CheckedEngine
 from core.access.rights import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Rights
-from core.errors import Forbidden, Invalid
+from core.config.audit import AuditEvent
+from core.errors import EngineError, Forbidden, Invalid
 from core.slices import Walk
 
 if TYPE_CHECKING:  # front ends import this module, and must not load the server
@@ -61,6 +63,10 @@ def permits(rights: Rights, right: Right) -> bool:
     return given and (right is not Right.MANAGE or rights.welcome)
 
 
+NOUNS_OF_USERS = frozenset(("users", "permissions", "topic-permissions", "user-limits"))
+NOUNS_OF_DEFINITIONS = frozenset(("policies", "definitions", "vhosts"))
+"""How paths of operations on users, and on definitions, begin."""
+
 Kind = Literal["text", "number", "flag", "map", "list"]
 
 
@@ -90,6 +96,8 @@ class Parameter:
     """The only values of a text, if there are any. A path whose segment is none of them does not exist."""
     remedy: str = ""
     """What the error's text about a wrong value adds."""
+    secret: bool = False
+    """No record and no text has its value."""
 
     def value_of(self, given: object) -> object:
         """Return the value of what a call has given. A query has texts only, so a text such as ``5`` or ``true`` is a
@@ -275,11 +283,45 @@ class Operation:
     answer: Shape = NOTHING
     example: Example = Example()
     also: tuple[Spelling, ...] = ()
+    is_audited: bool = False
+    """Whether the audit log records it though it changes nothing: it shows messages, or hashes of passwords."""
 
     @property
     def document(self) -> Parameter | None:
         """Return the parameter whose value is the whole body; None for an operation whose body has parameters."""
         return next((parameter for parameter in self.parameters if parameter.is_document), None)
+
+    @property
+    def audit_event(self) -> AuditEvent:
+        """The kind of event under which the audit log has it."""
+        noun = self.path.split("/")[1]
+        if noun in NOUNS_OF_USERS:
+            return "users"
+        return "definitions" if self.right is Right.MANAGE or noun in NOUNS_OF_DEFINITIONS else "operations"
+
+    def shown_parameters(self, path: Mapping[str, str], given: Iterable[tuple[str, object]]) -> dict[str, object]:
+        """Return the parameters of a call for the audit log: no secret, and of a document the lengths of its lists."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        shown: dict[str, object] = {}
+        for name, value in (*path.items(), *given):
+            parameter = known.get(name)
+            if parameter is None or value is None:
+                continue
+            if parameter.is_document:
+                value = (
+                    {key: len(part) for key, part in value.items() if isinstance(part, list)}
+                    if isinstance(value, dict)
+                    else None
+                )
+            shown[name] = "(secret)" if parameter.secret else shown_value(value)
+        return shown
+
+    def shown_reason(self, error: Exception) -> str:
+        """Return why a call has failed, for the audit log: without the text of an error that may quote a secret."""
+        if isinstance(error, EngineError) and not isinstance(error, Invalid):
+            return str(error)
+        has_secret = any(one.secret or one.is_document for one in self.parameters)
+        return "the parameters are wrong" if has_secret else str(error)
 
     def check_right(self, rights: Rights) -> None:
         """Raises Forbidden if the caller lacks the right that this operation needs."""
@@ -319,6 +361,7 @@ def operation(
     example: Mapping[str, object] = MappingProxyType({}),
     gives: object = None,
     also: tuple[Spelling, ...] = (),
+    is_audited: bool = False,
 ) -> Callable[[Handler], Operation]:
     """Make an operation of its handler, whose docstring is the summary. Without ``right``, a GET needs MONITOR, any
     other method OPERATE. ``example`` and ``gives`` are the parameters and the answer of its example."""
@@ -336,6 +379,7 @@ def operation(
             answer=answer,
             example=Example(parameters=example, answer=gives),
             also=also,
+            is_audited=is_audited,
         )
 
     return made

@@ -42,6 +42,7 @@ MESSAGES = Shape(
     example={"queue": "orders", "count": 2},
     gives=[{"sequence": 0, "delivery_count": 0}],
     also=(Spelling("GET", "/queues/{queue}/peek", within="messages"),),
+    is_audited=True,
 )
 def peek(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the first ready messages of a queue, which stay in the queue unchanged."""

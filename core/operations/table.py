@@ -7,9 +7,13 @@ used.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from core.access.audit import PARAMETERS, AuditedPeer, AuditResult
 from core.access.rights import Rights
+from core.config.audit import AuditEvent
+from core.errors import Forbidden
 from core.operations.operation import Operation, Reply, Spelling, quoted, read
 from core.slices import Walk
 
@@ -69,9 +73,48 @@ class Call:
     spelling: Spelling
     path: Mapping[str, str]
 
-    def carry_out(self, control: "BrokerControl", given: Iterable[tuple[str, object]], rights: Rights) -> Walk[Reply]:
-        """Carry the operation out with the parameters of its query and body, for a caller with these rights.
-        Raises EngineError."""
+    def carry_out(
+        self,
+        control: "BrokerControl",
+        given: Iterable[tuple[str, object]],
+        rights: Rights,
+        audit: AuditedPeer | None = None,
+    ) -> Walk[Reply]:
+        """Carry the operation out with the parameters of its query and body, for a caller with these rights. ``audit``
+        records it. Raises EngineError."""
+        if audit is None:
+            return (yield from self._carried_out(control, given, rights))
+        given = [*given]
+        tell = partial(self._tell, audit, given, rights)
+        try:
+            reply = yield from self._carried_out(control, given, rights)
+        except Forbidden as error:
+            tell("refused", str(error))
+            raise
+        except Exception as error:  # of the engine, or of the protocol that asks; it is raised again
+            tell("failed", self.operation.shown_reason(error))
+            raise
+        tell("done")
+        return reply
+
+    def _tell(
+        self,
+        audit: AuditedPeer,
+        given: Iterable[tuple[str, object]],
+        rights: Rights,
+        result: AuditResult,
+        reason: str = "",
+    ) -> None:
+        own = self.operation
+        if own.method == "GET" and not own.is_audited and result != "refused":
+            return
+        shown = own.shown_parameters(self.path, given)
+        event: AuditEvent = "refusals" if result == "refused" else own.audit_event
+        audit.record(event, own.name, result, rights.user, {"reason": reason, PARAMETERS: shown or None})
+
+    def _carried_out(
+        self, control: "BrokerControl", given: Iterable[tuple[str, object]], rights: Rights
+    ) -> Walk[Reply]:
         self.operation.check_right(rights)
         arguments = read(self.operation.parameters, self.path, given, rights)
         answer = yield from self.operation.carry_out(control, arguments)

@@ -6,6 +6,7 @@ the file. Every change applies at once, also to open connections.
 
 from dataclasses import replace
 
+from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, USER_LIMIT_MAX, USER_LIMITS
 from core.access.login import NewPassword
 from core.access.records import Secret, UserRecord, parse_secret
 from core.access.rights import TAGS, VIRTUAL_HOST, Permission, TopicPermission
@@ -16,9 +17,9 @@ from core.operations.operation import DONE, AnswerField, Arguments, Parameter, R
 from core.slices import Walk
 
 USER = Parameter("user", "The user's name.", in_path=True)
-PASSWORD = Parameter("password", "The new password. Without it and ``password_hash``, the password stays.")
+PASSWORD = Parameter("password", "The new password. Without it and ``password_hash``, the password stays.", secret=True)
 PASSWORD_HASH = Parameter(
-    "password_hash", "Instead of ``password``: its hash as in definitions. An empty one forbids logins."
+    "password_hash", "Instead of ``password``: its hash as in definitions. An empty one forbids logins.", secret=True
 )
 HASHING_ALGORITHM = Parameter(
     "hashing_algorithm", "The kind of ``password_hash``.", default="rabbit_password_hashing_sha256"
@@ -36,11 +37,16 @@ EXCHANGE = Parameter("exchange", "The name of a topic exchange.", required=True)
 ANY_EXCHANGE = Parameter("exchange", "The topic exchange; without it all.")
 TOPIC_WRITE = Parameter("write", "A pattern: routing keys with which the user may publish.", required=True)
 TOPIC_READ = Parameter("read", "A pattern: binding keys that the user may use.", required=True)
+LIMIT = Parameter("limit", "The limit.", in_path=True, choices=USER_LIMITS)
+VALUE = Parameter(
+    "value", "The most that the user may have; -1 for no limit.", "number", required=True, low=-1, high=USER_LIMIT_MAX
+)
 WAY = (
     AnswerField("name", "text", "The name."),
     AnswerField("tags", "list", "The tags."),
     AnswerField("place", "text", "``broker``, ``file`` (the configuration file), or ``default`` for guest."),
     AnswerField("password", "text", "``scram``, ``rabbitmq`` for a hash of RabbitMQ, or ``none``."),
+    AnswerField("limits", "map", "The limits on connections and channels."),
 )
 PERMISSIONS = Shape(
     "rows",
@@ -64,6 +70,17 @@ TOPIC_PERMISSIONS = Shape(
 )
 
 
+USER_LIMITS_ROWS = Shape(
+    "rows",
+    (
+        AnswerField("user", "text", "The user."),
+        AnswerField("limit", "text", "``max-connections`` or ``max-channels``."),
+        AnswerField("value", "number", "The most that the user may have."),
+        AnswerField("used", "number", "How many the user has."),
+    ),
+)
+
+
 def check_host(arguments: Arguments) -> None:
     """Raises NotFound for a virtual host that there is not."""
     host = arguments.text("vhost")
@@ -81,7 +98,8 @@ def user_row(control: BrokerControl, record: UserRecord) -> Snapshot:
     users, name = control.users, record.name
     place = "broker" if users.is_own(name) else "file" if users.in_file(name) else "default"
     password = record.password_kind if place == "broker" else "scram"
-    return {"name": name, "tags": list(record.tags), "place": place, "password": password}
+    shown = {"name": name, "tags": list(record.tags), "place": place, "password": password}
+    return {**shown, "limits": dict(record.limits)}
 
 
 def permission_rows(record: UserRecord) -> list[Snapshot]:
@@ -277,8 +295,61 @@ def clear_topic_permission(control: BrokerControl, arguments: Arguments) -> Repl
     return DONE
 
 
+@operation(
+    "user-limits.list",
+    "GET",
+    "/user-limits",
+    right=Right.ADMINISTER,
+    answer=USER_LIMITS_ROWS,
+    gives=[],
+)
+def list_limits(control: BrokerControl, arguments: Arguments) -> Reply:
+    """List the limits of users, and how much of them is used."""
+    return Reply(200, [row for record in all_records(control) for row in limit_rows(control, record)])
+
+
+def limit_rows(control: BrokerControl, record: UserRecord) -> list[Snapshot]:
+    """Return the rows of a user's limits."""
+    limits = control.users.rights_of(record.name).limits
+    used = {MAX_CONNECTIONS: limits.connections, MAX_CHANNELS: limits.channels}
+    return [
+        {"user": record.name, "limit": name, "value": value, "used": used[name]}
+        for name, value in sorted(record.limits.items())
+    ]
+
+
+@operation(
+    "user-limits.set",
+    "PUT",
+    "/user-limits/{user}/{limit}",
+    *(USER, LIMIT, VALUE),
+    right=Right.ADMINISTER,
+    example={"user": "reader", "limit": "max-connections", "value": 10},
+)
+def set_limit(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Limit the connections, or the channels and sessions, that a user may have; what is open stays."""
+    value = arguments.number("value")
+    control.users.set_limit(arguments.text("user"), arguments.text("limit"), None if value < 0 else value)
+    return DONE
+
+
+@operation(
+    "user-limits.clear",
+    "DELETE",
+    "/user-limits/{user}/{limit}",
+    *(USER, LIMIT),
+    right=Right.ADMINISTER,
+    example={"user": "reader", "limit": "max-connections"},
+)
+def clear_limit(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Remove a limit of a user."""
+    control.users.set_limit(arguments.text("user"), arguments.text("limit"), None)
+    return DONE
+
+
 OPERATIONS = (
     *(list_users, show_user, set_user, delete_user),
     *(list_permissions, set_permission, clear_permission),
     *(list_topic_permissions, set_topic_permission, clear_topic_permission),
+    *(list_limits, set_limit, clear_limit),
 )

@@ -5,7 +5,10 @@ into output, and may call verbs that leave work again. One turn repeats this unt
 of rounds and time. A task of its own continues what remains, and takes its place behind the other peers. So a busy peer
 never starves the others, and an action never waits for a later wake-up.
 
-Where many peers want a turn at once, the last of them waits for all the others. So each may do its share only.
+Where many peers want a turn at once, the last of them waits for all the others. So each may do its share only, and one
+that has done its share and has more to do is *late*: it is flushed behind all others, and by a turn for input only as
+long as there is time. The task that continues flushes one late peer at least, but reads from sockets before. So a peer
+with little to do waits for one share of another's work, and not for several of them in succession.
 
 A turn never awaits and never nests. An exception out of the engine is not caught: an engine that is broken must not go
 on confirming messages, so the process ends.
@@ -30,6 +33,9 @@ ALLOWANCE_MIN, ALLOWANCE_OF_ALL = 50, 10_000
 """What one peer may do in a turn, in units of :mod:`core.work`: where many want a turn they share the second number,
 and each gets the first at the least. With the cost of a wake-up that least is 0.1 to 0.2 ms, so that 200 peers are done
 within 40 ms."""
+ALLOWANCE_LATE_MIN = 200
+"""The same for a late peer. Others do not wait for all late peers, and with 50 units at once the same work takes three
+times the CPU: that of 200 connections with 1,500 unlike publishes each took 2.2 s instead of 0.7 s."""
 
 
 def share_of_each(peers: int) -> int:
@@ -69,13 +75,14 @@ class Pump:
         self._store = store
         self._touched: list[Touched] = []
         self._late: deque[Touched] = deque()
-        """Peers that got no time in the turn in which they were touched, or have been flushed in it and want another
-        flush."""
+        """Peers that got no time in the turn in which they were touched, or had their share of it and want more."""
         self._flushing: Touched | None = None
         self._work_left = trio.Event()
         self._work = work or Work()
         self._ample_until = inf
         """When tasks that ask for a turn soon may do little only; infinity while none does."""
+        self.read_first: Callable[[], object] = lambda: None
+        """Reads from the sockets that have bytes. :meth:`run` calls it before its turn."""
 
     def turn_soon(self, now: Now) -> None:
         """Have :meth:`run` take a turn, one for all tasks that ask in this round of the event loop. Those that ask late
@@ -86,30 +93,35 @@ class Pump:
             self._work.allowance = ALLOWANCE_MIN
         self._work_left.set()
 
-    def touch(self, peer: Touched) -> None:
-        """Flush this peer in the current turn, or in the next. A peer calls this once only before its flush."""
-        if peer is self._flushing:
-            self._late.append(peer)  # it was flushed in this turn
+    def touch(self, peer: Touched, *, late: bool = False) -> None:
+        """Flush this peer in the current turn, or in the next; behind the others if it is ``late``. A peer calls this
+        once only before its flush."""
+        if late or peer is self._flushing:
+            self._late.append(peer)  # it had its share in this turn
         else:
             self._touched.append(peer)
 
-    def turn(self, now: Now) -> None:
-        """Repeat rounds until nothing is left, or leave the rest to :meth:`run`."""
+    def turn(self, now: Now, *, began: float | None = None, late_min: int = 0) -> None:
+        """Repeat rounds until nothing is left, or leave the rest to :meth:`run`. For late peers and another round, time
+        counts from ``began`` (monotonic seconds), before ``now`` if the turn follows other work. ``late_min`` late
+        peers are flushed whatever the time."""
+        began = now.monotonic if began is None else began
         for _ in range(self._rounds_max):
             more = self._engine.turn(now)
             if self._store():
                 more |= self._engine.turn(now)
             if self._touched or self._late:
-                self._flush(now)
+                self._flush(now, began + TURN_SECONDS_MAX, late_min)
             elif not more:
                 self._wake_at(self._engine.deadline)
                 return
-            if self._clock().monotonic - now.monotonic > TURN_SECONDS_MAX:
+            late_min = 0
+            if self._clock().monotonic - began > TURN_SECONDS_MAX:
                 break
         self._work_left.set()
 
-    def _flush(self, now: Now) -> None:
-        """Flush the touched peers, then the late ones, as long as there is time; at least one late peer.
+    def _flush(self, now: Now, until: float, late_min: int) -> None:
+        """Flush the touched peers as long as there is time, at least one; then the late ones until ``until``.
 
         The peer touched last comes first: mostly this turn is for its wake-up, and it should not wait for late peers,
         which have much to do.
@@ -120,17 +132,18 @@ class Pump:
             self._flush_one(touched[0], now)
             return
         self._work.allowance = share_of_each(len(late) + len(touched))
-        until = now.monotonic + TURN_SECONDS_MAX
         waiting = len(late)
         while touched:
             self._flushing = peer = touched.pop()
             peer.flush(now)
-            if touched and self._clock().monotonic > until:
+            if touched and self._clock().monotonic > now.monotonic + TURN_SECONDS_MAX:
                 late.extend(touched)
                 break
         self._flushing = None
+        if waiting:
+            self._work.allowance = max(self._work.allowance, ALLOWANCE_LATE_MIN)
         for number in range(waiting):
-            if number and self._clock().monotonic > until:
+            if number >= late_min and self._clock().monotonic > until:
                 return
             self._flush_one(late.popleft(), now)
 
@@ -145,5 +158,6 @@ class Pump:
             await self._work_left.wait()
             self._work_left = trio.Event()
             self._ample_until = inf
+            self.read_first()
             self._work.allowance = AMPLE
-            self.turn(self._clock())
+            self.turn(self._clock(), late_min=1)

@@ -28,15 +28,17 @@ class Reload:
         actions: Mapping[Action, Collection[str]],
         log: FilteringBoundLogger,
         each_time: Collection[Action] = (),
+        tell: Callable[[bool, Mapping[str, str]], None] = lambda done, facts: None,
     ) -> None:
         """``read`` reads the configuration anew and raises ConfigError. ``actions`` maps each action to the dotted
         names of the settings that it applies. Those in ``each_time`` also read files, and are called also when no
-        setting has changed."""
+        setting has changed. ``tell`` is told of each reload: whether the file was read, and what has changed."""
         self.in_force = settings
         self._read = read
         self._actions = actions
         self._each_time = each_time
         self._log = log
+        self._tell = tell
 
     def __call__(self) -> None:
         """Read the configuration, apply what can change, and log the result."""
@@ -45,6 +47,7 @@ class Reload:
         except ConfigError as error:
             for problem in error.problems:
                 self._log.error("configuration-not-reloaded", problem=problem)
+            self._tell(False, {"reason": "the configuration has errors"})
             return
         changed = list(differences(self.in_force, wanted))
         self.in_force = merged(self.in_force, wanted, {key for keys in self._actions.values() for key in keys})
@@ -55,11 +58,10 @@ class Reload:
                 except Exception as error:  # a bug of ours, or a limit that this system refuses; the broker goes on
                     self._log.error("configuration-not-reloaded", problem=f"{', '.join(keys)}: {error}")
         left = set(differences(self.in_force, wanted))
-        self._log.info(
-            "configuration-reloaded",
-            taken=", ".join(key for key in changed if key not in left) or None,
-            needs_restart=", ".join(key for key in changed if key in left) or None,
-        )
+        taken = ", ".join(key for key in changed if key not in left)
+        needs_restart = ", ".join(key for key in changed if key in left)
+        self._log.info("configuration-reloaded", taken=taken or None, needs_restart=needs_restart or None)
+        self._tell(True, {"taken": taken, "needs_restart": needs_restart})
 
 
 def differences(old: BaseModel, new: BaseModel, prefix: str = "") -> Iterator[str]:

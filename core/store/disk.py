@@ -86,8 +86,18 @@ class FolderDisk:
     Keeps at most ``open_files_max`` descriptors open, not counting those in use.
     """
 
-    def __init__(self, root: Path, open_files_max: int, *, marker: str | None = None, read_only: bool = False) -> None:
-        """``marker`` is a file that exists while this process owns the folder: the lock. Raises OSError."""
+    def __init__(
+        self,
+        root: Path,
+        open_files_max: int,
+        *,
+        marker: str | None = None,
+        read_only: bool = False,
+        file_mode: int = 0o666,
+    ) -> None:
+        """``marker`` is a file that exists while this process owns the folder: the lock. ``file_mode`` is that of new
+        files, less the process's mask. Raises OSError."""
+        self._file_mode = file_mode
         self._root = root
         self._marker = marker
         self._access = os.O_RDONLY if read_only else os.O_RDWR
@@ -267,7 +277,7 @@ class FolderDisk:
     def _open_anew(self, path: str, create: bool) -> int:
         flags = self._access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            return os.open(path, flags, 0o666, dir_fd=self._folder)
+            return os.open(path, flags, self._file_mode, dir_fd=self._folder)
         except FileNotFoundError:
             folder = path.rpartition("/")[0]
             if not create or not folder:
@@ -278,7 +288,7 @@ class FolderDisk:
                 raise
             with self._lock:
                 self._shrink(0)
-        return os.open(path, flags, 0o666, dir_fd=self._folder)
+        return os.open(path, flags, self._file_mode, dir_fd=self._folder)
 
     def _shrink(self, count: int) -> None:
         """Close unused descriptors until ``count`` are left. The caller holds the lock."""

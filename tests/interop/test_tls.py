@@ -19,6 +19,7 @@ from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
 from amqp10.client import Message, NotEncrypted, NotLetIn, Url
 from core.access.passwords import hash_password
+from tests.interop.certificate_swap import declare, served, swap
 from tests.kit.broker_process import BrokerAddress, broker_process
 from tests.kit.certificates import Trial
 
@@ -64,7 +65,7 @@ scram = "{keys.render()}"
 
 @pytest.fixture
 def url(tls_broker: BrokerAddress, trial: Trial) -> str:
-    return f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}/?ca={trial.path('ca.pem')}"
+    return alice(trial, tls_broker)
 
 
 @pytest.fixture
@@ -139,11 +140,56 @@ def test_pika_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, qu
         connection.close()
 
 
+def test_kombu_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, queue_name: str):
+    kombu = importlib.import_module("kombu")
+    encrypted = {"ca_certs": trial.path("ca.pem"), "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": "localhost"}
+    own = {"certfile": trial.path("alice.pem"), "keyfile": trial.path("alice.key")}
+    ways = ((encrypted, "alice:wonderland@", "PLAIN"), (encrypted | own, "", "EXTERNAL"))
+    for options, user, mechanism in ways:
+        target = f"amqp://{user}localhost:{tls_broker.tls_port}//"
+        with kombu.Connection(target, ssl=options, login_method=mechanism) as connection:
+            queue = connection.SimpleQueue(queue_name)
+            for body in ("small", LARGE.decode()):
+                queue.put(body)
+                message = queue.get(timeout=20)
+                assert message.payload == body
+                message.ack()
+            queue.close()
+
+
+def test_rabbitmqs_client_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, queue: str):
+    rabbit = importlib.import_module("rabbitmq_amqp_python_client")
+    own = rabbit.PosixClientCert(client_cert=trial.path("alice.pem"), client_key=trial.path("alice.key"))
+    for user, certificate in (("alice:wonderland@", None), ("", own)):
+        context = rabbit.PosixSslConfigurationContext(ca_cert=trial.path("ca.pem"), client_cert=certificate)
+        environment = rabbit.Environment(f"amqps://{user}localhost:{tls_broker.tls_port}/", ssl_context=context)
+        connection = environment.connection()
+        connection.dial()
+        publisher = connection.publisher(queue)
+        assert publisher.publish(rabbit.Message(body=b"small")).remote_state == rabbit.OutcomeState.ACCEPTED
+        environment.close()
+    with BlockingConnection.open(Url.parse(alice(trial, tls_broker))) as looking:
+        answer = BlockingManagement(looking).request("GET", queue).body
+        assert isinstance(answer, dict)
+        assert answer["message_count"] == 2
+
+
+def alice(trial: Trial, tls_broker: BrokerAddress) -> str:
+    return f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}/?ca={trial.path('ca.pem')}"
+
+
 def test_proton_sends_and_receives(connect, proton, trial: Trial, tls_broker: BrokerAddress, queue: str):
     domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
     domain.set_trusted_ca_db(trial.path("ca.pem"))
     domain.set_peer_authentication(proton.SSLDomain.VERIFY_PEER_NAME)
-    peer = connect(f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}", ssl_domain=domain).opened()
+    password = connect(f"amqps://alice:wonderland@localhost:{tls_broker.tls_port}", ssl_domain=domain).opened()
+    exchange(proton, password, queue)
+    domain.set_credentials(trial.path("alice.pem"), trial.path("alice.key"), None)
+    certificate = connect(f"amqps://localhost:{tls_broker.tls_port}", ssl_domain=domain, allowed_mechs="EXTERNAL")
+    exchange(proton, certificate.opened(), queue)
+
+
+def exchange(proton, peer, queue: str) -> None:
     sender, receiver = peer.sender(queue), peer.receiver(queue)
     receiver.flow(2)
     for body in (b"small", LARGE):
@@ -193,22 +239,24 @@ def test_new_files_are_used_after_a_command_and_after_a_signal(
         new = trial.write_server().certificate.serial_number
         assert reload() in (0, None)
         until = time.monotonic() + 20
-        while served(trial, tls_broker) != new:
+        while served(trial, tls_broker.tls_port) != new:
             assert time.monotonic() < until
     Path(trial.path("server.key")).write_text("no key")
     assert run(["tls", "reload", "--url", url]) == Exit.REFUSED
     assert "are no PEM files of a certificate and its key" in capsys.readouterr().err
-    assert served(trial, tls_broker) == new
+    assert served(trial, tls_broker.tls_port) == new
     assert run(["tls", "status", "--url", url]) == 0
     assert "CN=localhost" in capsys.readouterr().out
     trial.write_server()
     assert run(["tls", "reload", "--url", url]) == 0
 
 
-def served(trial: Trial, tls_broker: BrokerAddress) -> int:
-    """The serial number of the certificate that a new connection gets."""
-    plain = socket.create_connection(("127.0.0.1", tls_broker.tls_port))
-    with trial.context().wrap_socket(plain, server_hostname="localhost") as encrypted:
-        found = encrypted.getpeercert()
-        assert found is not None
-        return int(str(found["serialNumber"]), 16)
+@pytest.mark.slow
+async def test_a_certificate_is_replaced_under_connections_that_publish(
+    trial: Trial, tls_broker: BrokerAddress, url: str
+):
+    """The long form is ``python -m tests.interop.certificate_swap``."""
+    declare(url)
+    done = await swap(trial, tls_broker, url, connections=20)
+    assert (done.lost, done.others) == (0, 0)
+    assert done.after != done.before

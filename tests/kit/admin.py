@@ -21,11 +21,13 @@ from core.admin.api.application import Api
 from core.admin.api.live import LiveFeed
 from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
+from core.admin.callers import Callers
+from core.admin.console.sessions import ConsoleSessions
 from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
 from core.admin.service import AdminService
 from core.admin.serving import AdminServer
-from core.admin.signing_in import SignIn
+from core.admin.signing_in import AdminTokens, SignIn
 from core.clock import Now
 from core.config.admin import AdminSettings
 from core.config.tls import TlsSettings
@@ -229,11 +231,22 @@ class Facts:
         self, *, token: bytes | None = None, read_token: bytes | None = None, api: Api | None = None, **settings: object
     ) -> ASGIApp:
         """The admin application over these facts."""
+        own = AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings)
+        self.sessions = ConsoleSessions(
+            idle=own.session_idle,
+            age_max=own.session_age_max,
+            sessions_max=own.sessions_max,
+            random_bytes=self.control.logins.random_bytes,
+            monotonic=lambda: self.now.monotonic,
+        )
         return admin_application(
-            settings=AdminSettings.model_validate({"listen": ["127.0.0.1:0"]} | settings),
-            token=token,
-            read_token=read_token,
-            sign_in=SignIn(self.control.logins),
+            settings=own,
+            callers=Callers(
+                tokens=AdminTokens(token, read_token),
+                sign_in=SignIn(self.control.logins),
+                sessions=self.sessions,
+                users_only=own.users_only,
+            ),
             api=api or self.api(**settings)[0],
             health=Health(observable=self, started=lambda: self.started, draining=lambda: self.draining),
             collect=lambda: self.collect(),
@@ -254,11 +267,11 @@ def two_families() -> Iterator[Metric]:
     yield published
 
 
-def client_of(app: ASGIApp, **headers: str) -> httpx.AsyncClient:
+def client_of(app: ASGIApp, *, url: str = "http://127.0.0.1:15692", **headers: str) -> httpx.AsyncClient:
     """A client that asks the application without a socket."""
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app=app, raise_app_exceptions=True),
-        base_url="http://127.0.0.1:15692",
+        base_url=url,
         headers=headers,
     )
 

@@ -54,7 +54,7 @@ class BusyBroker:
 @contextmanager
 def busy_broker(folder: Path, *, token: str | None = None) -> Iterator[BusyBroker]:
     """The broker and its clients, until the block ends."""
-    with _broker(folder, token) as (amqp_url, admin_url):
+    with broker_with_console(folder, token=token) as (amqp_url, admin_url):
         clients = _Clients(amqp_url)
         thread = Thread(target=trio.run, args=[clients.run], name="clients")
         thread.start()
@@ -68,8 +68,11 @@ def busy_broker(folder: Path, *, token: str | None = None) -> Iterator[BusyBroke
 
 
 @contextmanager
-def _broker(folder: Path, token: str | None) -> Iterator[tuple[str, str]]:
-    config = '[admin]\nenabled = true\nlisten = ["127.0.0.1:0"]\n'
+def broker_with_console(
+    folder: Path, *, token: str | None = None, users_only: bool = False
+) -> Iterator[tuple[str, str]]:
+    """A broker process without clients: its URL for AMQP, and that of its console."""
+    config = f'[admin]\nenabled = true\nlisten = ["127.0.0.1:0"]\nusers_only = {json.dumps(users_only)}\n'
     if token is not None:
         (folder / "token").write_text(token)
         config += f"token_file = {json.dumps(str(folder / 'token'))}\n"

@@ -11,6 +11,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from core.access.attempts import Attempts
+from core.access.audit import AuditedPeer, AuditLog
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.passwords import hash_password
 from core.access.users import Users
@@ -73,6 +74,7 @@ def make_access(
     random_bytes: Callable[[int], bytes] | None = None,
     anonymous: bool = False,
     log: LogCapture | None = None,
+    audit: AuditLog | None = None,
     **settings: object,
 ) -> Access:
     """Everything that logins share. ``settings`` are those of the section ``access``."""
@@ -89,11 +91,18 @@ def make_access(
         plain_without_tls=own.plain_without_tls,
         amqplain=own.amqplain,
         keep=keep,
+        audit=audit,
     )
 
 
 def from_here(
-    *, loopback: bool = True, host: str = "", wake: Callable[[], None] = lambda: None, encrypted: bool = False
+    *,
+    loopback: bool = True,
+    host: str = "",
+    wake: Callable[[], None] = lambda: None,
+    encrypted: bool = False,
+    audit: AuditedPeer | None = None,
 ) -> LoginPeer:
     """A peer on this machine or, without ``loopback``, on another one."""
-    return LoginPeer(host or ("127.0.0.1" if loopback else "192.0.2.1"), loopback, wake, encrypted=encrypted)
+    address = host or ("127.0.0.1" if loopback else "192.0.2.1")
+    return LoginPeer(address, loopback, wake, encrypted=encrypted, audit=audit)

@@ -42,7 +42,8 @@ from amqp10.wire.performatives import (
     encode_performative,
 )
 from amqp10.wire.sections import scan
-from core.access.rights import all_rights
+from core.access.checked_engine import CheckedEngine
+from core.access.rights import all_rights, no_rights
 from core.clock import Now
 from core.config.log import LogSettings
 from core.config.settings import Settings
@@ -58,6 +59,7 @@ from core.observe.stall_log import StallLog
 from core.observe.stalls import AFTER_S, Stalls
 from core.server.frontends import FrontEnd, PeerInfo
 from core.server.rounds import ROUND_S, ROUNDS_PER_LOOK
+from tests.kit.audited import Audited
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage, work
 
@@ -119,6 +121,8 @@ class InProcessBroker:
         self.work = self.engine.work if one_work else None
         self.rights = all_rights("guest")
         """The rights of clients that connect from now on."""
+        self.audited = Audited()
+        """What clients do."""
         self.now = Now(1000.0, 1_700_000_000.0)
         self.log = LogCapture()
         at_once = LogSettings(stall_after=AFTER_S, consumer_stall_after=AFTER_S, stall_pause=0.0)
@@ -257,7 +261,7 @@ class WirePeer:
                     frame_size_max=broker.announced.pre_open_frame_size_max,
                 ),
             ),
-            engine=broker.engine,
+            engine=CheckedEngine(broker.engine, no_rights(""), broker.audited.peer("amqp-1.0", identity)),
             converter=broker.converter,
             management=broker.node,
             stalls=broker.stalls,

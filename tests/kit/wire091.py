@@ -7,7 +7,9 @@ reads again.
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from core.access.checked_engine import CheckedEngine
 from core.access.exchange import Reply, SaslExchange, SaslMechanism, success
+from core.access.rights import no_rights
 from core.amqp091.codec import decode_method
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.content import body_of, entry_of, properties_of
@@ -85,7 +87,7 @@ class Wire091Peer:
             PeerInfo(f"test-{number}", "127.0.0.1", 40000 + number, "127.0.0.1", 5672),
             mailbox=Mailbox(self.touch),
             connection=Amqp091Connection(settings.amqp091, mechanisms),
-            engine=broker.engine,
+            engine=CheckedEngine(broker.engine, no_rights(""), broker.audited.peer("amqp-0-9-1", f"test-{number}")),
             converter=broker.converter,
             stalls=broker.stalls,
             settings=settings,

@@ -6,6 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from core.server.peer import LITTLE_BYTES, allowance_for
+from core.server.pump import ALLOWANCE_MIN
 from tests.kit.echo import HEADER
 from tests.kit.serving import serving, settled
 
@@ -110,6 +112,12 @@ async def test_a_peer_that_does_not_read_holds_up_no_other():
         assert front_end.backlogs[-1] == 0
         flood = front_end.backlogs[: front_end.backlogs.index(0) + 1]  # the line behind it may wait, too
         assert flood == sorted(flood, reverse=True)
+
+
+def test_what_comes_from_one_of_many_is_kept_for_the_turn_unless_it_is_little():
+    assert allowance_for(LITTLE_BYTES + 1, ALLOWANCE_MIN) == 0
+    assert allowance_for(LITTLE_BYTES, ALLOWANCE_MIN) == ALLOWANCE_MIN
+    assert allowance_for(LITTLE_BYTES + 1, ALLOWANCE_MIN + 1) == ALLOWANCE_MIN + 1
 
 
 async def test_an_established_connection_is_not_woken_when_the_time_for_its_handshake_is_over():

@@ -6,7 +6,7 @@ from itertools import count
 import trio
 
 from core.clock import Now
-from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, TURN_SECONDS_MAX, Pump
+from core.server.pump import ALLOWANCE_LATE_MIN, ALLOWANCE_MIN, ALLOWANCE_OF_ALL, TURN_SECONDS_MAX, Pump
 from core.work import AMPLE, Work
 from tests.kit.echo import EchoBroker
 
@@ -78,7 +78,7 @@ async def test_rounds_are_bounded_and_the_rest_is_continued(nursery: trio.Nurser
 
 
 async def test_a_turn_that_takes_long_goes_round_no_more():
-    readings = iter([0.001, 0.002, 0.0061])
+    readings = iter([0.001, 0.0015, 0.002, 0.0025, 0.0061])
     pump = make_pump(EchoBroker(), rounds_max=8, clock=lambda: Now(NOW.monotonic + next(readings), NOW.wall))
     diary: list[str] = []
     pump.touch(chatty(pump, "busy", 9, diary))
@@ -127,6 +127,53 @@ async def test_a_peer_that_has_had_its_turn_and_wants_another_waits_behind_the_o
     pump.touch(chatty(pump, "bystander", 0, diary))
     pump.turn(NOW)
     assert diary.index("bystander") <= 1
+
+
+async def test_a_peer_that_has_had_its_share_of_a_turn_comes_behind_the_others():
+    pump = make_pump(EchoBroker())
+    diary: list[str] = []
+    pump.touch(chatty(pump, "bystander", 0, diary))
+    pump.touch(chatty(pump, "busy", 0, diary), late=True)
+    pump.turn(NOW)
+    assert diary == ["bystander", "busy"]
+
+
+async def test_where_reading_has_taken_long_late_peers_wait_for_the_next_turn_and_sockets_are_read_before_it(
+    nursery: trio.Nursery,
+):
+    pump = make_pump(EchoBroker(), clock=lambda: Now(NOW.monotonic + 1.0, NOW.wall))
+    diary: list[str] = []
+    for name in ("busy", "busy too"):
+        pump.touch(chatty(pump, name, 0, diary), late=True)
+    pump.touch(chatty(pump, "bystander", 0, diary))
+    pump.turn(Now(NOW.monotonic + 1.0, NOW.wall), began=NOW.monotonic)
+    assert diary == ["bystander"]
+    pump.read_first = lambda: pump.touch(chatty(pump, "another", 0, diary))
+    nursery.start_soon(pump.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert diary[1:4] == ["another", "busy", "busy too"]
+
+
+async def test_a_continued_turn_flushes_one_late_peer_at_least(nursery: trio.Nursery):
+    ticking = (Now(NOW.monotonic + number, NOW.wall) for number in count())
+    pump = make_pump(EchoBroker(), clock=lambda: next(ticking))
+    diary: list[str] = []
+    for number in range(3):
+        pump.touch(chatty(pump, f"{number}", 0, diary), late=True)
+    pump.turn(NOW, began=NOW.monotonic - 1.0)
+    assert diary == []
+    nursery.start_soon(pump.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert diary == ["0", "1", "2"]
+
+
+async def test_late_peers_may_do_more_since_others_do_not_wait_for_all_of_them():
+    work = Work()
+    pump = Pump(engine=EchoBroker(), clock=lambda: NOW, rounds_max=1, wake_at=lambda when: None, work=work)
+    for number in range(1000):
+        pump.touch(chatty(pump, f"{number}", 0, []), late=True)
+    pump.turn(NOW)
+    assert work.allowance == ALLOWANCE_LATE_MIN
 
 
 async def test_where_many_want_a_turn_each_may_do_its_share():

@@ -3,13 +3,14 @@
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from core.clock import Now
-from core.server.pump import ALLOWANCE_OF_ALL, Pump
+from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, TURN_SECONDS_MAX, Pump
 from core.server.reader import READS_MAX, EpollReader, MakeReader, Read, Reader, open_reader, task_reader
 from core.server.run import read_clocks
 from core.work import Work
@@ -222,6 +223,46 @@ def test_sockets_that_are_ready_together_share_the_work_of_a_pass(
         watch_many(reader, number, read_of, stack)
         reader.read_ready()
     assert allowances == [ALLOWANCE_OF_ALL // number] * number
+
+
+def test_sockets_that_a_long_pass_reads_late_may_do_little(epoll_reader: Callable[..., EpollReader]):
+    work, allowances = Work(), list[int]()
+    times = (Now(1.0 + number * 0.4 * TURN_SECONDS_MAX, 2.0) for number in count())
+    reader = epoll_reader(work, lambda: next(times))
+
+    def read_of(place: int) -> Read:
+        def read(now: Now) -> bool:
+            allowances.append(work.allowance)
+            return True
+
+        return read
+
+    with ExitStack() as stack:
+        watch_many(reader, 5, read_of, stack)
+        reader.read_ready()
+    assert allowances == [ALLOWANCE_OF_ALL // 5] * 3 + [ALLOWANCE_MIN] * 2
+
+
+async def test_sockets_are_read_before_a_turn_is_continued(nursery: trio.Nursery):
+    """A peer that has sent meanwhile does not wait for the rest of the turn."""
+    broker, work, turns = EchoBroker(), Work(), list[int]()
+    pump = Pump(engine=broker, clock=read_clocks, rounds_max=1, wake_at=lambda when: None, work=work)
+    reader = EpollReader(clock=read_clocks, pump=pump, work=work)
+
+    def read(now: Now) -> bool:
+        turns.append(broker.turns)
+        return False
+
+    with ExitStack() as stack:
+        watch_many(reader, 1, lambda place: read, stack)
+        pump.turn_soon(read_clocks())
+        nursery.start_soon(pump.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert turns == [0]
+        reader.close()
+        pump.turn_soon(read_clocks())
+        await trio.testing.wait_all_tasks_blocked()
+    assert broker.turns == 2, "a reader that is closed is not asked"
 
 
 def test_a_socket_that_was_closed_by_the_read_of_another_is_passed_over(epoll_reader: Callable[..., EpollReader]):

@@ -462,6 +462,7 @@ async def test_the_time_that_alarms_and_notices_are_on(mock_clock, start):
     assert bench.sampler.alarm_seconds() == {
         "memory": 6.0,
         "disk": 4.0,
+        "audit": 0.0,
         "certificate": 0.0,
         "descriptors": 0.0,
         "event-loop-lag": 0.0,

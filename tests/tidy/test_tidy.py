@@ -35,6 +35,8 @@ ONLY_IN_THE_PIPELINE = frozenset(
     {"pipeline", "pyspark_amqp10", "pyspark", "py4j", "pandas", "pyarrow", "matplotlib", "duckdb"}
 )
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+PURE = frozenset({"len", "sum", "map", "max", "min"})
+"""Functions that add nothing to the count of work."""
 
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 PRODUCT = [path for path in FILES if path.relative_to(ROOT).parts[0] not in ("tests", ".ci")]
@@ -144,6 +146,21 @@ def test_nothing_is_left_for_later_or_silenced_without_saying_what():
         for line, comment in comments(path)
         if LEFT_OR_SILENCED.search(comment)
     )
+
+
+def calls_in_a_sum_of_work(tree: ast.AST) -> Iterator[int]:
+    """The lines of ``work.spent += … f() …``: ``spent`` is read before the call, so what the call adds is lost."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute) and node.target.attr == "spent":
+            called = [ast.unparse(part.func) for part in ast.walk(node.value) if isinstance(part, ast.Call)]
+            if not PURE.issuperset(called):
+                yield node.lineno
+
+
+def test_no_work_is_lost_that_a_called_function_adds():
+    assert [f"{name(path)}:{line}" for path in PRODUCT for line in calls_in_a_sum_of_work(parse(path))] == []
+    some = ast.parse("work.spent += 1 + f()\nwork.spent += len(x)\nwork.spent += n")
+    assert list(calls_in_a_sum_of_work(some)) == [1]
 
 
 def test_credit_is_never_named_without_saying_which():

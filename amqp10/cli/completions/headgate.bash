@@ -9,10 +9,10 @@ _headgate() {
   prev="${COMP_WORDS[COMP_CWORD-1]}"
 
   # Build list of options that take values (to skip their arguments)
-  local options_with_values='--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --tags --token-file --type --url --vhost --wait -p'
+  local options_with_values='--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
-  local all_commands='adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain users watch why'
+  local all_commands='adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users watch why'
 
   # Detect command path by collecting valid command words only
   local -a cmd_path=()
@@ -74,7 +74,7 @@ _headgate() {
           [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
         done
       else
-        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "limits" "flow-map" "timelines" "stalls" "policies" "users" "permissions" "topic-permissions" "definitions" "alarms" "tls" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion" "overview")
+        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "limits" "flow-map" "timelines" "stalls" "policies" "users" "permissions" "topic-permissions" "user-limits" "audit" "definitions" "alarms" "tls" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion" "overview")
         local _q
         COMPREPLY=()
         for _x in "${_c[@]}"; do
@@ -99,6 +99,51 @@ _headgate() {
             for _x in "${_c[@]}"; do
               [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
             done
+          fi
+          ;;
+        "audit")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--user" "--action" "--event" "--result" "--since" "-f" "--follow" "--json" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --user)
+                COMPREPLY=()
+                ;;
+              --action)
+                COMPREPLY=()
+                ;;
+              --event)
+                local -a _c=("logins" "refusals" "definitions" "users" "operations" "audit")
+                local _q
+                COMPREPLY=()
+                for _x in "${_c[@]}"; do
+                  [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+                done
+                ;;
+              --result)
+                local -a _c=("done" "refused" "put-off" "failed")
+                local _q
+                COMPREPLY=()
+                for _x in "${_c[@]}"; do
+                  [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+                done
+                ;;
+              --since)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=( $(compgen -f -- "${cur}") )
+                ;;
+            esac
           fi
           ;;
         "bindings")
@@ -811,6 +856,23 @@ _headgate() {
                 COMPREPLY=()
                 ;;
             esac
+          fi
+          ;;
+        "user-limits")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local -a _c=("list" "set" "clear")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
           fi
           ;;
         "users")
@@ -3064,6 +3126,108 @@ _headgate() {
                 ;;
               *)
                 COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "user-limits clear")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                case ${positional_count} in
+                  0)
+                    COMPREPLY=()
+                    ;;
+                  1)
+                    local -a _c=("max-connections" "max-channels")
+                    local _q
+                    COMPREPLY=()
+                    for _x in "${_c[@]}"; do
+                      [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+                    done
+                    ;;
+                  *)
+                    COMPREPLY=()
+                    ;;
+                esac
+                ;;
+            esac
+          fi
+          ;;
+        "user-limits list")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "user-limits set")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                case ${positional_count} in
+                  0)
+                    COMPREPLY=()
+                    ;;
+                  1)
+                    local -a _c=("max-connections" "max-channels")
+                    local _q
+                    COMPREPLY=()
+                    for _x in "${_c[@]}"; do
+                      [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+                    done
+                    ;;
+                  2)
+                    COMPREPLY=()
+                    ;;
+                  *)
+                    COMPREPLY=()
+                    ;;
+                esac
                 ;;
             esac
           fi

@@ -5,8 +5,8 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --tags --token-file --type --url --vhost --wait -p'
-    set -l all_commands 'adopt alarms apply archive bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain users watch why'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l all_commands 'adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--admin --apply-to --argument --as --channel --client --config --count --credit --data --days --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --seconds --size --tags --token-file --type --url --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -96,6 +96,8 @@ complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settin
 complete -c headgate -n __fish_use_subcommand -a 'users' -d 'Users of the broker. Users in the configuration file are shown, and can be chan…'
 complete -c headgate -n __fish_use_subcommand -a 'permissions' -d 'What users may do with queues and exchanges, by patterns of their names.'
 complete -c headgate -n __fish_use_subcommand -a 'topic-permissions' -d 'With which routing keys and binding keys users may use topic exchanges.'
+complete -c headgate -n __fish_use_subcommand -a 'user-limits' -d 'How many connections, and channels and sessions, users may have.'
+complete -c headgate -n __fish_use_subcommand -a 'audit' -d 'Show who did what, from where, with which result: the audit log of a broker, on…'
 complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings, policies and users as a file: export, diff, apply.…'
 complete -c headgate -n __fish_use_subcommand -a 'alarms' -d 'Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
 complete -c headgate -n __fish_use_subcommand -a 'tls' -d 'TLS: certificates for a trial, and those that a broker uses.'
@@ -155,6 +157,19 @@ complete -c headgate -n '__fish_headgate_using_command alarms show' -s h -d 'Dis
 complete -c headgate -n '__fish_headgate_using_command alarms show' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command alarms show' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command alarms show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: audit
+complete -c headgate -n '__fish_headgate_using_command audit' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command audit' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command audit' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command audit' -l user -r -d 'Only what this user did.'
+complete -c headgate -n '__fish_headgate_using_command audit' -l action -r -d 'Only this action, such as login or queues.declare; queues stands for all that b…'
+complete -c headgate -n '__fish_headgate_using_command audit' -l event -x -a 'logins refusals definitions users operations audit' -d 'Only this kind of event.'
+complete -c headgate -n '__fish_headgate_using_command audit' -l result -x -a 'done refused put-off failed' -d 'Only acts with this result.'
+complete -c headgate -n '__fish_headgate_using_command audit' -l since -r -d 'Only what happened since a time (2026-11-24T16:00), or in the last 90s, 15min, …'
+complete -c headgate -n '__fish_headgate_using_command audit' -s f -d 'Go on with what is recorded from now on, until the command is interrupted.'
+complete -c headgate -n '__fish_headgate_using_command audit' -l follow -d 'Go on with what is recorded from now on, until the command is interrupted.'
+complete -c headgate -n '__fish_headgate_using_command audit' -l json -d 'Print one JSON object on each line.'
 
 # Subcommands for: bindings
 complete -c headgate -n '__fish_headgate_using_command bindings' -a 'list' -d 'List all bindings.'
@@ -1108,6 +1123,40 @@ complete -c headgate -n '__fish_headgate_using_command undrain' -s h -d 'Display
 complete -c headgate -n '__fish_headgate_using_command undrain' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command undrain' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command undrain' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Subcommands for: user-limits
+complete -c headgate -n '__fish_headgate_using_command user-limits' -a 'list' -d 'List the limits of users, and how much of them is used.'
+complete -c headgate -n '__fish_headgate_using_command user-limits' -a 'set' -d 'Limit the connections, or the channels and sessions, that a user may have; what…'
+complete -c headgate -n '__fish_headgate_using_command user-limits' -a 'clear' -d 'Remove a limit of a user.'
+# Options for: user-limits
+complete -c headgate -n '__fish_headgate_using_command user-limits' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits' -l version -d 'Display application version.'
+
+# Options for: user-limits clear
+complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits clear' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+# Positionals for: user-limits clear
+complete -c headgate -n '__fish_headgate_using_command user-limits clear; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels'
+
+# Options for: user-limits list
+complete -c headgate -n '__fish_headgate_using_command user-limits list' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits list' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command user-limits list' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command user-limits list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: user-limits set
+complete -c headgate -n '__fish_headgate_using_command user-limits set' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits set' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command user-limits set' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command user-limits set' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command user-limits set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+# Positionals for: user-limits set
+complete -c headgate -n '__fish_headgate_using_command user-limits set; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels'
 
 # Subcommands for: users
 complete -c headgate -n '__fish_headgate_using_command users' -a 'list' -d 'List the users and their tags.'

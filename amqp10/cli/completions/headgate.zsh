@@ -39,6 +39,8 @@ _cyclopts_headgate() {
         'users:Users of the broker. Users in the configuration file are shown, and can be chan…'
         'permissions:What users may do with queues and exchanges, by patterns of their names.'
         'topic-permissions:With which routing keys and binding keys users may use topic exchanges.'
+        'user-limits:How many connections, and channels and sessions, users may have.'
+        'audit:Show who did what, from where, with which result\: the audit log of a broker, on…'
         'definitions:Exchanges, queues, bindings, policies and users as a file\: export, diff, apply.…'
         'alarms:Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
         'tls:TLS\: certificates for a trial, and those that a broker uses.'
@@ -1162,6 +1164,90 @@ _cyclopts_headgate() {
               esac
               ;;
           esac
+          ;;
+        user-limits)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'list:List the limits of users, and how much of them is used.'
+                'set:Limit the connections, or the channels and sessions, that a user may have; what…'
+                'clear:Remove a limit of a user.'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                list)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                set)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    "2:The limit.:(max-connections max-channels)" \
+                    '3:The most that the user may have; -1 for no limit.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                clear)
+                  _arguments \
+                    '1:The user'\''s name.' \
+                    "2:The limit.:(max-connections max-channels)" \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
+        audit)
+          case ${words[CURRENT]} in
+            --event=*)
+              compset -P '--event='
+              compadd -- 'logins' 'refusals' 'definitions' 'users' 'operations' 'audit'
+              return
+              ;;
+            --result=*)
+              compset -P '--result='
+              compadd -- 'done' 'refused' 'put-off' 'failed'
+              return
+              ;;
+          esac
+          _arguments \
+            '1:The audit log.:_files' \
+            '*--user[Only what this user did.]:user' \
+            '*--action[Only this action, such as login or queues.declare; queues stands for all that b…]:action' \
+            "*--event[Only this kind of event.]:event:(logins refusals definitions users operations audit)" \
+            "*--result[Only acts with this result.]:result:(done refused put-off failed)" \
+            '*--since[Only what happened since a time (2026-11-24T16\:00), or in the last 90s, 15min, …]:since' \
+            '-f[Go on with what is recorded from now on, until the command is interrupted.]' \
+            '--follow[Go on with what is recorded from now on, until the command is interrupted.]' \
+            '--json[Print one JSON object on each line.]' \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]'
+
           ;;
         definitions)
           _arguments -C \

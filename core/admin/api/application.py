@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
+from core.access.audit import AuditedPeer
 from core.access.rights import no_rights
 from core.admin.answers import problem
 from core.admin.api.openapi import description
@@ -94,9 +95,14 @@ class Api:
             return done(200)  # a GET would be answered without end
         rights = scope.get(RIGHTS, no_rights(""))
         try:
-            return rendered(await conclusion(call.carry_out(self._control, given, rights)))
+            audit = self._audited(scope)
+            return rendered(await conclusion(call.carry_out(self._control, given, rights, audit)))
         finally:
             self._control.turn()  # work that was left before a refusal has to be done too
+
+    def _audited(self, scope: Scope) -> AuditedPeer | None:
+        access, (host, port) = self._control.access, scope.get("client") or ("", 0)
+        return None if access is None else access.audited("http", host, port)
 
     def _find(self, scope: Scope) -> Call:
         method = scope["method"]

@@ -6,6 +6,7 @@ while the answer is made.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from core.admin.api.lists import ITEM, LIST, kept, listed, shown
@@ -275,7 +276,10 @@ OPERATIONS = (
     ),
     item_operation("/vhosts/{vhost}", "The one virtual host.", _vhost_row, Right.MANAGE),
     *(
-        operation("GET", path, "What is durable, for RabbitMQ to read.", definitions.export.handler)
+        replace(
+            operation("GET", path, "What is durable, for RabbitMQ to read.", definitions.export.handler),
+            is_audited=True,
+        )
         for path in ("/definitions", "/definitions/{vhost}")
     ),
     *(

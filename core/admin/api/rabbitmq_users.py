@@ -16,6 +16,7 @@ from core.slices import Walk
 
 MADE = Reply(201)
 MAKES = Shape("nothing", status=201)
+LIMIT = "/user-limits/{user}/{limit}"
 NAMES = Parameter("users", "The names of users.", "list", required=True)
 
 
@@ -24,7 +25,7 @@ def _user_row(control: BrokerControl, record: UserRecord) -> Snapshot:
         "name": record.name,
         "password_hash": "",  # clients need the field; the hash is shown in definitions only
         "tags": list(record.tags),
-        "limits": {},
+        "limits": dict(record.limits),
     }
 
 
@@ -93,6 +94,19 @@ def _clear_topic_permission(control: BrokerControl, arguments: Arguments) -> Rep
     return DONE
 
 
+def _limits_row(record: UserRecord) -> Snapshot:
+    return {"user": record.name, "value": dict(record.limits)}
+
+
+def _limits(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
+    return [_limits_row(record) for record in users.all_records(control) if record.limits]
+
+
+def _limits_of_user(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
+    record = control.users.record(arguments.text("user"))
+    return [_limits_row(record)] if record.limits else []
+
+
 def _delete_many(control: BrokerControl, arguments: Arguments) -> Reply:
     names = [str(name) for name in arguments.list("users")]
     for name in names:
@@ -159,4 +173,8 @@ OPERATIONS = (
         _clear_topic_permission,
         users.ANY_EXCHANGE,
     ),
+    list_operation("/user-limits", "The limits of users.", _limits, Right.ADMINISTER),
+    list_operation("/user-limits/{user}", "A user's.", _limits_of_user, Right.ADMINISTER),
+    _write("PUT", LIMIT, "Limit what a user may have.", users.set_limit.handler, users.VALUE),
+    _write("DELETE", LIMIT, "Remove a limit.", users.clear_limit.handler),
 )

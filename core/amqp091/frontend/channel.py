@@ -141,7 +141,10 @@ class Channel:
         if self._stage or self._must_wait(work):
             self._put(work)
         elif isinstance(work, PublishesReceived):
-            if not self._take_publishes(work, now) and self._messages_per_turn:
+            if self._shared.turn_over:  # to parse it took long
+                self._put(work)
+                self._shared.wake()
+            elif not self._take_publishes(work, now) and self._messages_per_turn:
                 self._shared.wake()
         elif self._waits_for_queues(work):
             self._put(work)

@@ -92,7 +92,7 @@ class DefinitionMethods:
 
     def _delete_exchange(self, method: methods.ExchangeDelete) -> Method:
         engine = self._shared.engine
-        engine.rights.check("configure", "exchange", method.exchange)
+        engine.check("configure", "exchange", method.exchange)
         if method.if_unused and engine.exchange_in_use(method.exchange):
             raise ChannelFault(ReplyCode.PRECONDITION_FAILED, f"exchange {quote(method.exchange)} in use")
         engine.delete_exchange(method.exchange)
@@ -193,7 +193,7 @@ class DefinitionMethods:
     def _delete_queue(self, method: methods.QueueDelete) -> Method:
         engine, owner = self._shared.engine, self._shared.owner
         name = self.named(method.queue)
-        engine.rights.check("configure", "queue", name)
+        engine.check("configure", "queue", name)
         try:
             info = engine.queue_info(name, owner)
         except NotFound:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from core.access.checked_engine import CheckedEngine
-from core.access.rights import Rights, all_rights, no_rights
+from core.access.rights import Rights, all_rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.amqp091.events import (
@@ -37,12 +37,12 @@ from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
 from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
-from core.amqp091.frontend.replies import channel_fault
+from core.amqp091.frontend.replies import channel_fault, rights_fault
 from core.amqp091.frontend.secret_renewal import SecretRenewal
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
-from core.amqp091.methods import ConnectionBlocked, ConnectionUnblocked
-from core.amqp091.publish_run import SINGLES_MAX
+from core.amqp091.methods import ChannelOpen, ConnectionBlocked, ConnectionUnblocked
+from core.amqp091.publish_run import SINGLE_WORK, SINGLES_MAX
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -55,7 +55,6 @@ from core.interface import (
     Confirmed,
     Converter,
     Delivered,
-    Engine,
     FlowReason,
     GrantReply,
     Mailbox,
@@ -107,7 +106,7 @@ class Amqp091FrontEnd:
         *,
         mailbox: Mailbox,
         connection: Amqp091Connection,
-        engine: Engine,
+        engine: CheckedEngine,
         converter: Converter,
         stalls: Stalls,
         settings: Settings,
@@ -118,9 +117,9 @@ class Amqp091FrontEnd:
         work: Work | None = None,
         rights_of: Callable[[str], Rights] = all_rights,
     ) -> None:
-        """``rights_of`` returns the rights of a user, ``unique`` the part of a name that must not be guessed; ``wake``
-        requests another turn. ``traffic`` has the counts of all connections of the protocol, ``flow`` records flow
-        events, ``work`` counts the work in the event loop."""
+        """``engine`` gets the rights of the user once the connection is open, from ``rights_of``. ``unique``
+        returns the part of a name that must not be guessed; ``wake`` requests a turn. ``traffic`` has the counts of
+        all connections of the protocol, ``flow`` records flow events, ``work`` counts the work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -143,7 +142,7 @@ class Amqp091FrontEnd:
         self._shared = Shared(
             identity=info.identity,
             owner=info.identity,
-            engine=CheckedEngine(engine, no_rights("")),
+            engine=engine,
             converter=converter,
             mailbox=mailbox,
             connection=connection,
@@ -245,10 +244,8 @@ class Amqp091FrontEnd:
         self._shared.backlog_bytes = waiting_bytes
 
     def deadline(self) -> float | None:
-        deadline = self.connection.deadline()
-        if (end := self._shared.engine.rights.deadline(self._now)) is not None:
-            return end if deadline is None else min(deadline, end)
-        return deadline
+        deadline, end = self.connection.deadline(), self._shared.engine.rights.deadline(self._now)
+        return deadline if end is None else end if deadline is None else min(deadline, end)
 
     def tick(self, now: Now) -> None:
         self._see_to_heartbeats()
@@ -319,12 +316,8 @@ class Amqp091FrontEnd:
     def _held_up(self) -> bool:
         """Whether no more input is to be taken now; the end of the connection is always taken."""
         shared = self._shared
-        return self.connection.opened and (
-            self.throttle.blocked
-            or shared.flooded
-            or shared.waiting_methods > shared.waiting_methods_max
-            or self._renewal.waiting
-        )
+        too_much = shared.flooded or shared.waiting_methods > shared.waiting_methods_max
+        return self.connection.opened and (self.throttle.blocked or too_much or self._renewal.waiting)
 
     def _see_to_heartbeats(self) -> None:
         """Pause the check for the peer's heartbeats while we do not read, for any reason."""
@@ -338,14 +331,16 @@ class Amqp091FrontEnd:
         left = self._events_per_turn_max
         while left and not shared.turn_over and not self._held_up:
             work_left = shared.work_until - shared.work.spent
-            self.connection.singles_max = min(SINGLES_MAX, max(1, work_left // UNLIKE_WORK))
+            self.connection.singles_max = min(SINGLES_MAX, max(1, work_left // (SINGLE_WORK + UNLIKE_WORK)))
+            before = self.connection.work_done
             event = self.connection.next_event(self._room, now.monotonic)
+            shared.work.spent += self.connection.work_done - before
             if event is None:
                 break
             left -= 1
             shared.work.spent += EVENT_WORK
             self._answer(event, now)
-        if not left or shared.turn_over:
+        if (not left or shared.turn_over) and self.connection.input_left:
             shared.wake()
         self._see_to_heartbeats()
         if self._stages is not None:
@@ -384,6 +379,11 @@ class Amqp091FrontEnd:
                 self._renewal.begin(self._shared.engine.rights, event.secret)
             case ChannelOpened():
                 self._shared.work.spent += CHANNEL_WORK
+                if (why := self._shared.engine.begin_channel()) is not None:
+                    fault = Amqp091ConnectionFault(ReplyCode.NOT_ALLOWED, why, *ChannelOpen.ID)
+                    self.connection.close(fault, now.monotonic)
+                    self._release_all()
+                    return
                 self.channels[event.channel] = Channel(event.channel, self._shared)
                 self.traffic.channels += 1
                 self.traffic.channels_opened += 1
@@ -454,6 +454,7 @@ class Amqp091FrontEnd:
         self._closing.pop(channel, None)
         if self.channels.pop(channel.number, None) is not None:
             self.traffic.channels -= 1
+            self._shared.engine.end_channel()
         self._shared.work.spent += CHANNEL_WORK
         self._releasing.append(_released(channel, self._now, then))
         self._go_on_releasing()
@@ -517,9 +518,7 @@ class Amqp091FrontEnd:
         """Close the channels with a consumer that the rights of the user do not allow any more, a consumer at each
         step. Publishes are checked as they come."""
         engine = self._shared.engine
-        if (why := engine.rights.refusal()) is not None:
-            code = ReplyCode.CONNECTION_FORCED if engine.rights.expired else ReplyCode.NOT_ALLOWED
-            fault = Amqp091ConnectionFault(code, why)
+        if (fault := rights_fault(engine)) is not None:
             self.connection.close(fault, self._now.monotonic)
             self._release_all()
             return

@@ -103,8 +103,8 @@ class Answered:
 
 PUBLISHES_WORK = 20
 """Cost of a run of publishes, in units of :mod:`core.work`; each publish adds half a unit."""
-UNLIKE_WORK = 4
-"""The cost of a publish that is not like the one before it, in these units."""
+UNLIKE_WORK = 2
+"""The cost of a publish that is not like the one before it, in these units, beside that of parsing it."""
 PROPERTIES_WORK, PROPERTY_BYTES_A_UNIT = 20, 16
 """Cost of checking properties that are new to the channel, in units of :mod:`core.work`."""
 

@@ -6,7 +6,8 @@ All of them close the channel only.
 
 from collections.abc import Mapping
 
-from core.amqp091.errors import ChannelFault, ReplyCode
+from core.access.checked_engine import CheckedEngine
+from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.errors import (
     EngineError,
     Forbidden,
@@ -36,3 +37,12 @@ REPLY_CODES: Mapping[type[EngineError], ReplyCode] = {
 def channel_fault(error: EngineError) -> ChannelFault:
     """The channel.close that reports an engine error to a peer."""
     return ChannelFault(REPLY_CODES[type(error)], str(error))
+
+
+def rights_fault(engine: CheckedEngine) -> Amqp091ConnectionFault | None:
+    """The connection.close for a user that may not use the virtual host any more, or whose token has expired; None if
+    the connection may go on."""
+    why = engine.refusal()
+    if why is None:
+        return None
+    return Amqp091ConnectionFault(ReplyCode.CONNECTION_FORCED if engine.rights.expired else ReplyCode.NOT_ALLOWED, why)

@@ -130,7 +130,8 @@ class QueueTurns:
             touched, self._touched = self._touched, OrderedDict()
             self._serve(touched, now)
         if self.remains.left:
-            self._work.spent += self.remains.free_some()
+            freed = self.remains.free_some()
+            self._work.spent += freed
         self._confirms.end_turn()
         return bool(self._touched or self._behind or self.remains.left)
 
@@ -160,7 +161,8 @@ class QueueTurns:
                 self._touched[queue] = None
             if inbox.waiting:
                 spent -= inbox.waiting + RUN_WORK * inbox.runs
-            work.spent += spent + queue.dispatch(now)
+            spent += queue.dispatch(now)
+            work.spent += spent
             if queue.expired:
                 self.expired.append(queue)
             elif (deadline := queue.deadline) < self._due_at.get(queue, inf):

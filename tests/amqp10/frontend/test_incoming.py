@@ -23,6 +23,7 @@ from amqp10.wire.types import Symbol
 from core.config.engine import EngineSettings, WorkSettings
 from core.config.settings import Settings
 from core.interface import Binding, ExchangeDeclaration, ExchangeType
+from core.work import AMPLE
 from tests.kit.client_frames import DURABLE, EMPTY_HEADER
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
 
@@ -414,6 +415,24 @@ def test_messages_that_cost_much_wait_for_the_next_turn(address, payload):
     assert broker.ready() == 50
     assert outcomes(peer) == [ACCEPTED] * 50
     assert [entry[-2:].lstrip(b"\x01\x02") for entry in kept(broker)] == numbered(50)
+
+
+def test_without_an_allowance_bytes_are_kept_for_the_next_turn():
+    broker = InProcessBroker(one_work=True)
+    broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender("/queues/q")
+    transfer, message = peer.transfer_frame(b"x")
+    work = broker.engine.work
+    before, work.allowance = work.spent, 0
+    peer.front_end.receive_data(encode_frame(0, encode_performative(transfer), message), broker.now)
+    broker.engine.turn(broker.now)
+    assert (work.spent, broker.ready(), peer.front_end.reading) == (before, 0, False)
+    work.allowance = AMPLE
+    broker.touch(peer)
+    broker.run()
+    assert broker.ready() == 1
 
 
 def test_deliveries_left_over_are_published_although_the_peer_has_gone():

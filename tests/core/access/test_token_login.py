@@ -1,5 +1,7 @@
 """Logins with a token: by PLAIN and AMQPLAIN, what waits, what is told, and the renewal of a token."""
 
+import json
+
 import pytest
 from structlog.testing import LogCapture
 
@@ -7,6 +9,7 @@ from core.access.exchange import FAILURE, LATER, WAIT, Reply
 from core.access.login import Access, LoginPeer
 from core.access.mechanisms import Amqplain, PlainMechanism
 from core.access.token_keys import read_keys
+from tests.kit.audited import Audited
 from tests.kit.logins import Held, from_here, user
 from tests.kit.tokens import NOW, Clocks, ec_key, key_set, log_in, make_token, oauth2, token_access
 
@@ -185,3 +188,30 @@ def test_a_new_token_that_is_refused_leaves_the_old_one(claims: dict[str, object
     assert rights.token.claims.expires_at == NOW + 3600
     for nonsense in (b"", b"\xff\xfe\x00", b"ey" * 2**20):
         assert rights.token.renewed(rights, nonsense).reply == FAILURE
+
+
+# --- the audit log ---------------------------------------------------------------------------------------------------
+
+
+def test_logins_and_renewals_are_recorded_without_the_token():
+    audited, access = Audited(), token_access()
+    peer = from_here(audit=audited.peer())
+    tokens = [make_token(), make_token(aud="x"), make_token(exp=NOW + 7200), make_token(sub="bob")]
+    for token in tokens[:2]:
+        PlainMechanism(access, peer).start().respond(b"\0any\0" + token.encode())
+    rights = access.rights_of(peer, "alice")
+    for token in tokens[2:]:
+        rights.token.renewed(rights, token.encode())
+    access.submit = Held(most=0).submit
+    PlainMechanism(access, peer).start().respond(b"\0any\0" + tokens[0].encode())
+    records = audited.taken()
+    assert [(one["mechanism"], one["result"], one["user"]) for one in records] == [
+        ("PLAIN", "done", "alice"),
+        ("PLAIN", "refused", ""),
+        ("renewal", "done", "alice"),
+        ("renewal", "refused", "alice"),
+        ("PLAIN", "put-off", ""),
+    ]
+    assert "without oauth2.resource_server_id" in records[1]["reason"]
+    assert "of 'bob', not of 'alice'" in records[3]["reason"]
+    assert not [part for token in tokens for part in token.split(".") if part in json.dumps(records)]

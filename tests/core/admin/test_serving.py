@@ -291,6 +291,11 @@ async def test_over_tls_and_beside_clients_that_do_not_speak_it(tmp_path):
                 assert (await client.get("/livez")).json() == {"status": "ok"}
                 response = await client.get("/metrics", headers={"authorization": f"Bearer {TOKEN.decode()}"})
                 assert "headgate_connections 3.0\n" in response.text
+                page = {"x-headgate-request": "1"}
+                login = await client.post("/console/login", json={"token": TOKEN.decode()}, headers=page)
+                assert login.headers["set-cookie"].startswith(f"__Host-headgate-{port}=")
+                assert login.headers["set-cookie"].endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
+                assert (await client.get("/metrics")).status_code == 200
         assert await admin.raw(REQUEST) == b""
         await trio.testing.wait_all_tasks_blocked()  # the socket is closed before the log is written
         assert "no TLS" in str(admin.facts.logged("admin-handshake-failed")[0]["reason"])

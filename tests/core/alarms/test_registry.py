@@ -73,6 +73,7 @@ def test_since_when_is_the_first_stamp_after_the_change():
     registry.set("memory", BY_HAND)
     registry.stamp(later(2))
     assert {name: row["since"] for name, row in shown(registry).items()} == {
+        "audit": None,
         "certificate": None,
         "descriptors": None,
         "disk": later(1).wall,
@@ -105,6 +106,7 @@ def test_a_row_has_every_cause_and_the_figures_measured_last():
 
 def test_alarms_and_notices_are_told_apart():
     assert {name: row["level"] for name, row in shown(AlarmRegistry()).items()} == {
+        "audit": "notice",
         "certificate": "notice",
         "descriptors": "notice",
         "disk": "alarm",

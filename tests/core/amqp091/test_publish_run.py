@@ -13,7 +13,14 @@ from core.amqp091.framing import FrameType, encode_frame, method_frame, read_fra
 from core.amqp091.methods import BasicAck, BasicPublish
 from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
 from core.amqp091.property_layout import needed_of
-from core.amqp091.publish_run import PROPERTY_BYTES_MAX, SINGLES_MAX, PublishRun, PublishRunParser
+from core.amqp091.publish_run import (
+    DECODED_BYTES_A_UNIT,
+    PROPERTY_BYTES_MAX,
+    SINGLE_WORK,
+    SINGLES_MAX,
+    PublishRun,
+    PublishRunParser,
+)
 from core.message import each_of
 
 FRAME_MAX = 4096
@@ -414,6 +421,21 @@ def test_columns_are_used_where_values_differ_and_given_up_where_they_are_of_no_
     taken = Taken(*parser().parse(data, 0, len(data), PUBLISHES_MAX, 100))
     assert len(taken.entries) == 100, "one by one"
     agrees(taken, data, 0)
+
+
+def test_unlike_messages_and_long_property_lists_cost_work():
+    remembering, alike = parser(frame_max=131_072), publish(b"x") * 900
+    remembering.parse(alike, 0, len(alike), PUBLISHES_MAX)
+    assert remembering.work_done <= 2 * SINGLE_WORK, "like messages cost none"
+    before = remembering.work_done
+    unlike = b"".join(publish(b"x" * (1 + i % 5), routing_key=f"k{i}") for i in range(100))
+    remembering.parse(unlike, 0, len(unlike), PUBLISHES_MAX)
+    assert remembering.work_done - before == 100 * SINGLE_WORK
+    before = remembering.work_done
+    properties = encode_properties(BasicProperties(headers={"CC": [f"key-{i}" for i in range(1000)]}))
+    long = publish(b"x", properties=properties)
+    remembering.parse(long, 0, len(long), PUBLISHES_MAX)
+    assert remembering.work_done - before == SINGLE_WORK + len(properties) // DECODED_BYTES_A_UNIT
 
 
 @given(

@@ -340,6 +340,7 @@ def test_alarms_and_notices(scraped: Scraped):
     assert found["rabbitmq_alarms_free_disk_space_watermark"] == {(): 1}
     assert found["rabbitmq_alarms_memory_used_watermark"] == {(): 0}
     assert found["headgate_alarm_active"] == {
+        ("audit", "notice"): 0,
         ("certificate", "notice"): 0,
         ("descriptors", "notice"): 0,
         ("disk", "alarm"): 1,

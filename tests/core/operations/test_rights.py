@@ -12,6 +12,7 @@ import pytest
 from core.access.login import NewPassword
 from core.access.records import UserRecord
 from core.access.rights import FULL, TAGS, Permission
+from core.admin.console.login import LOGIN_PATH
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import RIGHTS_OF_TAGS, Operation, Right
 from core.operations.table import PathEntry
@@ -106,6 +107,36 @@ async def test_no_user_escalates_over_http():
                 assert response.status_code == FORBIDDEN, (operation.name, user, response.text)
                 tried += 1
     assert tried > 4 * len(OPERATIONS)
+    assert state(facts) == before
+
+
+async def test_no_user_escalates_with_a_cookie():
+    """The cookie of a login to the console gives what the tags give, and no write without the text of the login."""
+    facts = place()
+    api, _ = facts.api()
+    app = facts.application(api=api, users_only=True)
+    before, tried, unmarked = state(facts), 0, 0
+    for user in USERS:
+        async with client_of(app, **{"x-headgate-request": "1", "origin": "http://127.0.0.1:15692"}) as client:
+            login = await client.post(LOGIN_PATH, json={"user": user, "password": PASSWORD})
+            has_tag = any(may(user, right) for right in Right)
+            assert (login.status_code == 200) is has_tag, (user, login.text)
+            mark = {"x-headgate-csrf": login.json()["csrf_token"]} if has_tag else {}
+            for entry in api.table.entries:
+                operation, path = entry.operation, example_path(entry)
+                method, sends = entry.spelling.method, entry.spelling.method in ("PUT", "POST")
+                shown = has_tag and operation.name in login.json()["operations"]
+                assert shown is may(user, operation.right), (operation.name, user)
+                if method != "GET":
+                    response = await client.request(method, path, json={} if sends else None)
+                    assert response.status_code == (FORBIDDEN if has_tag else 401), (operation.name, user)
+                    unmarked += 1
+                if may(user, operation.right):
+                    continue
+                response = await client.request(method, path, headers=mark, json={} if sends else None)
+                assert response.status_code == (FORBIDDEN if has_tag else 401), (operation.name, user)
+                tried += 1
+    assert min(tried, unmarked) > 4 * len(OPERATIONS)
     assert state(facts) == before
 
 

@@ -1,6 +1,8 @@
-"""A small Celery application: its tasks, which worker and caller import. AMQP091_BROKER has the broker's URL."""
+"""A small Celery application: its tasks, which worker and caller import. AMQP091_BROKER has the broker's URL,
+AMQP091_CA the file of the authority where it is one with TLS."""
 
 import os
+import ssl
 
 from celery import Celery
 
@@ -12,6 +14,13 @@ app.conf.update(
     broker_connection_retry_on_startup=False,
     result_expires=60,
 )
+
+if "AMQP091_CA" in os.environ:
+    app.conf.broker_use_ssl = {
+        "ca_certs": os.environ["AMQP091_CA"],
+        "cert_reqs": ssl.CERT_REQUIRED,
+        "server_hostname": "localhost",
+    }
 
 
 @app.task

@@ -1,13 +1,13 @@
 /**
- * Asking the broker. The token, where one is needed, is asked of the reader once and kept as long as the tab is open; it
- * travels in a header and never in an address.
+ * Requests to the broker. A login gives the browser a cookie, which scripts cannot read; what a write needs besides is in
+ * memory only. When the login has ended, the page loads itself again, and then asks for a login.
  */
 
-import { element } from "./dom.js";
-
+const API = "/api/";
 const ROOT = "/api/headgate/";
-const KEY = "headgate-token";
+const LOGIN = "/console/login";
 const ROWS_MAX = 3000; // of one kind: what a page can show, with some to spare for sorting
+const JSON_BODY = { "content-type": "application/json" };
 const SILENT_MS = 5000; // a live stream has an event each second
 
 /** An answer that is no success, or none at all (status 0). */
@@ -18,7 +18,28 @@ export class Refused extends Error {
   }
 }
 
-let asking = null; // the dialog for the token that is open, if one is: all requests wait for the same
+let login = null; // what the broker answered about who is logged in
+
+/** Who is logged in, with tags and operations; `user` is null when a login is needed. */
+export async function whoIsLoggedIn() {
+  login = await (await answered(LOGIN)).json();
+  if (login.user === null) login = await (await answered(LOGIN)).json(); // a cookie of another start of the broker is gone now
+  return login;
+}
+
+/** Log in with {user, password} or {token}. Throws Refused. */
+export async function logIn(given) {
+  await answered(LOGIN, { method: "POST", headers: JSON_BODY, body: JSON.stringify(given) });
+}
+
+export async function logOut() {
+  await answered(LOGIN, { method: "DELETE" });
+}
+
+/** Whether the tags allow an operation of the API. The broker refuses the others in any case. */
+export function may(operation) {
+  return login?.operations?.includes(operation) ?? false;
+}
 
 /** The path of a thing; names come from clients and may hold anything. */
 export function at(...segments) {
@@ -26,7 +47,7 @@ export function at(...segments) {
 }
 
 export async function get(path, signal) {
-  return (await answered(path, { signal })).json();
+  return (await answered(ROOT + path, { signal })).json();
 }
 
 /** The time line of one thing; null for what has none, or none yet. */
@@ -51,14 +72,35 @@ export async function list(kind, signal) {
   return rows;
 }
 
+/** All rows of a kind, for pages of users with less than the tag monitoring too: they get what RabbitMQ's API has of it. */
+export async function listed(kind, signal) {
+  return may("rows.list") ? list(kind, signal) : rabbit(kind, signal);
+}
+
+/** Rows of RabbitMQ's API. */
+export async function rabbit(kind, signal) {
+  return (await answered(API + kind, { signal })).json();
+}
+
 export async function post(path, body) {
-  const headers = { "content-type": "application/json" };
-  return (await answered(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
+  return (await sent("POST", path, body)).json();
+}
+
+export async function put(path, body) {
+  await sent("PUT", path, body);
+}
+
+export async function remove(path) {
+  await answered(ROOT + path, { method: "DELETE" });
+}
+
+function sent(method, path, body) {
+  return answered(ROOT + path, { method, headers: JSON_BODY, body: JSON.stringify(body) });
 }
 
 /** The events of a stream, as [name, data]. Ends when the stream does. */
 export async function* events(path, signal) {
-  const response = await answered(path, { signal, headers: { accept: "text/event-stream" } });
+  const response = await answered(ROOT + path, { signal, headers: { accept: "text/event-stream" } });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -75,23 +117,20 @@ export async function* events(path, signal) {
   }
 }
 
-async function answered(path, options) {
-  for (;;) {
-    const response = await fetched(path, options);
-    if (response.ok) return response;
-    if (response.status !== 401) throw new Refused(response.status, await reasonOf(response));
-    asking ??= askForToken(sessionStorage.getItem(KEY) !== null).finally(() => (asking = null));
-    await asking;
+async function answered(path, options = {}) {
+  const response = await fetched(path, options);
+  if (response.ok) return response;
+  if (response.status === 401 && path !== LOGIN) {
+    location.reload();
+    await new Promise(() => {}); // the page goes
   }
+  throw new Refused(response.status, await reasonOf(response));
 }
 
 async function fetched(path, { headers = {}, ...options }) {
-  const token = sessionStorage.getItem(KEY);
-  const authorized = token === null ? {} : { authorization: `Bearer ${token}` };
+  const marks = { "x-headgate-request": "1", ...(login?.csrf_token ? { "x-headgate-csrf": login.csrf_token } : {}) };
   try {
-    return await fetch(ROOT + path, {
-      ...options, cache: "no-store", credentials: "omit", headers: { ...headers, ...authorized, "x-headgate-request": "1" },
-    });
+    return await fetch(path, { ...options, cache: "no-store", credentials: "same-origin", headers: { ...headers, ...marks } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "The broker does not answer.");
@@ -104,28 +143,4 @@ async function reasonOf(response) {
   } catch {
     return `The broker answered ${response.status}.`;
   }
-}
-
-function askForToken(wrong) {
-  const dialog = document.getElementById("ask");
-  const field = element("input", { type: "password", id: "token", autocomplete: "off", required: true, autofocus: true });
-  return new Promise((resolve) => {
-    const submit = (event) => {
-      event.preventDefault();
-      sessionStorage.setItem(KEY, field.value.trim());
-      dialog.close();
-    };
-    dialog.setAttribute("aria-labelledby", "ask-title");
-    dialog.replaceChildren(element(
-      "form", { on: { submit } },
-      element("h2", { id: "ask-title" }, "This broker asks for a token"),
-      element("p", { role: wrong && "alert" }, wrong
-        ? "The token was not accepted. It is in the file that admin.token_file names."
-        : "It is in the file that admin.token_file names. This tab remembers it until it is closed."),
-      element("label", {}, "Token", field),
-      element("menu", {}, element("button", { class: "primary" }, "Go on")),
-    ));
-    dialog.addEventListener("close", resolve, { once: true }); // however it was closed: without a token it is asked for again
-    if (!dialog.open) dialog.showModal();
-  });
 }

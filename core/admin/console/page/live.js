@@ -19,7 +19,8 @@ export class Live {
   #stream = null;
   #told = { time: 0, stalls: [] };
 
-  constructor() {
+  /** Begin to follow the broker. A user that may not see it has no stream. */
+  start() {
     document.addEventListener("visibilitychange", () => this.#follow());
     this.#follow();
   }

@@ -1,8 +1,9 @@
 /** The frame of the console: which page is shown, what runs while it is, alarms, colours. */
 
-import { get, Refused } from "./api.js";
-import { element, say } from "./dom.js";
+import { get, may, Refused, whoIsLoggedIn } from "./api.js";
+import { element, empty, say } from "./dom.js";
 import { Live } from "./live.js";
+import { loginPage, showWho } from "./login.js";
 import { moment } from "./format.js";
 import { WhyPanel } from "./why.js";
 import { connectionPage, connectionsPage, linkPage, sessionPage } from "./pages/connections.js";
@@ -12,24 +13,28 @@ import { overviewPage } from "./pages/overview.js";
 import { policiesPage } from "./pages/policies.js";
 import { queuePage, queuesPage } from "./pages/queues.js";
 import { storePage } from "./pages/store.js";
+import { usersPage } from "./pages/users.js";
 import { blockedPublishersPage, slowConsumersPage } from "./pages/waiting.js";
 
 const REFRESH_MS = 2000;
-const START = "overview";
 
-/** Name in the address, name for people, page. A page is made from its segments and gives {node, refresh, live, close}. */
-const PAGES = [
-  ["overview", "Overview", overviewPage],
-  ["flow-map", "Flow map", flowMapPage],
-  ["connections", "Connections", connectionsPage],
-  ["queues", "Queues", queuesPage],
-  ["slow-consumers", "Slow consumers", slowConsumersPage],
-  ["blocked-publishers", "Blocked publishers", blockedPublishersPage],
-  ["store", "Store", storePage],
-  ["limits", "Limits", limitsPage],
-  ["policies", "Policies", policiesPage],
+/**
+ * Name in the address, name for people, page, and the operation of the API that the page needs: a user that may not use
+ * it does not see the page. A page is made from its segments and gives {node, refresh, live, close}.
+ */
+const ALL_PAGES = [
+  ["overview", "Overview", overviewPage, "live"],
+  ["flow-map", "Flow map", flowMapPage, "flow-map"],
+  ["connections", "Connections", connectionsPage, "rows.list"],
+  ["queues", "Queues", queuesPage, "rabbitmq GET /queues"],
+  ["slow-consumers", "Slow consumers", slowConsumersPage, "rows.list"],
+  ["blocked-publishers", "Blocked publishers", blockedPublishersPage, "live"],
+  ["store", "Store", storePage, "store.status"],
+  ["limits", "Limits", limitsPage, "limits"],
+  ["policies", "Policies", policiesPage, "rabbitmq GET /policies"],
+  ["users", "Users", usersPage, "users.list"],
 ];
-/** Pages of one thing: the page of the menu that they belong to, the word for people, the page. */
+/** Pages of one thing, for users with the tag monitoring: the page of the menu that they belong to, the word, the page. */
 const DETAILS = {
   connection: ["connections", "Connection", connectionPage],
   session: ["connections", "Session", sessionPage],
@@ -48,13 +53,14 @@ const live = new Live();
 const why = new WhyPanel(document.getElementById("why"));
 const main = document.getElementById("main");
 const menu = new Map();
+let pages = [];
 let alarmsShown = "";
 let current = null;
 
 function route() {
-  const [name = START, ...segments] = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
-  const detail = segments.length > 0 ? DETAILS[name] : undefined;
-  const [menuName, title, page] = detail ?? PAGES.find(([known]) => known === name) ?? PAGES[0];
+  const [name, ...segments] = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+  const detail = segments.length > 0 && may("rows.show") ? DETAILS[name] : undefined;
+  const [menuName, title, page] = detail ?? pages.find(([known]) => known === name) ?? pages[0];
   return { menuName, title: [title, ...segments].join(" "), page, segments };
 }
 
@@ -110,7 +116,7 @@ function faultOf(error) {
 }
 
 function makeMenu() {
-  document.getElementById("pages").append(...PAGES.map(([name, title]) => {
+  document.getElementById("pages").append(...pages.map(([name, title]) => {
     const link = element("a", { href: `#/${name}` }, title, element("span", { class: "tally", hidden: true }));
     menu.set(name, link);
     return link;
@@ -118,7 +124,8 @@ function makeMenu() {
 }
 
 function tally(name, count, words) {
-  const mark = menu.get(name).lastChild;
+  const mark = menu.get(name)?.lastChild;
+  if (!mark) return;
   mark.hidden = count === 0;
   say(mark, String(count));
   mark.setAttribute("aria-label", `${count} ${words}`);
@@ -187,9 +194,44 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address says which page is shown
   main.focus();
 });
-makeTheme();
-makeMenu();
-live.listen(onLive);
-addEventListener("hashchange", show);
-show();
-get("status").then((status) => say(document.getElementById("version"), status.version)).catch(() => {});
+/** Who is logged in; while the broker does not answer, it is asked again. */
+async function login() {
+  for (;;) {
+    try {
+      return await whoIsLoggedIn();
+    } catch (error) {
+      main.replaceChildren(element("p", { class: "fault", role: "status" }, error.message));
+      await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
+    }
+  }
+}
+
+async function start() {
+  makeTheme();
+  const found = await login();
+  pages = ALL_PAGES.filter(([, , , operation]) => may(operation));
+  document.body.classList.toggle("alone", pages.length === 0);
+  if (found.user === null) {
+    document.title = "Log in · Headgate";
+    main.replaceChildren(loginPage(found));
+    main.querySelector("input").focus();
+    return;
+  }
+  showWho(found);
+  if (pages.length === 0) {
+    main.replaceChildren(empty("There is nothing to see here", `The user ${found.user} has a tag, and no permission on a virtual host.`));
+    return;
+  }
+  makeMenu();
+  const sees = may("live");
+  document.getElementById("live").hidden = !sees;
+  addEventListener("hashchange", show);
+  if (sees) {
+    live.listen(onLive);
+    live.start();
+    get("status").then((status) => say(document.getElementById("version"), status.version)).catch(() => {});
+  }
+  show();
+}
+
+start();

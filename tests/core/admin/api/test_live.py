@@ -1,6 +1,7 @@
 """The live stream: its events, how many clients it admits, and what happens to clients that do not read."""
 
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -10,8 +11,11 @@ import pytest
 import trio
 import trio.testing
 
+from core.access.login import NewPassword
+from core.access.records import UserRecord
 from core.clock import Now
 from core.interface import FlowReason, StallSubject
+from core.slices import run_at_once
 from tests.kit.admin import Facts, listening, until_closed
 
 ASK = b"GET /api/headgate/live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
@@ -33,6 +37,10 @@ class Watcher:
     async def ask(self) -> bytes:
         """Ask for the stream; returns the head of the answer."""
         await self._stream.send_all(ASK)
+        return await self.head()
+
+    async def head(self) -> bytes:
+        """The head of the answer."""
         return await self._until(b"\r\n\r\n")
 
     async def event(self) -> tuple[str, Any]:
@@ -183,3 +191,48 @@ async def test_nothing_is_done_without_clients(patient_clock):
         asked_then = asked
         await trio.sleep(60)
     assert asked == asked_then > 0
+
+
+COOKIE_ASK = ASK.replace(b"\r\n\r\n", b"\r\ncookie: headgate-%d=%s\r\n\r\n")
+
+
+@pytest.mark.parametrize("change", ["logout", "deleted", "expired"])
+async def test_with_a_login_the_stream_ends_when_the_login_does(change: str, patient_clock):
+    facts = Facts()
+    users = facts.control.users
+    users.set(UserRecord(name="mona", tags=("monitoring",)))
+    async with listening(facts, users_only=True, session_idle="60s") as admin, await admin.connect() as stream:
+        rights = users.rights_of("mona")
+        secret, session = facts.sessions.begin(rights, is_user=True)
+        await stream.send_all(COOKIE_ASK % (admin.server.listening_on[0][1], secret.encode()))
+        watcher = Watcher(stream)
+        assert (await watcher.head()).startswith(b"HTTP/1.1 200")
+        for _ in range(4):
+            await watcher.event()
+        if change == "logout":
+            facts.sessions.end(session)
+        elif change == "deleted":
+            users.delete("mona")
+        else:
+            facts.now = Now(facts.now.monotonic + 60.0, facts.now.wall)
+        began = trio.current_time()
+        rest = await until_closed(stream)
+        assert b"event: " not in rest
+        assert rest.endswith(b"0\r\n\r\n")  # the answer has an end, as a browser expects
+        assert trio.current_time() - began <= 1.6
+
+
+async def test_a_user_that_may_not_look_any_more_gets_no_further_event(patient_clock):
+    facts = Facts()
+    users = facts.control.users
+    secret = run_at_once(NewPassword(facts.control.logins, "a password").hashing())
+    users.set(UserRecord(name="mona", tags=("monitoring",), secret=secret))
+    async with listening(facts) as admin, await admin.connect() as stream:
+        shown = b64encode(b"mona:a password")
+        await stream.send_all(ASK.replace(b"\r\n\r\n", b"\r\nauthorization: Basic " + shown + b"\r\n\r\n"))
+        watcher = Watcher(stream)
+        assert (await watcher.head()).startswith(b"HTTP/1.1 200")
+        await watcher.event()
+        await watcher.event()
+        users.set(UserRecord(name="mona", tags=("management",), secret=secret))
+        assert b"event: " not in await until_closed(stream)

@@ -35,6 +35,8 @@ from core.amqp091.methods import (
     TxSelectOk,
 )
 from core.amqp091.properties import BasicProperties
+from core.amqp091.publish_run import DECODED_BYTES_A_UNIT, IN_COLUMNS, SINGLE_WORK
+from core.amqp091.table import FieldTable
 from core.engine.queue.consumers import Attachment
 from core.errors import NotFound
 from core.interface import ConsumeOptions, Delivered, Mailbox
@@ -42,7 +44,7 @@ from core.work import AMPLE
 from tests.kit.engine import NOW, PLAIN
 from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, numbered
-from tests.kit.wire091 import Wire091Peer, connect
+from tests.kit.wire091 import Wire091Peer, connect, published
 
 LITTLE = 300
 """A budget in units of work, enough for a few methods and 25 pieces of a settlement."""
@@ -96,6 +98,75 @@ def test_input_that_is_left_when_the_budget_is_spent_is_taken_on_later_in_order(
     broker.run()
     assert [answer.queue for answer in peer.methods(QueueDeclareOk)] == names
     assert peer.front_end.reading
+
+
+def test_without_an_allowance_bytes_are_kept_for_the_next_turn(broker: InProcessBroker):
+    peer = little(broker)
+    broker.engine.work.allowance = 0
+    before = broker.engine.work.spent
+    peer.front_end.receive_data(frames(1, QueueDeclare(queue="q")), NOW)
+    assert (broker.engine.work.spent, exists(broker, "q"), peer.front_end.reading) == (before, False, False)
+    broker.engine.work.allowance = AMPLE
+    broker.run()
+    assert [answer.queue for answer in peer.methods(QueueDeclareOk)] == ["q"]
+    assert peer.front_end.reading
+
+
+def test_a_turn_that_ends_with_its_input_asks_for_no_other(broker: InProcessBroker):
+    """A peer that asks for another turn waits behind those that have much to do."""
+    peer = little(broker)
+    broker.engine.work.allowance = 1
+    peer.front_end.receive_data(frames(1, QueueDeclare(queue="q")), NOW)
+    assert not peer.front_end.reading, "there may be more"
+    broker.run()
+    turns = []
+    peer.front_end._shared.wake = lambda: turns.append("wake")
+    peer.front_end.take_actions(NOW)
+    assert (turns, peer.front_end.reading) == ([], True)
+
+
+def test_what_it_takes_to_decode_long_tables_counts(broker: InProcessBroker):
+    """In publishes, and in methods."""
+    peer = little(broker)
+    keys: FieldTable = {"CC": [f"key-{number}" for number in range(500)]}
+    for data, size in (
+        (published(1, [b"x"], routing_key="q", properties=BasicProperties(headers=keys)), 5000),
+        (frames(1, QueueDeclare(queue="q", arguments=keys)), 5000),
+    ):
+        before = broker.engine.work.spent
+        peer.front_end.receive_data(data, NOW)
+        assert broker.engine.work.spent - before >= size // DECODED_BYTES_A_UNIT
+        broker.run()
+
+
+def test_a_publish_that_took_a_whole_turn_to_decode_is_published_in_the_next(broker: InProcessBroker):
+    peer = little(broker)
+    peer.declare()
+    keys: FieldTable = {"CC": [f"key-{number}" for number in range(500)]}
+    data = published(1, [b"x"], routing_key="q", properties=BasicProperties(headers=keys))
+    peer.front_end.receive_data(data, NOW)
+    broker.engine.turn(NOW)
+    assert broker.ready() == 0
+    broker.run()
+    assert broker.ready() == 1
+
+
+def test_publishes_of_which_no_two_are_alike_count(broker: InProcessBroker):
+    """One by one, and in columns. A turn ends after some of them."""
+    peer = little(broker)
+    peer.declare()
+    data = b"".join(
+        published(1, [b"x"], routing_key="q", properties=BasicProperties(message_id=f"{number:04}"))
+        for number in range(1000)
+    )
+    before = broker.engine.work.spent
+    peer.front_end.receive_data(data, NOW)
+    broker.engine.turn(NOW)
+    taken = broker.ready()
+    assert 0 < taken < 1000
+    assert broker.engine.work.spent - before >= taken * SINGLE_WORK // IN_COLUMNS
+    broker.run()
+    assert broker.ready() == 1000
 
 
 @pytest.mark.parametrize("allowance", [50, LITTLE, AMPLE])

@@ -19,6 +19,7 @@ from core.engine.queue.dead_letter import (
 )
 from core.engine.queue.queue import REMOVED_AT_ONCE, Queue
 from core.engine.ready.backing import MemoryBacking
+from core.engine.routing.router import HEADERS_WORK
 from core.interface import Consumer, DeathReason, Delivered, Disposal, ExchangeTarget
 from core.message import Attributes, Return
 from tests.kit.dead_letters import PlainConverter, body, deaths
@@ -325,6 +326,21 @@ def test_a_queue_without_a_courier_does_not_dead_letter():
         stage_credit=CreditFlow("q", GENERAL),
     )
     assert one.counts()["dropped"] == {}
+
+
+def test_what_it_takes_to_route_letters_counts():
+    """A headers exchange reads the headers of each letter."""
+    broker, peer = make(queue("dead"), dying(exchange_name="amq.headers"))
+    broker.bind(binding("amq.headers", "dead"), "x")
+    peer.publish("q", bodies(20))
+    consumer = peer.consume("q", 20)
+    run(broker)
+    broker.settle(consumer, 0, 19, Disposal.REJECTED)
+    before = broker.work.spent
+    broker.turn(NOW)
+    assert broker.work.spent - before >= 20 * (LETTER_WORK + HEADERS_WORK)
+    run(broker)
+    assert len(taken(peer)) == 20
 
 
 def test_a_dispatch_sends_so_many_letters_and_the_others_follow_in_order():

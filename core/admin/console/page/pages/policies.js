@@ -1,6 +1,6 @@
 /** Policies: what operators decided for queues by a pattern, in the order in which they win. */
 
-import { list } from "../api.js";
+import { listed, may } from "../api.js";
 import { card, element, empty, heading } from "../dom.js";
 import { number, plain } from "../format.js";
 import { queueHref } from "../places.js";
@@ -11,12 +11,12 @@ export function policiesPage() {
     { title: "policy", of: (row) => row.name, sort: (row) => row.name },
     { title: "priority", number: true, of: (row) => number(row.priority), sort: (row) => row.priority },
     { title: "pattern", of: (row) => row.pattern, wide: true },
-    { title: "applies to", of: (row) => plain(row.apply_to) },
+    { title: "applies to", of: (row) => plain(row.apply_to ?? row["apply-to"]) },
     { title: "says", of: (row) => Object.entries(row.definition).map(([key, value]) => `${key} = ${plain(value)}`).join(", ") },
   ], { key: (row) => row.name, order: ["priority", "descending"] });
   const none = empty("No policies", `A policy sets limits for all queues whose name fits a pattern. Make one: headgate policies set NAME PATTERN '{"max-length": 1000}'`);
   const governed = new Table("Queues that a policy holds for", [
-    { title: "queue", of: (row) => ({ text: row.name, href: queueHref(row.name) }), sort: (row) => row.name },
+    { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
     { title: "policy", of: (row) => row.policy, sort: (row) => row.policy },
     { title: "type", of: (row) => row.type },
   ], { key: (row) => row.name });
@@ -28,7 +28,7 @@ export function policiesPage() {
       card(null, policies.node, none), card("Where one holds", governed.node, free),
     ),
     async refresh(signal) {
-      const [rows, queues] = await Promise.all([list("policies", signal), list("queues", signal)]);
+      const [rows, queues] = await Promise.all([listed("policies", signal), listed("queues", signal)]);
       policies.update(rows);
       policies.node.hidden = rows.length === 0;
       none.hidden = rows.length > 0;

@@ -1,7 +1,8 @@
 /** Queues: how much is in each, where it is kept, and what an operator may do with it. */
 
-import { at, get, list, post, timeLineOf } from "../api.js";
+import { at, get, listed, may, post, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
+import { form, opened } from "../dialog.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
 import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
 import { queueHref } from "../places.js";
@@ -15,7 +16,7 @@ const count = (title, field) => ({ title, number: true, of: (row) => number(row[
 
 export function queuesPage({ why }) {
   const table = new Table("Queues", [
-    { title: "queue", of: (row) => ({ text: row.name, href: queueHref(row.name) }), sort: (row) => row.name },
+    { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
     count("ready", "messages_ready"), count("unsettled", "messages_unacknowledged"),
     { title: "oldest", number: true, of: (row) => duration(row.oldest_ready_seconds), sort: (row) => row.oldest_ready_seconds ?? -1 },
     ...STATES.map((state) => count(state, state)),
@@ -32,7 +33,7 @@ export function queuesPage({ why }) {
       card(null, table.node, none),
     ),
     async refresh(signal) {
-      const rows = await list("queues", signal);
+      const rows = await listed("queues", signal);
       table.update(rows);
       table.node.hidden = rows.length === 0;
       none.hidden = rows.length > 0;
@@ -89,18 +90,10 @@ export function queuePage({ why }, name) {
 
 function actionsOf({ name }, why) {
   return [
-    ["peek", () => peek(name), `peek into ${name}`],
-    ["move", () => move(name), `move messages out of ${name}`],
-    ["why", (event) => why.show("addresses", name, event.currentTarget), `why ${name} holds something up`],
-  ];
-}
-
-function opened(title, ...inside) {
-  const dialog = document.getElementById("ask");
-  dialog.setAttribute("aria-labelledby", "ask-title");
-  dialog.replaceChildren(element("div", { class: "inside" }, element("h2", { id: "ask-title" }, title), ...inside));
-  dialog.showModal();
-  return dialog;
+    ["queues.peek", "peek", () => peek(name), `peek into ${name}`],
+    ["queues.move", "move", () => move(name), `move messages out of ${name}`],
+    ["why", "why", (event) => why.show("addresses", name, event.currentTarget), `why ${name} holds something up`],
+  ].filter(([operation]) => may(operation)).map(([, ...action]) => action);
 }
 
 async function peek(name) {
@@ -132,22 +125,8 @@ function messageOf(message) {
 function move(name) {
   const to = element("input", { required: true, autofocus: true });
   const count = element("input", { type: "number", min: 1, placeholder: "all that are ready" });
-  const said = element("p", { role: "alert" });
-  const submit = async (event) => {
-    event.preventDefault();
-    const body = { to: to.value, ...(count.value ? { count: Number(count.value) } : {}) };
-    try {
-      await post(at("queues", name, "move"), body);
-      dialog.close();
-    } catch (error) {
-      said.textContent = error.message;
-    }
-  };
-  const dialog = opened(
-    `Move messages out of ${name}`,
-    element(
-      "form", { on: { submit } }, element("label", {}, "To the queue", to), element("label", {}, "How many", count), said,
-      element("menu", {}, element("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"), element("button", { class: "primary" }, "Move")),
-    ),
-  );
+  form(`Move messages out of ${name}`, {
+    fields: [["To the queue", to], ["How many", count]], word: "Move",
+    act: () => post(at("queues", name, "move"), { to: to.value, ...(count.value ? { count: Number(count.value) } : {}) }),
+  });
 }

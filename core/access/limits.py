@@ -1,0 +1,54 @@
+"""How many connections and channels a user may have, and has: RabbitMQ's user limits.
+
+A channel is a session of AMQP 1.0, or a channel of AMQP 0.9.1. All connections of a user count here, whatever their
+protocol. A limit that is lowered ends nothing that is open.
+"""
+
+from collections.abc import Mapping
+
+from core.errors import Invalid
+
+MAX_CONNECTIONS, MAX_CHANNELS = "max-connections", "max-channels"
+USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS)
+USER_LIMIT_MAX = 2**31 - 1
+
+
+def check_limits(limits: Mapping[str, int]) -> None:
+    """Raises Invalid for limits that there are not, and for values that cannot be used."""
+    for name, value in limits.items():
+        if name not in USER_LIMITS:
+            raise Invalid(f"there is no limit '{name[:64]}' of a user; there are {', '.join(USER_LIMITS)}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= USER_LIMIT_MAX:
+            raise Invalid(f"{name} must be a number from 0 to {USER_LIMIT_MAX}")
+
+
+class UserLimits:
+    """The limits of one user, which change in place, and what the user has open."""
+
+    __slots__ = ("channels", "connections", "most", "user")
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+        self.most: Mapping[str, int] = {}
+        """The limits by name; a name that is missing has no limit."""
+        self.connections = 0
+        self.channels = 0
+
+    def connection_refusal(self) -> str | None:
+        """Why the user may open no further connection, with RabbitMQ's text; None if the user may."""
+        most = self.most.get(MAX_CONNECTIONS)
+        if most is None or self.connections < most:
+            return None
+        return (
+            f"Connection refused for user '{self.user}': user connection limit ({most}) is reached ({MAX_CONNECTIONS})"
+        )
+
+    def channel_refusal(self) -> str | None:
+        """Why the channel that was counted last is one too many, with RabbitMQ's text; None if it is not."""
+        most = self.most.get(MAX_CHANNELS)
+        if most is None or self.channels <= most:
+            return None
+        return (
+            f"number of channels opened for user '{self.user}' has reached the maximum allowed user limit of ({most}) "
+            f"({MAX_CHANNELS})"
+        )

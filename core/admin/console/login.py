@@ -1,0 +1,147 @@
+"""Logging in to the console: who is logged in, a login that begins a console session, and a logout that ends it.
+
+The guard has checked the host and the origin of a request, and what a write needs.
+"""
+
+import json
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Scope
+from structlog.typing import FilteringBoundLogger
+
+from core.access.rights import OPERATOR_TAGS
+from core.admin.answers import HEADERS, problem
+from core.admin.callers import CALLER, Caller, Callers, address_of, cookie
+from core.admin.console.sessions import ConsoleSession
+from core.admin.signing_in import ProvenUser
+from core.operations.operation import Operation, permits
+
+LOGIN_PATH = "/console/login"
+LOGIN_BYTES_MAX = 4096
+"""The most bytes of a login: a name of 255 and a password of 512 characters, with four bytes for each, take 3 KiB."""
+CHALLENGE = {"www-authenticate": "Cookie"}
+"""What a browser is told with 401. After ``Basic`` it would ask for a password by itself."""
+FORMS: tuple[frozenset[str], ...] = (frozenset(("user", "password")), frozenset(("token",)))
+"""The fields that a login may have."""
+
+
+class ConsoleLogin:
+    """The request handlers of :data:`LOGIN_PATH`."""
+
+    def __init__(self, callers: Callers, operations: Sequence[Operation], log: FilteringBoundLogger) -> None:
+        """``operations`` are those of the HTTP API."""
+        self._callers = callers
+        self._operations = operations
+        self._log = log
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes of the handlers."""
+        handlers = {"GET": self.show, "POST": self.begin, "DELETE": self.end}
+        return [Route(LOGIN_PATH, handler, methods=[method]) for method, handler in handlers.items()]
+
+    async def show(self, request: Request) -> Response:
+        """Answer who is logged in; ``user`` is null if a login is needed."""
+        caller: Caller | None = request.scope[CALLER]
+        if caller is None:
+            facts = {"user": None, "takes_token": self._callers.tokens.own is not None}
+            return JSONResponse(facts, headers={**HEADERS, **cookie(request.scope, "")})
+        return JSONResponse(self._facts(caller), headers=HEADERS)
+
+    async def begin(self, request: Request) -> Response:
+        """Begin a console session for a user or a token. One that the request names already ends."""
+        given = await _fields(request)
+        if isinstance(given, Response):
+            return given
+        token = given.get("token")
+        if token is not None:
+            begun = self._begin_with_token(token, request.scope)
+        else:
+            begun = await self._begin_with_password(given["user"], given["password"], request.scope)
+        if isinstance(begun, Response):
+            return begun
+        before: Caller | None = request.scope[CALLER]
+        if before is not None and before.session is not None:
+            self._callers.sessions.end(before.session)
+        secret, session = begun
+        self._log.info("console-login", user=session.rights.user, peer=_peer(request.scope))
+        facts = self._facts(Caller(session.rights, "console", session))
+        return JSONResponse(facts, headers={**HEADERS, **cookie(request.scope, secret)})
+
+    async def end(self, request: Request) -> Response:
+        """End the console session of a request."""
+        caller: Caller | None = request.scope[CALLER]
+        if caller is not None and caller.session is not None:
+            self._callers.sessions.end(caller.session)
+            self._log.info("console-logout", user=caller.rights.user, peer=_peer(request.scope))
+        return Response(status_code=204, headers={**HEADERS, **cookie(request.scope, "")})
+
+    def _begin_with_token(self, token: str, scope: Scope) -> tuple[str, ConsoleSession] | Response:
+        sign_in, (host, port) = self._callers.sign_in, address_of(scope)
+        if sign_in is not None and sign_in.puts_off(host):
+            return _put_off()
+        rights = self._callers.tokens.rights_of(token.encode())
+        if rights is None:
+            if sign_in is not None:
+                sign_in.token_failed(host, port)
+            self._log.warning("admin-token-wrong", peer=_peer(scope), given=True)
+            return problem(401, "unauthorized", "the token was not accepted", CHALLENGE)
+        return self._callers.sessions.begin(rights, is_user=False)
+
+    async def _begin_with_password(
+        self, name: str, password: str, scope: Scope
+    ) -> tuple[str, ConsoleSession] | Response:
+        sign_in = self._callers.sign_in
+        host, port = address_of(scope)
+        proven = "failure" if sign_in is None else await sign_in.prove(name, password, host=host, port=port)
+        if proven == "later":
+            return _put_off()
+        if sign_in is None or not isinstance(proven, ProvenUser):
+            return problem(401, "unauthorized", "the name or the password is wrong", CHALLENGE)
+        if not proven.rights.operates:
+            needed = ", ".join(sorted(OPERATOR_TAGS))
+            return problem(403, "forbidden", f"user '{name}' has none of the tags {needed}")
+        return self._callers.sessions.begin(proven.rights, is_user=True, holds=lambda: sign_in.holds(proven))
+
+    def _facts(self, caller: Caller) -> dict[str, object]:
+        rights, session = caller.rights, caller.session
+        return {
+            "user": rights.user,
+            "tags": sorted(rights.tags),
+            "way": caller.way,
+            "operations": sorted({one.name for one in self._operations if permits(rights, one.right)}),
+            "csrf_token": None if session is None else session.csrf_token,
+        }
+
+
+async def _fields(request: Request) -> dict[str, str] | Response:
+    """Read the fields of a login."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return problem(415, "not-json", "the Content-Type of a body must be application/json")
+    content = bytearray()
+    more = True
+    while more:
+        message = await request.receive()
+        content += message.get("body", b"")
+        if len(content) > LOGIN_BYTES_MAX:
+            return problem(413, "body-too-large", f"a body may have {LOGIN_BYTES_MAX} bytes: it is a login")
+        more = message.get("more_body", False)
+    try:
+        given = json.loads(content)
+        json.dumps(given, ensure_ascii=False).encode()  # fails for half a character
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict) or given.keys() not in FORMS or not all(isinstance(v, str) for v in given.values()):
+        return problem(400, "bad-request", "a login is a map with the texts user and password, or with the text token")
+    return given
+
+
+def _put_off() -> Response:
+    return problem(429, "too-many-logins", "too many logins have failed, or are being checked; try again later")
+
+
+def _peer(scope: Scope) -> str:
+    host, port = scope.get("client") or ("", 0)
+    return f"{host}:{port}"

@@ -1,0 +1,43 @@
+/** The login page, and who is logged in, at the top of every page. */
+
+import { logIn, logOut } from "./api.js";
+import { element, say } from "./dom.js";
+
+/** The page that asks for a login. After one, the page loads itself again, with what the user may see. */
+export function loginPage({ takes_token: takesToken }) {
+  const said = element("p", { role: "alert" });
+  const secret = (name) => element("input", { type: "password", name, required: true, autocomplete: name === "token" ? "off" : "current-password" });
+  const user = element("input", { name: "user", required: true, autofocus: true, autocomplete: "username" });
+  const [password, token] = [secret("password"), secret("token")];
+  return element(
+    "div", { class: "login card" }, element("h1", {}, "Log in"), said,
+    form(said, () => ({ user: user.value, password: password.value }), [["Name", user], ["Password", password]], "Log in"),
+    takesToken && form(said, () => ({ token: token.value.trim() }), [["Or the token that admin.token_file names", token]], "Log in with the token"),
+  );
+}
+
+function form(said, given, fields, word) {
+  const button = element("button", { class: "primary" }, word);
+  const submit = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      await logIn(given());
+      location.reload();
+    } catch (error) {
+      say(said, `Not logged in: ${error.message}.`);
+      button.disabled = false;
+    }
+  };
+  return element("form", { on: { submit } }, fields.map(([label, control]) => element("label", {}, label, control)), button);
+}
+
+/** Show who is logged in, with a button that ends the login. Where no login is needed there is nothing to show. */
+export function showWho({ user, tags, way }) {
+  if (way !== "console") return;
+  const button = document.getElementById("log-out");
+  const leave = () => logOut().finally(() => location.reload());
+  document.getElementById("who").replaceChildren(element("b", {}, user), element("span", {}, tags.join(", ")));
+  button.addEventListener("click", leave);
+  button.hidden = false;
+}
