@@ -5,6 +5,7 @@ session. If no token is configured and ``admin.users_only`` is not set, a reques
 it comes from this machine.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,7 @@ from starlette.types import Scope
 from core.access.rights import Rights, all_rights
 from core.admin.console.sessions import ConsoleSession, ConsoleSessions
 from core.admin.signing_in import TOKEN_NAME, AdminTokens, SignIn, given_token
+from core.clock import Now
 from core.operations.operation import Right, permits
 
 CALLER = "headgate.caller"
@@ -44,6 +46,7 @@ class Callers:
     sign_in: SignIn | None
     """Finds the rights of a user; None where there are none."""
     sessions: ConsoleSessions
+    clock: Callable[[], Now]
     users_only: bool
     """Whether a request that shows nothing is refused even if no token is configured."""
 
@@ -67,7 +70,8 @@ class Callers:
         return None
 
     def may_watch(self, caller: Caller) -> bool:
-        """Whether a client may get the next event of the live stream."""
+        """Whether a client may get the next event of the live stream. A token of OAuth 2 may have expired meanwhile."""
+        caller.rights.tick(self.clock())
         lasts = caller.session is None or self.sessions.lasts(caller.session)
         return lasts and permits(caller.rights, Right.MONITOR)
 

@@ -98,6 +98,7 @@ def make_service(
     app = admin_application(
         settings=settings,
         callers=Callers(
+            clock=clock,
             tokens=AdminTokens(token, read_token),
             sign_in=SignIn(control.logins),
             sessions=ConsoleSessions(

@@ -245,6 +245,7 @@ class Facts:
                 tokens=AdminTokens(token, read_token),
                 sign_in=SignIn(self.control.logins),
                 sessions=self.sessions,
+                clock=lambda: self.now,
                 users_only=own.users_only,
             ),
             api=api or self.api(**settings)[0],

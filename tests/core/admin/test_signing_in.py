@@ -6,7 +6,10 @@ import pytest
 
 from core.access.login import Access
 from core.access.rights import Rights
-from core.admin.signing_in import SignIn
+from core.admin.callers import Caller, Callers
+from core.admin.console.sessions import ConsoleSessions
+from core.admin.signing_in import AdminTokens, SignIn
+from core.clock import Now
 from tests.kit.tokens import NOW, make_token, oauth2, token_access
 
 
@@ -29,6 +32,17 @@ async def test_bearer_has_the_rights_of_the_token(form: str):
         True,
         False,
     )
+
+
+async def test_the_live_stream_ends_with_the_token():
+    found = await rights(f"Bearer {make_token(scope='broker.tag:monitoring', exp=int(NOW) + 60)}")
+    now = [Now(0.0, NOW)]
+    sessions = ConsoleSessions(idle=1, age_max=1, sessions_max=1, random_bytes=bytes, monotonic=lambda: 0.0)
+    callers = Callers(tokens=AdminTokens(), sign_in=None, sessions=sessions, clock=lambda: now[0], users_only=True)
+    caller = Caller(found, "user")
+    assert callers.may_watch(caller)
+    now[0] = Now(61.0, NOW + 61)
+    assert not callers.may_watch(caller)
 
 
 async def test_a_token_as_the_password_of_basic_may_be_longer_than_a_password():
