@@ -7,10 +7,13 @@ the one for the whole download is the caller's: it calls :meth:`KeyDownload.stop
 import socket
 import ssl
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from core.config.oauth2 import OAuth2Settings
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 REDIRECTS = range(300, 400)
 WORDS_MAX = 200
@@ -33,6 +36,8 @@ class KeyDownload:
 
     def read(self) -> bytes:
         """Read all, in a thread of its own. Raises DownloadFailed."""
+        from http.client import HTTPException  # here and not above: most brokers have no provider of OAuth 2
+
         most = self._settings.jwks_bytes_max
         try:
             connection = self._connection()
@@ -69,7 +74,9 @@ class KeyDownload:
             with suppress(OSError):  # it has just ended
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _connection(self) -> HTTPConnection:
+    def _connection(self) -> "HTTPConnection":
+        from http.client import HTTPConnection, HTTPSConnection
+
         parts = urlsplit(self._url)
         assert parts.hostname is not None
         seconds = self._settings.jwks_time_out

@@ -63,6 +63,8 @@ NOTHING_TO_TELL = {
     "headgate_connection_read_paused_seconds_total",
     "headgate_decode_errors_total",
     "headgate_session_window_closed_seconds_total",
+    "headgate_tokens_total",
+    "headgate_token_key_fetches_total",
 }
 """Families whose series begin with an event that does not happen in this test."""
 
