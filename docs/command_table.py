@@ -10,6 +10,7 @@ import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from amqp10.cli.table import TABLE
 from core.observe.advice import ADVICE
@@ -37,7 +38,7 @@ def _lines(part: Mapping[str, object]) -> str:
 
 def entries(operations: Sequence[Operation]) -> dict[str, Entry]:
     """Return all commands by their words."""
-    written = _written()
+    written = dict(_written())
     shared, others = written.pop("shared"), written.pop("used_by")
     found = dict(_with_rows(written))
     for operation in operations:
@@ -56,7 +57,7 @@ def command_of(operation: Operation) -> str:
     """Return the command that asks for the example of an operation, or a similar command that uses the operation."""
     if operation.name in used_by():
         return used_by()[operation.name]
-    entry = entries(OPERATIONS)[words_of(operation)]
+    entry = _of_all()[words_of(operation)]
     parameters, examples = entry["parameters"], entry["examples"]
     assert isinstance(parameters, list)
     assert isinstance(examples, list)
@@ -69,7 +70,13 @@ def used_by() -> Mapping[str, str]:
     return {name: str(command) for name, command in _written()["used_by"].items()}
 
 
-def _written() -> dict[str, Entry]:
+@cache
+def _of_all() -> Mapping[str, Entry]:
+    return entries(OPERATIONS)
+
+
+@cache
+def _written() -> Mapping[str, Entry]:
     return tomllib.loads(TABLE.with_suffix(".toml").read_text(encoding="utf-8"))
 
 

@@ -14,8 +14,9 @@
 ``tests/docs`` compares each page with the text that would be written, so a page is never older than the code.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -46,34 +47,42 @@ WHY_BLOCKED = DOCS / "operating" / "why-blocked.md"
 def main() -> None:
     """Write all generated pages."""
     for path, text in pages().items():
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text(), encoding="utf-8")
 
 
-def pages() -> Mapping[Path, str]:
-    """Each file that is generated, whole or in part, with the text that it should have."""
-    architecture = ARCHITECTURE.read_text(encoding="utf-8")
-    architecture = _between(architecture, "configured limits", "".join(_configured_limits()))
-    architecture = _between(architecture, "fixed limits", "".join(_fixed_limits()))
-    amqp091 = AMQP091.read_text(encoding="utf-8")
-    for name, table in amqp091_tables.tables().items():
-        amqp091 = _between(amqp091, name, table)
+def pages() -> Mapping[Path, Callable[[], str]]:
+    """Each file that is generated, whole or in part, with the function that makes the text that it should have.
+
+    Nothing is made before it is asked for: all texts together take seconds.
+    """
     return {
-        AMQP091: amqp091,
-        CONFIGURATION: _CONFIGURATION_TOP + "".join(_settings(Settings(), "")) + _USERS,
-        LIFECYCLES: _LIFECYCLES_TOP + "".join(_lifecycles()),
-        ARCHITECTURE: architecture,
-        METRICS: metrics_page.page(),
-        OPERATIONS: operations_page.page(),
-        FLOW_EVENTS: _between(FLOW_EVENTS.read_text(encoding="utf-8"), "flow events", flow_events_page.tables()),
-        WHY_BLOCKED: why_page.page(),
-        TABLE: command_table.text(),
-        **_completions(),
+        AMQP091: partial(_with_parts, AMQP091, amqp091_tables.tables),
+        CONFIGURATION: lambda: _CONFIGURATION_TOP + "".join(_settings(Settings(), "")) + _USERS,
+        LIFECYCLES: lambda: _LIFECYCLES_TOP + "".join(_lifecycles()),
+        ARCHITECTURE: partial(_with_parts, ARCHITECTURE, _limits),
+        METRICS: metrics_page.page,
+        OPERATIONS: operations_page.page,
+        FLOW_EVENTS: partial(_with_parts, FLOW_EVENTS, lambda: {"flow events": flow_events_page.tables()}),
+        WHY_BLOCKED: why_page.page,
+        TABLE: command_table.text,
+        **{script_of(shell): partial(_completion, shell) for shell in SHELLS},
     }
 
 
-def _completions() -> dict[Path, str]:
-    commands = command_line(complete=True)
-    return {script_of(shell): commands.generate_completion(shell=shell) for shell in SHELLS}
+def _completion(shell: str) -> str:
+    return command_line(complete=True).generate_completion(shell=shell)
+
+
+def _limits() -> dict[str, str]:
+    return {"configured limits": "".join(_configured_limits()), "fixed limits": "".join(_fixed_limits())}
+
+
+def _with_parts(path: Path, parts: Callable[[], Mapping[str, str]]) -> str:
+    """Return the page with these texts between the marks of their names."""
+    text = path.read_text(encoding="utf-8")
+    for name, inside in parts().items():
+        text = _between(text, name, inside)
+    return text
 
 
 def _between(text: str, name: str, inside: str) -> str:

@@ -29,6 +29,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))])
 DECISIONS = sorted(path for path in (DOCS / "decisions").glob("*.md") if path.name != "index.md")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GENERATED = pages()
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BOUNDED = re.compile(r"max|_limit$|_margin$|_credit$")
@@ -93,9 +94,9 @@ def assert_none(offences: Iterable[str]) -> None:
 # --- what exists is described ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", pages(), ids=name)
+@pytest.mark.parametrize("path", GENERATED, ids=name)
 def test_generated_pages_are_fresh(path: Path):
-    assert read(path) == pages()[path], "run: python -m docs.generate"
+    assert read(path) == GENERATED[path](), "run: python -m docs.generate"
 
 
 def test_every_room_is_in_the_table_of_rooms():
