@@ -10,7 +10,7 @@ from amqp10.cli.audit import files_of, line_of, records, time_of
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.main import run
 from tests.kit.broker_process import broker_process
-from tests.kit.command_line import HEADGATE, run_process
+from tests.kit.command_line import run_here
 
 NOW = datetime(2026, 11, 24, 16, 0, tzinfo=UTC)
 
@@ -135,8 +135,8 @@ def test_a_broker_process_records_from_its_start_to_its_stop(tmp_path: Path, cap
     config, log = tmp_path / "broker.toml", tmp_path / "audit.log"
     config.write_text(f'[audit]\nfile = "{log}"\n[admin]\nenabled = false\n')
     with broker_process("--config", str(config)) as broker:
-        assert run_process(*HEADGATE, "queues", "declare", "orders", url=broker.url()).code == 0
-        assert run_process(*HEADGATE, "status", url=broker.url("guest:wrong")).code == Exit.NOT_LET_IN
+        assert run_here("queues", "declare", "orders", url=broker.url()).code == 0
+        assert run_here("status", url=broker.url("guest:wrong")).code == Exit.NOT_LET_IN
     records_of_it = [json.loads(one) for one in printed(capsys, str(log), "--json")]
     told = [(one["action"], one["result"], one.get("user")) for one in records_of_it]
     assert told[0] == ("started", "done", None)

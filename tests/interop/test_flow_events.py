@@ -13,7 +13,7 @@ import pytest
 
 from core.observe.flow_events.schema import EventKind, FlowEventRecord, decode
 from tests.kit.broker_process import ROOT, BrokerAddress, broker_process
-from tests.kit.command_line import HEADGATE, run_process
+from tests.kit.command_line import run_here
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -73,7 +73,7 @@ def publish(link: Any) -> bool:
 
 
 def headgate(broker: BrokerAddress, *arguments: str) -> str:
-    ran = run_process(*HEADGATE, *arguments, url=broker.url())
+    ran = run_here(*arguments, url=broker.url())
     assert ran.code == 0, ran.err
     return ran.out
 

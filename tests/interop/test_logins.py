@@ -20,7 +20,7 @@ from core.config import load
 from core.config.access import ITERATIONS, ITERATIONS_MIN, ScramKeys, UserSettings
 from tests.kit.broker_process import BrokerAddress, broker_process
 from tests.kit.certificates import Trial
-from tests.kit.command_line import HEADGATE, run_process
+from tests.kit.command_line import run_here
 from tests.kit.logins import user
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
@@ -51,7 +51,7 @@ def iterations(config: Path, name: str) -> int:
 
 
 def test_scram_lets_in_with_old_keys_and_leaves_them(broker, config):
-    ran = run_process(*HEADGATE, "status", url=broker.url("bob:builder"))
+    ran = run_here("status", url=broker.url("bob:builder"))
     assert ran.code == 0, ran.err
     assert iterations(config, "bob") == ITERATIONS_MIN
 
@@ -60,7 +60,7 @@ def test_protons_plain_makes_old_keys_anew_and_scram_goes_on_with_them(connect, 
     assert iterations(config, "alice") == ITERATIONS_MIN
     connect(broker.url("alice:wonderland"), allowed_mechs="PLAIN").opened()
     assert iterations(config, "alice") == ITERATIONS
-    assert run_process(*HEADGATE, "status", url=broker.url("alice:wonderland")).code == 0
+    assert run_here("status", url=broker.url("alice:wonderland")).code == 0
 
 
 def test_pikas_plain_and_its_wrong_password(broker):

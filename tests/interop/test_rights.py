@@ -1,20 +1,17 @@
-"""Users, permissions and what becomes of open links, with whole processes: our command, proton and pika."""
+"""Users, permissions and what becomes of open links, with whole brokers, our command, proton and pika."""
 
 import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amqp10.cli.exits import Exit
-from amqp10.cli.main import run as headgate
+from amqp10.cli.remote import ask_once
 from tests.kit.broker_process import BrokerAddress, broker_process
-from tests.kit.command_line import HEADGATE, run_process
+from tests.kit.command_line import HEADGATE, run_here, run_process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
@@ -26,21 +23,22 @@ class Place:
 
     def __init__(self, broker: BrokerAddress) -> None:
         self.broker = broker
-        self.url = broker.url()
-        self.run("users", "set", "root", "--new-password", "--tags", "administrator", typed="a secret\n")
+        words = ("users", "set", "root", "--new-password", "--tags", "administrator")
+        ran = run_process(*HEADGATE, *words, url=broker.url(), given="a secret\n")
+        assert ran.code == 0, ran.err
         self.url = broker.url(ADMIN.replace(" ", "%20"))
-        self.run("users", "set", "shop", "--new-password", typed="wonderland\n")
+        self.set_user("shop", "wonderland")
         self.permit("^shop", "^(shop|amq[.]default$)", "^shop")
 
-    def run(self, *words: str, typed: str = "") -> str:
+    def set_user(self, user: str, password: str) -> None:
+        """Make a user, or give it another password, as the administrator."""
+        ask_once(self.url, "users.set", user=user, password=password)
+
+    def run(self, *words: str) -> str:
         """Run a command as the administrator; returns what it printed."""
-        if typed:
-            ran = run_process(*HEADGATE, *words, url=self.url, given=typed)
-            assert ran.code == 0, ran.err
-            return ran.out
-        with redirect_stdout(StringIO()) as out:  # a process of its own would take a second
-            assert headgate([*words, "--url", self.url]) is Exit.DONE
-        return out.getvalue()
+        ran = run_here(*words, url=self.url)
+        assert ran.code == 0, ran.err
+        return ran.out
 
     def permit(self, configure: str, write: str, read: str) -> None:
         """Set the permission of shop."""
@@ -91,7 +89,7 @@ def test_pika_may_do_what_it_is_permitted_and_is_told_what_not(place: Place):
 
 def test_pika_without_a_permission_is_refused(place: Place):
     pika = pytest.importorskip("pika")
-    place.run("users", "set", "bare", "--new-password", typed="bare\n")
+    place.set_user("bare", "bare")
     told = "(530) \"NOT_ALLOWED - access to vhost '/' refused for user 'bare'\""
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match=re.escape(told)):
         pika_connection(place, "bare:bare")
@@ -99,7 +97,7 @@ def test_pika_without_a_permission_is_refused(place: Place):
 
 def test_proton_is_detached_within_a_second(place: Place, connect: Callable[..., Any]):
     place.permit("^shop", "^(shop|amq[.]default$)", "^shop")
-    ran = run_process(*HEADGATE, "queues", "declare", "shop-proton", url=place.broker.url(SHOP))
+    ran = run_here("queues", "declare", "shop-proton", url=place.broker.url(SHOP))
     assert ran.code == 0, ran.err
     peer = connect(place.broker.url(SHOP)).opened()
     sender = peer.sender("/queues/shop-proton")
@@ -116,23 +114,23 @@ def test_proton_is_detached_within_a_second(place: Place, connect: Callable[...,
 
 
 def test_a_changed_password_holds_without_a_restart(place: Place):
-    place.run("users", "set", "shop", "--new-password", typed="other\n")
-    assert run_process(*HEADGATE, "status", url=place.broker.url(SHOP)).code != 0
-    ran = run_process(*HEADGATE, "status", url=place.broker.url("shop:other"))
+    place.set_user("shop", "other")
+    assert run_here("status", url=place.broker.url(SHOP)).code != 0
+    ran = run_here("status", url=place.broker.url("shop:other"))
     assert "status needs the right monitor, which user 'shop' does not have" in ran.err
-    place.run("users", "set", "shop", "--new-password", typed="wonderland\n")
+    place.set_user("shop", "wonderland")
 
 
 def test_guest_is_gone_and_users_move_to_another_broker(place: Place, tmp_path: Path):
-    assert run_process(*HEADGATE, "status", url=place.broker.url()).code != 0
+    assert run_here("status", url=place.broker.url()).code != 0
     exported = tmp_path / "definitions.json"
     place.run("definitions", "export", str(exported))
     document = json.loads(exported.read_text())
     assert {user["name"] for user in document["users"]} >= {"root", "shop"}
     with broker_process("--data", str(tmp_path / "other"), "--admin", "off") as other:
-        ran = run_process(*HEADGATE, "definitions", "apply", str(exported), url=other.url())
+        ran = run_here("definitions", "apply", str(exported), url=other.url())
         assert ran.code == 0, ran.err
-        ran = run_process(*HEADGATE, "users", "list", "--json", url=other.url(ADMIN.replace(" ", "%20")))
+        ran = run_here("users", "list", "--json", url=other.url(ADMIN.replace(" ", "%20")))
         assert ran.code == 0, ran.err
         listed = {row["name"]: row["tags"] for row in json.loads(ran.out)}
         assert listed["root"] == ["administrator"]
@@ -143,7 +141,7 @@ def test_users_outlive_a_restart(tmp_path: Path):
     with broker_process("--data", data, "--admin", "off") as broker:
         Place(broker)
     with broker_process("--data", data, "--admin", "off") as broker:
-        assert run_process(*HEADGATE, "status", url=broker.url()).code != 0, "guest stays gone"
-        ran = run_process(*HEADGATE, "permissions", "list", "--json", url=broker.url(ADMIN.replace(" ", "%20")))
+        assert run_here("status", url=broker.url()).code != 0, "guest stays gone"
+        ran = run_here("permissions", "list", "--json", url=broker.url(ADMIN.replace(" ", "%20")))
         (row,) = json.loads(ran.out)
         assert (row["user"], row["configure"]) == ("shop", "^shop")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kit.command_line import HEADGATE, run_process
+from tests.kit.command_line import run_here
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
 
@@ -100,13 +100,13 @@ def test_publishers_are_told_that_an_alarm_blocks_them_and_that_it_is_over(broke
     connection.add_on_connection_unblocked_callback(lambda _c, _frame: told.append("unblocked"))
     channel = connection.channel()
     inbox = channel.queue_declare("", exclusive=True).method.queue
-    assert run_process(*HEADGATE, "alarms", "set", "memory", url=broker.url()).code == 0
+    assert run_here("alarms", "set", "memory", url=broker.url()).code == 0
     try:
         channel.basic_publish("", inbox, b"waits")
         until(connection, lambda: told, "blocked")
         assert told == ["low on memory"]
     finally:
-        assert run_process(*HEADGATE, "alarms", "clear", "memory", url=broker.url()).code == 0
+        assert run_here("alarms", "clear", "memory", url=broker.url()).code == 0
     until(connection, lambda: len(told) == 2, "unblocked")
     assert told[1] == "unblocked"
     assert drained(channel, inbox) == [b"waits"]

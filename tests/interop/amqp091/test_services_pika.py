@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.broker_process import BrokerAddress
-from tests.kit.command_line import HEADGATE, run_process
+from tests.kit.command_line import run_here
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
 
@@ -66,7 +66,7 @@ def listed(broker: BrokerAddress, kind: str) -> list[dict[str, Any]]:
     """The broker's rows of a kind."""
     if broker.pid == 0:
         pytest.skip("another broker than Headgate has no such command")
-    ran = run_process(*HEADGATE, kind, "list", "--json", url=broker.url())
+    ran = run_here(kind, "list", "--json", url=broker.url())
     assert ran.code == 0, ran.err
     rows: list[dict[str, Any]] = json.loads(ran.out)
     return rows
