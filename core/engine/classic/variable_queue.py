@@ -69,7 +69,7 @@ class VariableQueue:
     """The ready messages of one priority level: a :class:`core.engine.ready.backing.Backing` that pages."""
 
     __slots__ = (
-        "_delta", "_direct", "_disk_bytes", "_durable", "_estimates", "_found_end", "_index", "_lazy", "_moved", "_out",
+        "_delta", "_direct", "_disk_bytes", "_durable", "_estimates", "_index", "_lazy", "_moved", "_new_from", "_out",
         "_paging", "_pressed", "_purged", "_q1", "_q2", "_q3", "_q4", "_ram_before", "_rates", "_rates_at",
         "_reserve_at", "_taken_before", "acks_to_page", "depth", "lost", "ready_bytes", "target",
     )  # fmt: skip
@@ -91,7 +91,8 @@ class VariableQueue:
         self._q4 = Alphas()
         self._out = HandedOut(index)
         self.depth = self._delta.count
-        self._found_end = self._delta.end
+        self._new_from = index.next_sequence_floor
+        """Messages below it are from before the start, and may be settled: the newest segment keeps its file."""
         self._estimates = {number: segment.live_bytes for number, segment in index.segments.items() if segment.live}
         """Estimated bytes of each segment that the start found, until it is read."""
         self.ready_bytes = sum(self._estimates.values())
@@ -324,7 +325,7 @@ class VariableQueue:
     def _deltas_to_betas(self) -> None:
         """Read the next part of delta that has messages into q3. After the last part, q2 is appended to q3."""
         delta = self._delta
-        runs = self._q3.load_next(delta, self._found_end)
+        runs = self._q3.load_next(delta, self._new_from)
         if self._q3.lost:
             self._lose()
         if runs and self._estimates:
@@ -337,7 +338,7 @@ class VariableQueue:
         number = runs[0].first >> SEGMENT_BITS
         if number not in self._estimates:
             return
-        found = between(runs, range(self._found_end))
+        found = between(runs, range(self._new_from))
         self._estimates[number] -= sum(sum(run.sizes) for run in found)
         if not self._delta.count or self._delta.start >> SEGMENT_BITS > number:
             error = self._estimates.pop(number)

@@ -221,6 +221,18 @@ def test_after_a_kill_everything_is_redelivered():
     assert (batch.entries, batch.first_acquirer) == (bodies(3), False)
 
 
+@pytest.mark.parametrize("attributes", [TRANSIENT_MESSAGE, DURABLE])
+def test_settled_messages_of_the_newest_file_stay_gone_when_others_are_published_behind_them(attributes):
+    bench = Bench(lazy=True)
+    bench.next_sequence = SEGMENT_MESSAGES - 1
+    bench.publish(bodies(3), DURABLE)
+    bench.fetch(1)  # the only message of the older segment
+    bench.queue.purge(Remains().let_go)
+    bench.stop_in_order()
+    bench.publish(bodies(2, 3), attributes)
+    assert bench.drain() == [*bodies(1), *bodies(2, 3)]
+
+
 def test_bytes_that_were_estimated_become_exact_when_they_are_read():
     bench = Bench()
     bench.publish([b"x" * 40, b"x", b"x" * 3, b"x" * EMBED_BELOW * 2], DURABLE)
