@@ -54,7 +54,7 @@ from core.observe.stalls import Stalls
 from core.operations.on_request import OperationsOnRequest
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.drain import DRAINED
-from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo, login_peer
 from core.server.signals import Signals
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
@@ -171,14 +171,7 @@ def amqp10_factory(
         )
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(
-            host=info.remote_host,
-            loopback=info.loopback,
-            wake=notify,
-            certificate_name=info.certificate_name,
-            encrypted=info.encrypted,
-            audit=access.audited("amqp-1.0", info.remote_host, info.remote_port, info.identity),
-        )
+        peer = login_peer(access, info, notify, protocol="amqp-1.0")
         return Amqp10FrontEnd(
             info,
             mailbox=Mailbox(notify),

@@ -26,7 +26,7 @@ Record = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RecordFilter:
     """Which records are printed."""
 
     since: str | None = None
@@ -62,7 +62,7 @@ def show(
 ) -> None:
     """Print the records of an audit log that fit, the oldest first."""
     begin = None if since is None else time_of(since, datetime.now(UTC))
-    wanted = Wanted(since=begin, user=user, action=action, event=event, result=result)
+    wanted = RecordFilter(since=begin, user=user, action=action, event=event, result=result)
     try:
         for record in records(file, follow=follow):
             if wanted.fits(record):

@@ -21,7 +21,7 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
-from amqp10.management.node import ManagementNode, RequestError, Serving
+from amqp10.management.node import ManagementNode, RequestError, RequestInProgress
 from amqp10.protocol.events import CreditReceived
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
@@ -64,7 +64,7 @@ class Pair:
         """Answers that have not been written to the socket, with the link on which each one's request came."""
         self.asked: deque[Asked] = deque()
         """The waiting requests; the first ones are being served."""
-        self._served: deque[Serving] = deque()
+        self._served: deque[RequestInProgress] = deque()
         """The service of the first requests; the last one may not have begun."""
         self._flow_wanted = False
         """The client drains the link for answers, or asked for its state: a flow is sent behind the answers."""

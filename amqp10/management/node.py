@@ -88,7 +88,7 @@ Step = Callable[[], Response | Walk[Response]]
 """What answers a request, at once or as a walk. Raises RequestRefusal, EngineError."""
 
 
-class Serving:
+class RequestInProgress:
     """A request that is being served.
 
     changes_queue: whether it declares or deletes a queue, and so may begin while others of these are being recorded.
@@ -148,9 +148,9 @@ class ManagementNode:
         """
         return self.serve(request, engine, owner).walk
 
-    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> Serving:
+    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> RequestInProgress:
         """The same, with what the caller must know to begin the next request. Raises RequestError in the walk only."""
-        serving = Serving()
+        serving = RequestInProgress()
         try:
             decoded = decode_request(request)
         except RequestError as error:
@@ -161,7 +161,7 @@ class ManagementNode:
         return serving
 
     def _responded(
-        self, request: ManagementRequest, engine: CheckedEngine, owner: object, serving: Serving
+        self, request: ManagementRequest, engine: CheckedEngine, owner: object, serving: RequestInProgress
     ) -> Walk[bytes]:
         message_id = request.properties.message_id
         try:
@@ -174,7 +174,7 @@ class ManagementNode:
         return (yield from encode_response(refused, message_id))
 
     def _serve(
-        self, request: ManagementRequest, engine: CheckedEngine, owner: object, serving: Serving
+        self, request: ManagementRequest, engine: CheckedEngine, owner: object, serving: RequestInProgress
     ) -> Walk[Response]:
         method = request.method
         segments, query = request.target()
@@ -200,7 +200,7 @@ class ManagementNode:
         body: object,
         engine: CheckedEngine,
         owner: object,
-        serving: Serving,
+        serving: RequestInProgress,
     ) -> Walk[Step]:
         """What answers this request. Raises NoSuchPath, NoSuchMethod, RequestRefusal."""
         if segments[0] == "headgate":
@@ -232,7 +232,7 @@ def _steps(
     body: object,
     engine: CheckedEngine,
     owner: object,
-    serving: Serving,
+    serving: RequestInProgress,
 ) -> Mapping[str, Step]:
     """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
     match segments:
@@ -274,7 +274,9 @@ def _is_queue(to: object) -> bool:
     return isinstance(to, str) and to.startswith("/queues/") and "/" not in to[len("/queues/") :]
 
 
-def _declare_queue(engine: Engine, name: str, body: object, owner: object, serving: Serving) -> Walk[Response]:
+def _declare_queue(
+    engine: Engine, name: str, body: object, owner: object, serving: RequestInProgress
+) -> Walk[Response]:
     fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
     declaration = QueueDeclaration(
         name=name,
@@ -293,7 +295,7 @@ def _declare_queue(engine: Engine, name: str, body: object, owner: object, servi
     return Response(201 if made else 200, _show_queue(info))
 
 
-def _delete_queue(engine: Engine, name: str, owner: object, serving: Serving) -> Walk[Response]:
+def _delete_queue(engine: Engine, name: str, owner: object, serving: RequestInProgress) -> Walk[Response]:
     return _message_count((yield from serving.recorded(lambda: engine.begin_deleting(name, owner))))
 
 
@@ -348,7 +350,7 @@ def _delete_exchange(engine: Engine, name: str) -> Response:
     return Response(204)
 
 
-def _renew_token(rights: Rights, body: object, serving: Serving) -> Walk[Response]:
+def _renew_token(rights: Rights, body: object, serving: RequestInProgress) -> Walk[Response]:
     """Replace the token with which the connection has logged in. A new one that is refused leaves the old one."""
     if not isinstance(body, bytes):
         raise RequestRefusal(400, f"a token must be binary, not {quote(body)}")

@@ -47,7 +47,7 @@ ANY: tuple[AccessKind, ...] = ("configure", "write", "read")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AuditedChange:
     """A change of definitions, as the audit log has it."""
 
     action: str
@@ -242,7 +242,7 @@ class CheckedEngine:
         if name.startswith(REPLY_QUEUE_PREFIX):
             return self.unchecked.declare_dynamic_queue(name, owner)
         self.check("configure", "queue", name)
-        change = Change("queues.declare", "queue", name, {"dynamic": True})
+        change = AuditedChange("queues.declare", "queue", name, {"dynamic": True})
         return self._told(lambda: self.unchecked.declare_dynamic_queue(name, owner), change)
 
     def queue_info(self, name: str, owner: object) -> QueueInfo:
@@ -264,18 +264,20 @@ class CheckedEngine:
     def delete_queue(self, name: str, owner: object) -> int:
         """See Engine. Raises Forbidden."""
         self.check("configure", "queue", name)
-        return self._told(lambda: self.unchecked.delete_queue(name, owner), Change("queues.delete", "queue", name))
+        return self._told(
+            lambda: self.unchecked.delete_queue(name, owner), AuditedChange("queues.delete", "queue", name)
+        )
 
     def begin_deleting(self, name: str, owner: object) -> Recording[int]:
         """See Engine. Raises Forbidden."""
         self.check("configure", "queue", name)
-        change = Change("queues.delete", "queue", name)
+        change = AuditedChange("queues.delete", "queue", name)
         return self._told_later(lambda: self.unchecked.begin_deleting(name, owner), change)
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
         """See Engine. Raises Forbidden."""
         self.check("read", "queue", name)
-        change = Change("queues.purge", "queue", name)
+        change = AuditedChange("queues.purge", "queue", name)
         walk = self._told(lambda: self.unchecked.purge_queue(name, owner), change, lambda walk: False)
         return walk if self.audit is None else self._told_walk(walk, change)
 
@@ -288,7 +290,7 @@ class CheckedEngine:
             self.check("read", "exchange", declaration.name)
             self.check("write", "exchange", alternate)
         arguments = {"type": declaration.type.value, "durable": declaration.durable}
-        change = Change(
+        change = AuditedChange(
             "exchanges.declare", "exchange", declaration.name, arguments | _arguments(declaration.arguments)
         )
         return self._told(lambda: self.unchecked.declare_exchange(declaration), change, lambda made: made)
@@ -296,7 +298,7 @@ class CheckedEngine:
     def delete_exchange(self, name: str) -> None:
         """See Engine. Raises Forbidden."""
         self.check("configure", "exchange", name)
-        self._told(lambda: self.unchecked.delete_exchange(name), Change("exchanges.delete", "exchange", name))
+        self._told(lambda: self.unchecked.delete_exchange(name), AuditedChange("exchanges.delete", "exchange", name))
 
     def exchange_info(self, name: str) -> ExchangeDeclaration:
         """See Engine. It needs no right, as :meth:`queue_info`."""
@@ -347,18 +349,18 @@ class CheckedEngine:
     # --- the audit log -----------------------------------------------------------------------------------------
 
     def _tell_refused(self, what: str, kind: ResourceKind, name: str, error: Forbidden) -> None:
-        self._record("refusals", Change(what, kind, name), "refused", str(error))
+        self._record("refusals", AuditedChange(what, kind, name), "refused", str(error))
 
-    def _record(self, event: AuditEvent, change: Change, result: AuditResult, reason: str = "") -> None:
+    def _record(self, event: AuditEvent, change: AuditedChange, result: AuditResult, reason: str = "") -> None:
         if self.audit is not None:
             details = {"vhost": self.rights.virtual_host, "kind": change.kind, "name": change.name, "reason": reason}
             self.audit.record(event, change.action, result, self.rights.user, details | change.details)
 
-    def _tell(self, change: Change, result: AuditResult, reason: str = "") -> None:
+    def _tell(self, change: AuditedChange, result: AuditResult, reason: str = "") -> None:
         self._record("definitions", change, result, reason)
 
     def _told(
-        self, make: Callable[[], Found], change: Change, is_new: Callable[[Found], bool] = lambda found: True
+        self, make: Callable[[], Found], change: AuditedChange, is_new: Callable[[Found], bool] = lambda found: True
     ) -> Found:
         """Make a change and record it, unless it is none: what was declared was there, and is the same."""
         try:
@@ -375,7 +377,7 @@ class CheckedEngine:
     def _told_later(
         self,
         begin: Callable[[], Recording[Found]],
-        change: Change,
+        change: AuditedChange,
         is_new: Callable[[Found], bool] = lambda found: True,
     ) -> Recording[Found]:
         """The same for a change whose result comes later."""
@@ -384,11 +386,11 @@ class CheckedEngine:
             recording.when_done(lambda: self._tell_result(recording, change, is_new))
         return recording
 
-    def _tell_result(self, recording: Recording[Found], change: Change, is_new: Callable[[Found], bool]) -> None:
+    def _tell_result(self, recording: Recording[Found], change: AuditedChange, is_new: Callable[[Found], bool]) -> None:
         with suppress(EngineError):
             self._told(recording.result, change, is_new)
 
-    def _told_walk(self, walk: Walk[int], change: Change) -> Walk[int]:
+    def _told_walk(self, walk: Walk[int], change: AuditedChange) -> Walk[int]:
         try:
             count = yield from walk
         except EngineError as error:
@@ -402,12 +404,12 @@ def _arguments(arguments: Mapping[str, object]) -> dict[str, object]:
     return {"arguments": dict(arguments)} if arguments else {}
 
 
-def _queue_change(declaration: QueueDeclaration) -> Change:
+def _queue_change(declaration: QueueDeclaration) -> AuditedChange:
     details = {"durable": declaration.durable, "exclusive": declaration.exclusive}
-    return Change("queues.declare", "queue", declaration.name, details | _arguments(declaration.arguments))
+    return AuditedChange("queues.declare", "queue", declaration.name, details | _arguments(declaration.arguments))
 
 
-def _binding_change(action: str, binding: Binding) -> Change:
+def _binding_change(action: str, binding: Binding) -> AuditedChange:
     kind: ResourceKind = "queue" if binding.destination_is_queue else "exchange"
     details = {"source": binding.source, "binding_key": binding.binding_key}
-    return Change(action, kind, binding.destination, details | _arguments(binding.arguments))
+    return AuditedChange(action, kind, binding.destination, details | _arguments(binding.arguments))

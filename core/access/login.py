@@ -21,7 +21,7 @@ from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
 from core.access.rights import Rights, RightsToken
 from core.access.tokens import Tokens
-from core.access.users import SALT_BYTES, Credentials, Users
+from core.access.users import SALT_BYTES, StoredPassword, Users
 from core.config.access import ScramKeys
 from core.errors import EngineError, Invalid, LimitReached
 from core.slices import Walk
@@ -181,7 +181,7 @@ class PasswordCheck:
     password: str
     reply: Reply = WAIT
     """The reply; ``WAIT`` until it is known."""
-    _compared: Credentials | None = None
+    _compared: StoredPassword | None = None
 
     def start(self) -> Reply:
         """Return the reply if it needs no hash or no thread can be had; else submit the check and return ``WAIT``."""
@@ -241,7 +241,7 @@ class PasswordCheck:
             return proof._replace(problem=str(error))
         return proof
 
-    def _credentials(self) -> Credentials:
+    def _credentials(self) -> StoredPassword:
         return self.access.users.credentials(self.user, loopback=self.peer.loopback)
 
     def _prove(self) -> Proof:

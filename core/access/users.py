@@ -55,7 +55,7 @@ class _Remembered(NamedTuple):
     until: float
 
 
-class Credentials(NamedTuple):
+class StoredPassword(NamedTuple):
     """What a password is compared with."""
 
     keys: ScramKeys
@@ -261,11 +261,11 @@ class Users:
         """Return whether a peer may log in as guest: it is the default user, and the peer is on this machine."""
         return loopback and self._has_guest and GUEST not in self._records
 
-    def credentials(self, name: str, *, loopback: bool) -> Credentials:
+    def credentials(self, name: str, *, loopback: bool) -> StoredPassword:
         """Return what a password of this user is compared with; for an unknown name, what fits no password."""
         record = self._login_record(name, loopback)
         rabbit = record.secret if record is not None and isinstance(record.secret, RabbitHash) else None
-        return Credentials(self.keys(name, loopback=loopback), rabbit)
+        return StoredPassword(self.keys(name, loopback=loopback), rabbit)
 
     def keys(self, name: str, *, loopback: bool) -> ScramKeys:
         """Return the keys of a user; for an unknown name, keys that match no password."""

@@ -18,7 +18,7 @@ from core.access.exchange import WAIT
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.rights import MONITORING, Rights, all_rights
 from core.access.token_login import TokenCheck, is_token
-from core.access.users import Credentials
+from core.access.users import StoredPassword
 from core.config.address import is_loopback
 
 MECHANISM, BEARER_MECHANISM = "HTTP-BASIC", "HTTP-BEARER"
@@ -37,7 +37,7 @@ class ProvenUser:
 
     rights: Rights
     tags: AbstractSet[str]
-    credentials: Credentials
+    credentials: StoredPassword
     loopback: bool
 
 
@@ -75,7 +75,7 @@ class SignIn:
         """Check the password of a user of a client at this address. ``asks_often``: see :class:`LoginPeer`."""
         users, loopback = self._access.users, bool(host) and is_loopback(host)
         woken = trio.Event()
-        compared: list[Credentials] = []
+        compared: list[StoredPassword] = []
 
         def wake() -> None:
             compared[:] = [users.credentials(name, loopback=loopback)]  # before any other task may change the password

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from core.access.checked_engine import CheckedEngine
-from core.access.login import Access, LoginPeer
+from core.access.login import Access
 from core.access.logins import Logins
 from core.access.mechanisms import offered_on_091, withheld
 from core.access.rights import no_rights
@@ -24,7 +24,7 @@ from core.interface import Converter, Engine, Mailbox
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.server.drain import DRAINED
-from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
+from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo, login_peer
 from core.version import headgate_version
 from core.work import Work
 
@@ -70,14 +70,7 @@ def amqp091_factory(
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
-        peer = LoginPeer(
-            host=info.remote_host,
-            loopback=info.loopback,
-            wake=notify,
-            certificate_name=info.certificate_name,
-            encrypted=info.encrypted,
-            audit=access.audited("amqp-0-9-1", info.remote_host, info.remote_port, info.identity),
-        )
+        peer = login_peer(access, info, notify, protocol="amqp-0-9-1")
         rights_of = partial(access.rights_of, peer)
 
         def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:

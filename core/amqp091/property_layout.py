@@ -54,7 +54,7 @@ class PropertyLists:
     __slots__ = ("_latest", "_latest_needed", "_layouts", "_layouts_left", "_parts", "decoded_bytes", "layout")
 
     def __init__(self) -> None:
-        self._layouts: dict[int, list[Layout]] = {}
+        self._layouts: dict[int, list[PropertyLayout]] = {}
         """By the size of the lists."""
         self._layouts_left = LAYOUTS_MAX
         self._parts: dict[bytes, bytes] = {}
@@ -63,7 +63,7 @@ class PropertyLists:
         self._latest_needed = b""
         self.decoded_bytes = 0
         """Bytes of the lists that were decoded by the generic codec so far."""
-        self.layout: Layout | None = None
+        self.layout: PropertyLayout | None = None
         """The layout of the latest list; None where none was learned."""
 
     def needed(self, properties: bytes) -> bytes | None:
@@ -97,13 +97,13 @@ class PropertyLists:
             if len(layouts) == LAYOUTS_OF_A_SIZE_MAX:
                 del layouts[0]
                 self._layouts_left += 1
-            self.layout = Layout(properties, needed)
+            self.layout = PropertyLayout(properties, needed)
             layouts.append(self.layout)
             self._layouts_left -= 1
         return needed
 
 
-class Layout:
+class PropertyLayout:
     """The layout of property lists, learned from one of them, which the generic codec has decoded."""
 
     __slots__ = ("_fixed", "_fixed_of", "_texts_of", "_unpack", "_values_of", "known", "spans")

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from core.amqp091.content import BASIC_CLASS_ID, BODY_SIZE_AT, PROPERTIES_AT
 from core.amqp091.framing import FRAME_END, FRAME_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FrameType
-from core.amqp091.property_layout import ANY, FIXED, NEEDED, TEXT, Layout, PropertyLists, columns_of
+from core.amqp091.property_layout import ANY, FIXED, NEEDED, TEXT, PropertyLayout, PropertyLists, columns_of
 from core.message import joined, part_of
 
 SINGLES_MAX = 256
@@ -154,7 +154,14 @@ class _Columns:
     __slots__ = ("_body_bytes", "_entry_form", "_form", "_kinds", "_model", "layout", "look_ahead", "publish", "size")
 
     def __init__(
-        self, publish: _Publish, layout: Layout, message: bytes, properties_at: int, header_end: int, *, by_keys: bool
+        self,
+        publish: _Publish,
+        layout: PropertyLayout,
+        message: bytes,
+        properties_at: int,
+        header_end: int,
+        *,
+        by_keys: bool,
     ) -> None:
         """``properties_at`` and ``header_end`` are places in the message. ``by_keys``: the routing keys may differ."""
         self.publish = publish
@@ -232,7 +239,7 @@ class PublishRunParser:
         self._latest_properties = b""
         """Those of the message that was taken by itself last. When the next one has the same, a shape is learned;
         where no two messages in succession are alike, a shape would never be used."""
-        self._latest_layout: Layout | None = None
+        self._latest_layout: PropertyLayout | None = None
         self._latest_size = 0
         """The layout of its property list, and its size. When the next one has the same, columns are learned."""
         self._columns: _Columns | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.access.client_certificate import ClientCertificate
+from core.access.login import Access, LoginPeer
 from core.clock import Now
 from core.server.orders import Order
 from core.server.tls import TlsFacts
@@ -76,6 +77,19 @@ class PeerInfo:
     def loopback(self) -> bool:
         """True when the peer is on this machine."""
         return is_loopback(self.remote_host)
+
+
+def login_peer(access: Access, info: PeerInfo, notify: Callable[[], None], *, protocol: str) -> LoginPeer:
+    """Return the peer of a connection as the logins see it. ``notify`` lets a login go on that has waited; ``protocol``
+    is the name in the audit log."""
+    return LoginPeer(
+        host=info.remote_host,
+        loopback=info.loopback,
+        wake=notify,
+        certificate_name=info.certificate_name,
+        encrypted=info.encrypted,
+        audit=access.audited(protocol, info.remote_host, info.remote_port, info.identity),
+    )
 
 
 class FrontEnd(Protocol):

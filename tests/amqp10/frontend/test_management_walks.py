@@ -7,7 +7,7 @@ import pytest
 
 from amqp10.frontend.management_links import REQUEST_WORK, STEP_WORK
 from amqp10.management.message import Response, decode_request, encode_response
-from amqp10.management.node import Serving
+from amqp10.management.node import RequestInProgress
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED
 from amqp10.wire.performatives import Detach, Disposition, End, Flow
@@ -38,8 +38,8 @@ class SlowNode:
         self.step_work = 0
         """What each step adds to ``work`` itself."""
 
-    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> Serving:
-        serving = Serving()
+    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> RequestInProgress:
+        serving = RequestInProgress()
         serving.walk = self._walk(request)
         return serving
 

@@ -170,7 +170,7 @@ def test_limits_that_cannot_be_used_are_refused(limit: str, value: int):
 
 def test_only_users_of_the_broker_have_limits():
     with pytest.raises(NotFound):
-        users_with().set_limit("nobody", MAX_CHANNELS, 1)
+        users_with().set_limit("absent", MAX_CHANNELS, 1)
     with pytest.raises(PreconditionFailed):
         users_with().set_limit("guest", MAX_CHANNELS, 1)
 
@@ -205,6 +205,6 @@ async def test_rabbitmqs_paths():
         wrong = await client.put("/api/user-limits/shop/max-links", json={"value": 5})
         assert wrong.status_code == 400
         assert "there are max-connections, max-channels" in wrong.text
-        assert (await client.put("/api/user-limits/nobody/max-channels", json={"value": 5})).status_code == 404
+        assert (await client.put("/api/user-limits/absent/max-channels", json={"value": 5})).status_code == 404
         await client.delete("/api/user-limits/shop/max-connections")
         assert await shown() == []
