@@ -7,7 +7,6 @@ The first ten of the classic and the quorum queue were accepted. A fourth queue,
 """
 
 import json
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from core.store.definitions import COPY_FILE
 from core.store.folder import FORMAT
 from core.store.lost import LOST_FOLDER
 from tests.crash.cycle import CLIENT, KINDS, Subject, broker, declare, read_all
+from tests.kit.archived_folder import unpack
 
 FOLDERS = Path(__file__).with_name("format_1.tar.xz")
 SENT, ACCEPTED = 40, 10
@@ -25,8 +25,7 @@ SENT, ACCEPTED = 40, 10
 
 @pytest.mark.parametrize("ended", ["killed", "stopped"])
 def test_a_folder_of_format_1_is_upgraded_with_everything_in_it(tmp_path: Path, ended: str) -> None:
-    with tarfile.open(FOLDERS) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(FOLDERS, tmp_path)
     folder = tmp_path / ended
     assert json.loads((folder / "format.json").read_text())["format"] == 1
     trio.run(_check_twice, folder)

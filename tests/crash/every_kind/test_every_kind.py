@@ -6,7 +6,6 @@ SIGKILL left it, and ``stopped`` as SIGTERM left it. ``format_2.json`` says what
 
 import json
 import re
-import tarfile
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +26,7 @@ from tests.crash.every_kind.filled import USERS
 from tests.crash.every_kind.kinds import FIELDS, kinds_of
 from tests.crash.every_kind.make import ARCHIVE, ENDS, MANIFEST
 from tests.crash.every_kind.visit import visited
+from tests.kit.archived_folder import unpack
 
 FORMAT_PAGE = Path(__file__).parents[3] / "docs" / "storage-format.md"
 NOT_WRITTEN = {RecordKind.SYNCED, RecordKind.CARRIED}
@@ -62,8 +62,7 @@ OF_ONE_SORT = {
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("every-kind")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(root, filter="data")
+    unpack(ARCHIVE, root)
     assert {json.loads((root / name / FORMAT_FILE).read_text())["format"] for name in ENDS} == {FORMAT}
     return root
 
@@ -80,8 +79,7 @@ def kinds(folders: Path) -> dict[str, set[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("ended", ENDS)
 def test_clients_find_everything_in_a_folder_twice(tmp_path: Path, ended: str) -> None:
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(ARCHIVE, tmp_path)
     manifest = json.loads(MANIFEST.read_text())
     seen = trio.run(visited, tmp_path / ended, manifest["made"])
     for part, expected in manifest[ended].items():
