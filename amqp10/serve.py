@@ -47,6 +47,7 @@ from core.config.amqp10 import Amqp10Settings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
+from core.engine.virtual_hosts import VirtualHosts
 from core.interface import Converter, Mailbox
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
@@ -187,6 +188,7 @@ def amqp10_factory(
             flow=flow,
             work=broker.work,
             rights_of=partial(access.rights_of, peer),
+            hosts=control.hosts,
         )
 
     return FrontEndFactory(
@@ -222,11 +224,12 @@ class AllProtocols:
         self._control: BrokerControl | None = None
 
     def front_ends(
-        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowEvents
+        self, settings: Settings, hosts: VirtualHosts, access: Access, stalls: Stalls, flow: FlowEvents
     ) -> Sequence[FrontEndFactory]:
         """The front ends of both protocols. AMQP 1.0 is first, because the first one refuses peers of unknown
         protocols."""
-        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
+        broker = hosts.default
+        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls, hosts=hosts)
         return (
             amqp10_factory(
                 settings=settings,
@@ -242,6 +245,7 @@ class AllProtocols:
                 settings=settings,
                 work=broker.work,
                 engine=broker,
+                hosts=hosts,
                 converter=self.converter,
                 access=access,
                 stalls=stalls,

@@ -22,8 +22,8 @@ from core.amqp091.properties import BasicProperties, encode_properties
 from core.config import ConfigError, Settings, load
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
-from core.engine.broker import Broker
 from core.engine.quorum.annotations import PlainAnnotations
+from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid
 from core.flow_facts import PACKET_CONTENT_TYPE
 from core.message import Origin
@@ -48,15 +48,17 @@ class Amqp091Alone:
         self._control: BrokerControl | None = None
 
     def front_ends(
-        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowEvents
+        self, settings: Settings, hosts: VirtualHosts, access: Access, stalls: Stalls, flow: FlowEvents
     ) -> Sequence[FrontEndFactory]:
         """The front end factory of AMQP 0.9.1."""
-        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
+        broker = hosts.default
+        self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls, hosts=hosts)
         return [
             amqp091_factory(
                 settings=settings,
                 work=broker.work,
                 engine=broker,
+                hosts=hosts,
                 converter=self.converter,
                 access=access,
                 stalls=stalls,

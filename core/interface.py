@@ -365,6 +365,9 @@ class Engine(Protocol):
     """The verbs of one virtual host: messages, and what is declared. None of them awaits; each raises only
     :class:`core.errors.EngineError`, where it says so."""
 
+    connections: int
+    """How many connections use the virtual host. Front ends count it, as they subscribe."""
+
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""
 

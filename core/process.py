@@ -33,6 +33,7 @@ from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
 from core.engine.quorum.annotations import AnnotationCodec
+from core.engine.virtual_hosts import VirtualHosts
 from core.interface import Converter
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
@@ -122,7 +123,7 @@ class Protocols(Protocol):
         """The counts of each protocol, by the names that metrics give to protocols."""
 
     def front_ends(
-        self, settings: Settings, broker: Broker, access: Access, stalls: Stalls, flow: FlowEvents
+        self, settings: Settings, hosts: VirtualHosts, access: Access, stalls: Stalls, flow: FlowEvents
     ) -> Sequence[FrontEndFactory]:
         """The protocols that answer on the port. The first also refuses peers that speak none of them."""
 
@@ -196,19 +197,29 @@ async def serve(
             data.close()
 
 
-def _broker(settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger) -> Broker:
+def _hosts(settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger) -> VirtualHosts:
     """Make the engine. Policies that an earlier version has kept and this one cannot use are logged."""
     broker = Broker(settings, protocols.converter, storage=data.storage, new_identity=new_identity)
-    for policy, why in broker.policies.unusable:
-        log.warning("policy-not-usable", policy=policy, reason=why)
-    return broker
+    hosts = VirtualHosts(broker, keeper=data.hosts)
+    for host in hosts.all:
+        for policy, why in host.policies.unusable:
+            log.warning("policy-not-usable", policy=policy, reason=why)
+    return hosts
+
+
+def _join(hosts: VirtualHosts, users: Users) -> None:
+    """Have users know the virtual hosts, and virtual hosts tell users when one is deleted."""
+    users.virtual_hosts = lambda: hosts.names
+    hosts.closing, hosts.forget_rights = users.close_virtual_host, users.forget_virtual_host
+    hosts.resume()
 
 
 async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
-    certificates, broker = Certificates(settings.tls, wall=time.time, log=log), _broker(settings, protocols, data, log)
+    certificates, hosts = Certificates(settings.tls, wall=time.time, log=log), _hosts(settings, protocols, data, log)
+    broker = hosts.default
     certificates.warn()
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log = StallLog(log, settings.log, clock)
@@ -224,13 +235,13 @@ async def _serve(
             await admin.run()
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
-    tasks += [IdleRounds(broker.idle_consumers, idle).run] if settings.admin.enabled else []
-    access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users)
+    tasks += [IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else []
+    access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users, hosts=hosts)
     tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]
     server = Server(
         settings=settings.server,
-        engine=broker,
-        factories=protocols.front_ends(settings, broker, access, stalls, flow),
+        engine=hosts,
+        factories=protocols.front_ends(settings, hosts, access, stalls, flow),
         log=log,
         clock=clock,
         background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, certificates.run, *tasks],
@@ -249,7 +260,6 @@ async def _serve(
     open_admin = partial(
         _open_admin,
         settings,
-        broker=broker,
         server=server,
         data=data,
         sampler=sampler,
@@ -268,7 +278,7 @@ async def _serve(
             reload=reload,
             before_stop=_last_work(reload, control),
         )
-        broker.conclude()
+        hosts.conclude()
         await data.leave_in_order(server.turn)
     finally:
         if admin is not None:
@@ -350,7 +360,7 @@ def _measures(
 
 
 def _access(
-    settings: Settings, *, clock: Callable[[], Now], surface: _Surface, store: UserStore
+    settings: Settings, *, clock: Callable[[], Now], surface: _Surface, store: UserStore, hosts: VirtualHosts
 ) -> tuple[Access, Hashing, KeyFetching]:
     """Make the state that logins share, the threads that hash their passwords, and the task that fetches keys of
     tokens."""
@@ -386,6 +396,7 @@ def _access(
     )
     for why in access.users.unusable:
         surface.log.error("user-not-usable", reason=why)
+    _join(hosts, access.users)
     tell_plain_passwords(settings, surface.log)
     fetching = KeyFetching(access, clock=clock, log=surface.log)
     fetching.take(settings.oauth2)
@@ -458,7 +469,7 @@ def _last_work(reload: Reload, control: BrokerControl) -> Callable[[], Awaitable
 
     async def finish() -> None:
         seconds = reload.in_force.server.drain_time
-        await finish_work(drain=drain, unsettled=lambda: control.broker.unsettled, seconds=seconds)
+        await finish_work(drain=drain, unsettled=lambda: control.hosts.unsettled, seconds=seconds)
 
     return finish
 
@@ -477,7 +488,6 @@ def _limits(settings: Settings) -> Mapping[str, int]:
 async def _open_admin(
     settings: Settings,
     *,
-    broker: Broker,
     server: Server,
     data: OpenData,
     sampler: Sampler,
@@ -494,7 +504,7 @@ async def _open_admin(
     from core.server.changed_links import connection_links
 
     sources = MetricSources(
-        broker=broker,
+        broker=control.hosts,
         server=server,
         links=connection_links(server),
         traffic=traffic,

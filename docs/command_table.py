@@ -21,6 +21,8 @@ Entry = dict[str, object]
 PREFIX = "/headgate"
 """What stands before the path of each operation on the management node."""
 STANDARD = ["json", "url"]
+OF_A_HOST = ("queues", "exchanges", "bindings", "consumers")
+"""Kinds of rows that belong to one virtual host."""
 """The last parameters of each command that asks a broker."""
 KINDS_OF_TEXT = ("text", "list")
 
@@ -89,13 +91,14 @@ def _with_rows(written: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
         if "columns" not in entry or "items" in entry:
             continue
         one = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
+        own = ["vhost", *STANDARD] if noun in OF_A_HOST else STANDARD
         common = {"sums": entry.get("sums", {})}
-        listed = {"rows": noun, "columns": entry["columns"], "help": f"List all {noun}.", "parameters": STANDARD}
+        listed = {"rows": noun, "columns": entry["columns"], "help": f"List all {noun}.", "parameters": own}
         yield (
             f"{noun} list",
             common | listed | {"examples": [f"headgate {noun} list"]} | written.get(f"{noun} list", {}),
         )
-        shown = {"row": noun, "help": f"Show all fields of one {one}.", "parameters": [{"name": "identity"}, *STANDARD]}
+        shown = {"row": noun, "help": f"Show all fields of one {one}.", "parameters": [{"name": "identity"}, *own]}
         example = f"headgate {noun} show {one.upper()}"
         yield f"{noun} show", common | shown | {"examples": [example]} | written.get(f"{noun} show", {})
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.definition_requests import AppliedSteps, by_user, snapshots, take
@@ -42,7 +43,8 @@ MARKS = {Change.CREATE: "+", Change.CHANGE: "~", Change.CONFLICT: "!", Change.EX
 def export(file: Path | None, *, json: bool, url: str) -> None:
     """Write the definitions of a broker to a file or to standard output."""
     document, users = with_broker(url, lambda broker: (_running(broker), _users(broker)))
-    written = text(document, version=headgate_version(), users=users)
+    host = unquote(urlsplit(url).path.removeprefix("/")) or "/"
+    written = text(document, version=headgate_version(), users=users, host=host)
     if file is None:
         sys.stdout.write(written)
         return

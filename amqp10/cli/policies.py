@@ -5,13 +5,11 @@ from collections.abc import Mapping
 
 from amqp10.cli.printing import print_json
 from amqp10.cli.remote import ask_once, row_of
-from amqp10.cli.requests import check_host
 
 
-def explain(queue: str, *, vhost: str, json: bool, url: str) -> None:
+def explain(queue: str, *, vhost: str | None, json: bool, url: str) -> None:
     """Print a line for each key of the policy that applies and for each policy that does not."""
-    check_host(vhost)
-    body = row_of(ask_once(url, "policies.explain", queue=queue))
+    body = row_of(ask_once(url, "policies.explain", queue=queue, vhost=vhost))
     if json:
         print_json(body)
         return

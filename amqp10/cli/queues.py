@@ -17,30 +17,32 @@ POLL_SECONDS = 0.1
 """How long the command waits before it asks again whether a move is done."""
 
 
-def peek(queue: str, *, count: int, json: bool, url: str) -> None:
+def peek(queue: str, *, count: int, vhost: str | None, json: bool, url: str) -> None:
     """Print the first messages of a queue."""
-    answer = ask_once(url, "queues.peek", queue=queue, count=count)
+    answer = ask_once(url, "queues.peek", queue=queue, count=count, vhost=vhost)
     rows = [_readable(row) for row in answer.body] if isinstance(answer.body, list) else []
     print_rows(rows if json else [_in_words(row) for row in rows], PEEKED_COLUMNS, as_json=json)
 
 
-def move(queue: str, to: str, *, count: int | None, json: bool, url: str) -> None:
+def move(queue: str, to: str, *, count: int | None, vhost: str | None, json: bool, url: str) -> None:
     """Move messages to another queue, and wait until the move is done."""
-    _see_through("queues.move", queue, {"to": to, "count": count}, url=url, json=json)
+    _see_through("queues.move", queue, {"to": to, "count": count}, vhost=vhost, url=url, json=json)
 
 
-def replay(queue: str, *, count: int | None, json: bool, url: str) -> None:
+def replay(queue: str, *, count: int | None, vhost: str | None, json: bool, url: str) -> None:
     """Move dead letters back, and wait until the move is done."""
-    _see_through("queues.replay", queue, {"count": count}, url=url, json=json)
+    _see_through("queues.replay", queue, {"count": count}, vhost=vhost, url=url, json=json)
 
 
-def _see_through(operation: str, queue: str, values: Mapping[str, object], *, url: str, json: bool) -> None:
+def _see_through(
+    operation: str, queue: str, values: Mapping[str, object], *, vhost: str | None, url: str, json: bool
+) -> None:
     """Begin a move, wait until it is done, and print the result."""
 
     def moved_by(broker: "BlockingManagement") -> tuple[object, object]:
-        begun = row_of(ask(broker, operation, queue=queue, **values))
+        begun = row_of(ask(broker, operation, queue=queue, vhost=vhost, **values))
         while True:
-            last = row_of(ask(broker, "rows.show", kind="queues", identity=queue)).get("last_move")
+            last = row_of(ask(broker, "rows.show", kind="queues", identity=queue, vhost=vhost)).get("last_move")
             if not isinstance(last, dict):
                 raise CommandError(Exit.REFUSED, "the broker does not tell what became of the messages")
             if last.get("number") != begun.get("move"):

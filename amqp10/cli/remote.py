@@ -65,7 +65,7 @@ def _in_query(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def pages(broker: "BlockingManagement", kind: str) -> list[Row]:
+def pages(broker: "BlockingManagement", kind: str, vhost: str | None = None) -> list[Row]:
     """All rows of a kind, requested page by page over an open connection."""
     from amqp10.client_core.errors import RequestRefused
 
@@ -73,7 +73,7 @@ def pages(broker: "BlockingManagement", kind: str) -> list[Row]:
     limit, after = PAGE_MAX, None
     while True:
         try:
-            page = row_of(ask(broker, "rows.list", kind=kind, limit=limit, after=after))
+            page = row_of(ask(broker, "rows.list", kind=kind, limit=limit, after=after, vhost=vhost))
         except RequestRefused as refused:
             if refused.status != HTTP_BAD_REQUEST or limit == 1:
                 raise

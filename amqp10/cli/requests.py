@@ -8,6 +8,7 @@ which is whether the answer has the status 201. A text that is only ``{name}`` s
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import Row, print_one, print_rows, tell
@@ -24,7 +25,7 @@ def carry_out(command: CommandEntry, values: Mapping[str, object]) -> None:
     url, as_json = str(values["url"]), bool(values["json"])
     sent = dict(values_sent(command["parameters"], values))
     if "rows" in command:
-        rows = with_broker(url, lambda broker: pages(broker, command["rows"]))
+        rows = with_broker(url, lambda broker: pages(broker, command["rows"], _host(sent)))
         print_rows([_with_sums(command, row) for row in rows], command["columns"], as_json=as_json)
     elif "row" in command:
         row = row_of(ask_once(url, "rows.show", kind=command["row"], **sent))
@@ -34,6 +35,9 @@ def carry_out(command: CommandEntry, values: Mapping[str, object]) -> None:
 
 
 def _request(command: CommandEntry, sent: Mapping[str, object], url: str, *, as_json: bool) -> None:
+    if "vhost" in sent and " " in command["request"]:  # a path of the connection's own virtual host
+        sent = dict(sent)
+        url = with_virtual_host(url, str(sent.pop("vhost")))
     answer = ask_once(url, command["request"], **sent)
     row = {} if answer.body is None else row_of(answer)
     if "done" not in command:
@@ -88,18 +92,19 @@ def values_sent(parameters: Sequence[CommandParameter], values: Mapping[str, obj
                 value = arguments_of(value)
             case "map":
                 value = _map(name, str(value))
-            case "virtual host":
-                check_host(str(value))
-                continue
         if ends.get(name) is not None:
             value = f"{value} {ends[name]}"
         yield name, not value if parameter.get("inverted") else value
 
 
-def check_host(name: str) -> None:
-    """Raise CommandError for a virtual host that does not exist."""
-    if name != "/":
-        raise CommandError(Exit.NOT_FOUND, f"there is no virtual host '{name}'; there is '/'")
+def _host(sent: Mapping[str, object]) -> str | None:
+    host = sent.get("vhost")
+    return None if host is None else str(host)
+
+
+def with_virtual_host(url: str, name: str) -> str:
+    """The URL of a connection to this virtual host."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{quote(name, safe='')}"))
 
 
 def arguments_of(texts: Sequence[str]) -> dict[str, object]:

@@ -34,7 +34,7 @@ class CommandParameter(TypedDict, total=False):
     help: str
     kind: str
     """``number``, ``seconds``, ``flag`` or ``file``, or one of the kinds of :mod:`amqp10.cli.requests`: ``arguments``,
-    ``map`` and ``virtual host``. Without it, the value is a text."""
+    and ``map``. Without it, the value is a text."""
     choices: list[str]
     env: str
     """The environment variable that has the value of an option that is not given."""

@@ -1,4 +1,4 @@
-"""``headgate users``, ``user-limits`` and permissions: what prints lists, and what asks for a password."""
+"""``headgate users``, ``vhosts``, limits and permissions: what prints lists, and what asks for a password."""
 
 import getpass
 import secrets
@@ -13,6 +13,7 @@ SCRAM_ALGORITHM = "headgate_scram_sha256"
 COLUMNS = {
     "users.list": ("name", "tags", "place", "password"),
     "permissions.list": ("user", "vhost", "configure", "write", "read"),
+    "vhosts.list": ("name", "queues", "connections", "max_connections", "max_queues"),
     "user-limits.list": ("user", "limit", "value", "used"),
     "topic-permissions.list": ("user", "vhost", "exchange", "write", "read"),
 }

@@ -23,7 +23,7 @@ from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
-from amqp10.frontend.virtual_host import begin_within_limits, host_fault
+from amqp10.frontend.virtual_host import begin_within_limits, enter_host, leaving_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
@@ -45,6 +45,7 @@ from amqp10.protocol.session import Session
 from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Attach, Open
 from core.access.checked_engine import CheckedEngine
+from core.access.entering import OnlyTheDefault, VirtualHostsByName
 from core.access.rights import Rights, all_rights
 from core.clock import Now
 from core.config.settings import Settings
@@ -97,10 +98,11 @@ class Amqp10FrontEnd:
         flow: FlowEvents | None = None,
         work: Work | None = None,
         rights_of: Callable[[str], Rights] = all_rights,
+        hosts: VirtualHostsByName | None = None,
     ) -> None:
-        """``engine`` gets the rights of the user once the connection is open, from ``rights_of``. ``unique``
-        returns the part of a dynamic node's name that no peer can guess; ``wake`` asks for a turn. ``traffic`` has
-        the counters of the protocol, ``flow`` records flow events, ``work`` counts all work in the event loop."""
+        """``engine`` is of the default virtual host until the connection is open, then of the one of ``hosts`` that the
+        client wants, with rights from ``rights_of``. ``unique`` returns the part of a dynamic node's name that no peer
+        can guess; ``wake`` asks for a turn. ``traffic``, ``flow`` and ``work`` count for all connections."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -111,7 +113,7 @@ class Amqp10FrontEnd:
         self._until = 0
         """This turn is over when the work counter reaches this value."""
         self._engine = engine
-        self._rights_of = rights_of
+        self._rights_of, self._hosts = rights_of, hosts or OnlyTheDefault(engine.unchecked)
         self._converter = converter
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
         self._stalls = stalls
@@ -231,10 +233,9 @@ class Amqp10FrontEnd:
     def connection_lost(self, now: Now) -> bool:
         self._begin_turn(now)
         self._read_to_the_end(now)
-        if self.connection.input_left:
-            return True
-        self._release_all()
-        return self._releasing is not None
+        if not self.connection.input_left:
+            self._release_all()
+        return self.connection.input_left or self._releasing is not None
 
     @property
     def finished(self) -> bool:
@@ -331,8 +332,8 @@ class Amqp10FrontEnd:
                 pass  # the broker does not use a publisher's available count or its settling
 
     def _opened(self, remote: Open, now: Now) -> None:
-        self._engine.rights = self._rights_of(self.connection.handshake.identity)
-        if fault := host_fault(remote.hostname, self._engine):
+        rights = self._rights_of(self.connection.handshake.identity)
+        if fault := enter_host(self._engine, self._hosts, remote.hostname, rights):
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()
@@ -501,7 +502,7 @@ class Amqp10FrontEnd:
                 self._alarms.changed(action.alarms, self._now)
             case RightsChanged():
                 self._rechecks = rights_rechecks(self.connection, self._engine, self._work, self._detach)
-                if fault := host_fault(None, self._engine):
+                if fault := leaving_fault(self._engine):
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():

@@ -6,6 +6,7 @@ from amqp10.frontend.flow_totals import balance_row
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.session_watches import SessionWatches
+from amqp10.frontend.virtual_host import wanted_host
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Link, Session
@@ -13,6 +14,7 @@ from amqp10.wire import serial
 from core.clock import Now
 from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot, StallSubject
 from core.server.frontends import PeerInfo
+from core.virtual_hosts import shown_name
 
 LINKS_PER_PART = 250
 """Rows of links that are made at once: 2 ms."""
@@ -27,6 +29,7 @@ def connection_snapshot(info: PeerInfo, connection: Connection, alarms: frozense
         "peer": f"{info.remote_host}:{info.remote_port}",
         "container_id": remote.container_id if remote else None,
         "user": connection.handshake.identity,
+        "vhost": wanted_host(remote.hostname) if remote else None,
         "state": connection.state.value,
         "sessions": len(connection.sessions),
         "links": sum(len(session.links) for session in connection.sessions),
@@ -35,6 +38,11 @@ def connection_snapshot(info: PeerInfo, connection: Connection, alarms: frozense
         "backlog_bytes": connection.backlog_bytes,
         "alarms": sorted(alarms),
     }
+
+
+def host_of(connection: Connection) -> str:
+    """The virtual host of a connection."""
+    return wanted_host(connection.remote.hostname if connection.remote else None)
 
 
 def session_identity(info: PeerInfo, session: Session) -> str:
@@ -78,7 +86,7 @@ def address_of(link: Link) -> str | None:
 
 def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSubject:
     """The description of a link for the ledger of stalls."""
-    session = link.channel
+    session, address = link.channel, address_of(link)
     assert isinstance(session, Session)
     return StallSubject(
         identity=link_identity(info, session, link),
@@ -87,7 +95,7 @@ def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSu
         container_id=connection.remote.container_id if connection.remote else "",
         user=connection.handshake.identity,
         direction=_direction(link),
-        address=address_of(link) or "",
+        address=shown_name(host_of(connection), address) if address else "",
     )
 
 
@@ -152,16 +160,16 @@ def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
     return shown
 
 
-def _link_figures(link: Link, ages: Mapping[SenderLink, float], now: Now) -> Snapshot:
+def _link_figures(host: str, link: Link, ages: Mapping[SenderLink, float], now: Now) -> Snapshot:
     """The values of a link that the metrics need, and no others, because there may be ten thousand links. ``address``
-    is the queue of a consumer, and the address that a publisher attached to."""
+    is the queue of a consumer, and the address that a publisher attached to, as they are shown together."""
     user = link.reference
     figures: Snapshot = {"direction": _direction(link), "link_credit": link.credit.link_credit}
     if isinstance(user, PublisherLink):
-        figures["address"] = address_of(link)
+        figures["address"] = shown_name(host, address_of(link) or "")
         figures["unconfirmed"] = user.link.credit.unconfirmed
     elif isinstance(user, ConsumerLink) and user.consumer is not None:
-        figures["address"] = user.consumer.queue_name
+        figures["address"] = shown_name(host, user.consumer.queue_name)
     if user is not None:
         figures |= _age(link, ages, now) | balance_row(link)
     return figures
@@ -241,6 +249,6 @@ def parts_of(
                 for start in range(0, max(1, len(links)), LINKS_PER_PART):
                     some = links[start : start + LINKS_PER_PART]
                     if kind == "link_figures":
-                        yield [_link_figures(link, ages, now) for link in some]
+                        yield [_link_figures(host_of(connection), link, ages, now) for link in some]
                     else:
                         yield [_link_snapshot(info, session, link) | _age(link, ages, now) for link in some]

@@ -76,7 +76,6 @@ STATUSES: Mapping[type[EngineError], int] = {
 }
 """The status that RabbitMQ's clients expect for each kind of engine error."""
 
-VIRTUAL_HOST = "/"
 NODE_NAME = "headgate"
 """Clients ask for the node that leads a queue and for its replicas. This broker is a single node."""
 
@@ -240,7 +239,7 @@ def _steps(
             queue = segment_text(segment)
             return {
                 "PUT": lambda: _declare_queue(engine, queue, body, owner, serving),
-                "GET": lambda: Response(200, _show_queue(engine.show_queue(queue, owner))),
+                "GET": lambda: Response(200, _show_queue(engine, engine.show_queue(queue, owner))),
                 "DELETE": lambda: _delete_queue(engine, queue, owner, serving),
             }
         case ["queues", segment, "messages"]:
@@ -275,7 +274,7 @@ def _is_queue(to: object) -> bool:
 
 
 def _declare_queue(
-    engine: Engine, name: str, body: object, owner: object, serving: RequestInProgress
+    engine: CheckedEngine, name: str, body: object, owner: object, serving: RequestInProgress
 ) -> Walk[Response]:
     fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
     declaration = QueueDeclaration(
@@ -292,14 +291,14 @@ def _declare_queue(
             # Clients of RabbitMQ expect the status of a lock here, as for another connection's exclusive queue.
             raise RequestRefusal(STATUSES[Locked], str(error)) from None
         raise
-    return Response(201 if made else 200, _show_queue(info))
+    return Response(201 if made else 200, _show_queue(engine, info))
 
 
 def _delete_queue(engine: Engine, name: str, owner: object, serving: RequestInProgress) -> Walk[Response]:
     return _message_count((yield from serving.recorded(lambda: engine.begin_deleting(name, owner))))
 
 
-def _show_queue(info: QueueInfo) -> dict[str, object]:
+def _show_queue(engine: CheckedEngine, info: QueueInfo) -> dict[str, object]:
     """The map of a queue. Clients check these types, and some rely on the order."""
     declaration = info.declaration
     return {
@@ -308,7 +307,7 @@ def _show_queue(info: QueueInfo) -> dict[str, object]:
         "message_count": ULong(info.ready),
         "consumer_count": UInt(info.consumers),
         "name": declaration.name,
-        "vhost": VIRTUAL_HOST,
+        "vhost": engine.rights.virtual_host,
         "durable": declaration.durable,
         "auto_delete": declaration.auto_delete,
         "exclusive": declaration.exclusive,

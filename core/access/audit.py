@@ -195,6 +195,10 @@ class AuditedPeer:
         where: dict[str, object] = {"protocol": self.protocol, "connection": self.connection}
         self.log.put(event, action, result, user=user, peer=f"{self.host}:{self.port}", details={**where, **details})
 
+    def refused(self, action: str, user: str, why: str) -> None:
+        """Record that this peer was refused something."""
+        self.record("refusals", action, "refused", user, {"reason": why})
+
 
 def _time(now: Now) -> str:
     moment = datetime.fromtimestamp(now.wall, UTC)

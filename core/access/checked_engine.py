@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from core.access.audit import AuditedPeer, AuditResult
+from core.access.entering import may_stay
 from core.access.rights import AccessKind, ResourceKind, Rights
 from core.clock import Now
 from core.config.audit import AuditEvent
@@ -62,19 +63,33 @@ class CheckedEngine:
     __slots__ = ("_channels", "audit", "grant", "known_routes", "ready_messages", "rights", "settle", "unchecked")
 
     def __init__(self, engine: Engine, rights: Rights, audit: AuditedPeer | None = None) -> None:
-        self.unchecked = engine
-        """The engine itself, for what the broker does on its own."""
-        self.rights = rights
-        """May be replaced, when it is known who the user is."""
         self._channels: int | None = None
         """The channels that count for the user; None while the connection does not count itself."""
         self.audit = audit
         """Where refusals and changes of the connection are recorded; None if they are not."""
+        self.enter(engine, rights)
+
+    def enter(self, engine: Engine, rights: Rights) -> None:
+        """Use this virtual host with these rights from now on: it is known what the client wants and who the user is.
+        Nothing may be attached yet."""
+        self.unchecked = engine
+        """The engine itself, for what the broker does on its own."""
+        self.rights = rights
+        """Those of the user on this virtual host."""
         # these act on what is attached: one lookup less for each
         self.grant = engine.grant
         self.settle = engine.settle
         self.known_routes = engine.known_routes
         self.ready_messages = engine.ready_messages
+
+    @property
+    def connections(self) -> int:
+        """See Engine."""
+        return self.unchecked.connections
+
+    @connections.setter
+    def connections(self, count: int) -> None:
+        self.unchecked.connections = count
 
     # --- messages ----------------------------------------------------------------------------------------------
 
@@ -84,6 +99,7 @@ class CheckedEngine:
         if self._channels is None:
             self._channels = 0
             self.rights.limits.connections += 1
+            self.unchecked.connections += 1
         return self.unchecked.subscribe(mailbox)
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
@@ -94,6 +110,7 @@ class CheckedEngine:
             limits.connections -= 1
             limits.channels -= self._channels
             self._channels = None
+            self.unchecked.connections -= 1
         return self.unchecked.unsubscribe(mailbox, owner)
 
     def publisher(
@@ -150,10 +167,11 @@ class CheckedEngine:
             self._tell_refused("write", "exchange", exchange, error)
             raise
 
-    def refusal(self) -> str | None:
-        """Why the user may not use the virtual host; None if the user may."""
-        why = self.rights.refusal()
-        return self._told_refusal("connect", why)
+    def refusal(self, *, operators: bool = False) -> str | None:
+        """Why the user may not use the virtual host any more; None if the user may. ``operators``: see
+        :func:`core.access.entering.may_stay`."""
+        why = may_stay(self.rights) if operators else self.rights.refusal()
+        return why if self.rights.gone else self._told_refusal("connect", why)
 
     def connection_refusal(self) -> str | None:
         """Why the user may not open this connection too; None if the user may, or it counts already."""
@@ -176,7 +194,7 @@ class CheckedEngine:
 
     def _told_refusal(self, action: str, why: str | None) -> str | None:
         if why is not None and self.audit is not None:
-            self.audit.record("refusals", action, "refused", self.rights.user, {"reason": why})
+            self.audit.refused(action, self.rights.user, why)
         return why
 
     def check_source(self, queue: str) -> None:

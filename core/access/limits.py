@@ -25,7 +25,7 @@ def check_limits(limits: Mapping[str, int]) -> None:
 class UserLimits:
     """The limits of one user, which change in place, and what the user has open."""
 
-    __slots__ = ("channels", "connections", "most", "user")
+    __slots__ = ("__weakref__", "channels", "connections", "most", "user")
 
     def __init__(self, user: str) -> None:
         self.user = user

@@ -19,7 +19,7 @@ from core.access.attempts import Attempts
 from core.access.audit import AuditedPeer, AuditLog
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
-from core.access.rights import Rights, RightsToken
+from core.access.rights import VIRTUAL_HOST, Rights, RightsToken
 from core.access.tokens import Tokens
 from core.access.users import SALT_BYTES, StoredPassword, Users
 from core.config.access import ScramKeys
@@ -101,9 +101,9 @@ class Access:
         tokens = self.tokens
         return own if tokens is None else max(own, tokens.settings.token_bytes_max + FRAME_BYTES_BESIDE_TOKEN)
 
-    def rights_of(self, peer: LoginPeer, user: str) -> Rights:
-        """Return the rights of a peer that has logged in: those of its token, or of the user."""
-        return self.users.rights_of(user) if peer.token is None else peer.token.rights()
+    def rights_of(self, peer: LoginPeer, user: str, virtual_host: str = VIRTUAL_HOST) -> Rights:
+        """Return the rights of a peer that has logged in, on a virtual host: those of its token, or of the user."""
+        return self.users.rights_of(user, virtual_host) if peer.token is None else peer.token.rights(virtual_host)
 
     def takes_password_of(self, peer: LoginPeer) -> bool:
         """Return whether the peer may send its password as it is: with TLS, from this machine, or where the

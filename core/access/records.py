@@ -11,11 +11,11 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from core.access.limits import check_limits
-from core.access.rights import VIRTUAL_HOST, Permission, TopicPermission, check_pattern
+from core.access.rights import Permission, TopicPermission, check_pattern
 from core.config.access import ScramKeys
 from core.errors import Invalid
 
@@ -110,9 +110,6 @@ class UserRecord:
         if len(self.tags) > TAGS_MAX or not all(tag and len(tag) <= NAME_BYTES_MAX for tag in self.tags):
             raise Invalid(f"a user may have {TAGS_MAX} tags of 1 to {NAME_BYTES_MAX} characters")
         check_limits(self.limits)
-        for host in {*self.permissions, *self.topics}:
-            if host != VIRTUAL_HOST:
-                raise Invalid(f"there is no virtual host '{host}'; there is '{VIRTUAL_HOST}'")
         for permission in self.permissions.values():
             for what in ("configure", "write", "read"):
                 check_pattern(what, getattr(permission, what))
@@ -121,10 +118,15 @@ class UserRecord:
                 check_pattern("write", topic.write)
                 check_pattern("read", topic.read)
 
-    @property
-    def permission(self) -> Permission | None:
-        """The permission on the only virtual host."""
-        return self.permissions.get(VIRTUAL_HOST)
+    def with_permission(self, virtual_host: str, permission: Permission | None) -> Self:
+        """Return the record with another permission on a virtual host, or with None without one."""
+        others = {host: one for host, one in self.permissions.items() if host != virtual_host}
+        return replace(self, permissions=others if permission is None else {**others, virtual_host: permission})
+
+    def with_topics(self, virtual_host: str, topics: Mapping[str, TopicPermission]) -> Self:
+        """Return the record with these topic permissions on a virtual host, by exchange."""
+        others = {host: one for host, one in self.topics.items() if host != virtual_host}
+        return replace(self, topics={**others, virtual_host: topics} if topics else others)
 
     @property
     def password_kind(self) -> str:

@@ -11,9 +11,10 @@ which happens in place, so that every connection of the user sees it with its ne
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 from core.access.exchange import Reply
@@ -22,9 +23,8 @@ from core.clock import Now
 from core.errors import Forbidden, Invalid
 from core.interface import Mailbox, RightsChanged
 from core.patterns import Pattern, PatternError
+from core.virtual_hosts import VIRTUAL_HOST as VIRTUAL_HOST
 
-VIRTUAL_HOST = "/"
-"""The only virtual host."""
 EXPIRED = "credential expired"
 """What the client of an expired token is told, as by RabbitMQ."""
 DEFAULT_EXCHANGE_NAME = "amq.default"
@@ -90,8 +90,8 @@ class RightsToken(Protocol):
     def is_over(self, now: Now) -> bool:
         """Whether it has expired."""
 
-    def rights(self) -> "Rights":
-        """New rights for one connection."""
+    def rights(self, virtual_host: str = VIRTUAL_HOST) -> "Rights":
+        """New rights on a virtual host, for one connection."""
 
     def renewed(self, rights: "Rights", token: bytes) -> Renewal:
         """Begin to replace it by a new one."""
@@ -110,15 +110,19 @@ FULL = Permission(configure=EVERYTHING, write=EVERYTHING, read=EVERYTHING)
 
 
 class Rights:
-    """The rights of one user on one virtual host, shared by the user's connections."""
+    """The rights of one user on one virtual host, shared by the user's connections; those of a token belong to one
+    connection."""
 
     __slots__ = (
+        "__weakref__",
         "_allowed",
+        "_elsewhere",
         "_patterns",
         "_permission",
         "_topics",
         "expired",
         "free_exchanges",
+        "gone",
         "limits",
         "mailboxes",
         "tags",
@@ -135,16 +139,21 @@ class Rights:
         topics: Topics | None = None,
         tags: AbstractSet[str] = frozenset(),
         virtual_host: str = VIRTUAL_HOST,
+        elsewhere: "Callable[[str], Rights] | None" = None,
         limits: UserLimits | None = None,
         token: RightsToken | None = None,
     ) -> None:
-        """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange. ``token`` is
+        """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange.
+        ``elsewhere`` returns the same user's rights on another virtual host; without it there are none. ``token`` is
         set for rights of one connection that end with a token."""
         self.user = user
         self.virtual_host = virtual_host
         self.tags = tags
+        self._elsewhere = elsewhere
+        self.gone = ""
+        """Why the virtual host is gone; "" while it is there."""
         self.limits = limits or UserLimits(user)
-        """How many connections and channels the user may have, and has."""
+        """How many connections and channels the user may have, and has, on all virtual hosts together."""
         self.mailboxes: dict[Mailbox, None] = {}
         """The mailboxes of the connections to tell of a change."""
         self.free_exchanges: set[str] = set()
@@ -159,8 +168,9 @@ class Rights:
         """Whether the token has expired, so that nothing is allowed any more."""
 
     def change(self, permission: Permission | None, topics: Topics, tags: AbstractSet[str]) -> None:
-        """Replace the rights, and tell all connections that have them."""
-        if (permission, topics, tags) == (self._permission, self._topics, self.tags):
+        """Replace the rights, and tell all connections that have them. Those on a virtual host that is gone stay as
+        they are."""
+        if self.gone or (permission, topics, tags) == (self._permission, self._topics, self.tags):
             return
         self._permission, self._topics, self.tags = permission, topics, tags
         self._allowed.clear()
@@ -168,6 +178,19 @@ class Rights:
         self.free_exchanges.clear()
         for mailbox in self.mailboxes:
             mailbox.put(RightsChanged())
+
+    def end(self, why: str) -> None:
+        """The virtual host is being deleted: nothing is allowed any more, and connections are closed."""
+        self.change(None, {}, self.tags)
+        self.gone = why
+
+    def on(self, virtual_host: str) -> "Rights":
+        """Return the rights of the same user on a virtual host."""
+        if virtual_host == self.virtual_host:
+            return self
+        if self._elsewhere is None or self.expired:
+            return Rights(self.user, None, tags=self.tags, virtual_host=virtual_host, limits=self.limits)
+        return self._elsewhere(virtual_host)
 
     def deadline(self, now: Now) -> float | None:
         """The monotonic time at which :meth:`tick` must be called; None for rights without an end, and after it."""
@@ -237,6 +260,8 @@ class Rights:
 
     def refusal(self) -> str | None:
         """Why the user may not use the virtual host; None if the user may."""
+        if self.gone:
+            return self.gone
         if self.expired:
             return EXPIRED
         return None if self.welcome else f"access to vhost '{self.virtual_host}' refused for user '{self.user}'"
@@ -270,8 +295,13 @@ class Rights:
 
 
 def all_rights(user: str, tags: Sequence[str] = (ADMINISTRATOR,)) -> Rights:
-    """Return rights to everything, with these tags."""
-    return Rights(user, FULL, tags=frozenset(tags))
+    """Return rights to everything in every virtual host, with these tags."""
+    return _all_rights_on(user, frozenset(tags), UserLimits(user), VIRTUAL_HOST)
+
+
+def _all_rights_on(user: str, tags: AbstractSet[str], limits: UserLimits, virtual_host: str) -> Rights:
+    elsewhere = partial(_all_rights_on, user, tags, limits)  # a function within a function would be a cycle
+    return Rights(user, FULL, tags=tags, virtual_host=virtual_host, elsewhere=elsewhere, limits=limits)
 
 
 def no_rights(user: str) -> Rights:

@@ -34,16 +34,21 @@ class TokenLogin:
         return now.wall >= self.claims.expires_at
 
     def rights(self, virtual_host: str = VIRTUAL_HOST) -> Rights:
-        """Return new rights on a virtual host, for one connection."""
-        scopes = self.claims.scopes
-        return Rights(
+        """Return new rights on a virtual host, for one connection. What the connection has open counts for the user of
+        the token's name, whose limits apply."""
+        scopes, users = self.claims.scopes, self.access.users
+        rights = Rights(
             self.claims.user,
             scopes.permission(virtual_host),
             topics=scopes.topics(virtual_host),
             tags=scopes.tags,
             virtual_host=virtual_host,
+            elsewhere=self.rights,
+            limits=users.limits_of(self.claims.user),
             token=self,
         )
+        users.add_rights_of_token(rights)
+        return rights
 
     def renewed(self, rights: Rights, token: bytes) -> "TokenCheck":
         """Begin to replace the token by a new one: if it is accepted, these rights, which came from :meth:`rights`,

@@ -1,11 +1,11 @@
 """Users as a part of definitions: RabbitMQ's lists ``users``, ``permissions`` and ``topic_permissions``.
 
 An import makes and changes users; it deletes none. What the document does not say of a user that exists stays. Left
-out are entries of other virtual hosts, users that stand in the configuration file, which decides about them, and
+out are entries of virtual hosts that there are not, users that stand in the configuration file, which decides, and
 RabbitMQ's default user guest: an import must not take the password from the default user of this broker.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from core.access.records import RABBIT_SHA256, UserRecord, parse_secret, shown_secret
@@ -45,27 +45,31 @@ def shown_users(records: Iterable[UserRecord]) -> dict[str, list[dict[str, objec
     return found
 
 
-def users_of(document: Mapping[str, object], users: Users) -> Walk[list[UserRecord]]:
-    """Return the records that an import is to set. Raises Invalid, which names the place in the document."""
+def users_of(
+    document: Mapping[str, object], users: Users, hosts: Collection[str] | None = None
+) -> Walk[list[UserRecord]]:
+    """Return the records that an import is to set. Raises Invalid, which names the place in the document. ``hosts`` are
+    the virtual hosts whose permissions are taken; without it those that there are."""
+    known = list(users.virtual_hosts()) if hosts is None else hosts
     records: dict[str, UserRecord] = {}
-    for place, entry in _entries(document, USERS):
+    for place, entry in _entries(document, USERS, known):
         yield
         record = _of_entry(place, entry, users)
         if not _left_out(record.name, users):
             records[record.name] = record
-    for place, entry in _entries(document, PERMISSIONS):
+    for place, entry in _entries(document, PERMISSIONS, known):
         yield
         found = _record_of(place, entry, records, users)
         if found is not None:
             permission = Permission(**{what: _text(place, entry, what) for what in ("configure", "write", "read")})
-            records[found.name] = replace(found, permissions={VIRTUAL_HOST: permission})
-    for place, entry in _entries(document, TOPIC_PERMISSIONS):
+            records[found.name] = found.with_permission(_host(entry), permission)
+    for place, entry in _entries(document, TOPIC_PERMISSIONS, known):
         yield
         found = _record_of(place, entry, records, users)
         if found is not None:
             topic = TopicPermission(write=_text(place, entry, "write"), read=_text(place, entry, "read"))
-            topics = {**found.topics.get(VIRTUAL_HOST, {}), _text(place, entry, "exchange"): topic}
-            records[found.name] = replace(found, topics={VIRTUAL_HOST: topics})
+            topics = {**found.topics.get(_host(entry), {}), _text(place, entry, "exchange"): topic}
+            records[found.name] = found.with_topics(_host(entry), topics)
     for record in records.values():
         yield
         try:
@@ -87,7 +91,11 @@ def _left_out(name: str, users: Users) -> bool:
     return users.in_file(name) or (name == GUEST and not users.is_own(name))
 
 
-def _entries(document: Mapping[str, object], name: str) -> Iterator[tuple[str, Entry]]:
+def _host(entry: Entry) -> str:
+    return str(entry.get("vhost", VIRTUAL_HOST))
+
+
+def _entries(document: Mapping[str, object], name: str, hosts: Collection[str]) -> Iterator[tuple[str, Entry]]:
     entries = document.get(name, [])
     if not isinstance(entries, list):
         raise Invalid(f"{name}: it must be an array")
@@ -95,7 +103,7 @@ def _entries(document: Mapping[str, object], name: str) -> Iterator[tuple[str, E
         place = f"{name}[{index}]"
         if not isinstance(entry, dict):
             raise Invalid(f"{place}: it must be an object")
-        if entry.get("vhost", VIRTUAL_HOST) == VIRTUAL_HOST:
+        if _host(entry) in hosts:
             yield place, entry
 
 

@@ -14,10 +14,13 @@ RabbitMQ, which is compared in addition.
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Protocol
+from weakref import WeakSet, WeakValueDictionary
 
+from core.access.limits import UserLimits
 from core.access.passwords import hash_password
 from core.access.records import RabbitHash, UserRecord
 from core.access.rights import ADMINISTRATOR, FULL, VIRTUAL_HOST, Permission, Rights, TopicPermission
@@ -33,6 +36,8 @@ this name."""
 
 SECRET_BYTES = 32
 SALT_BYTES = 16
+RETRY_S = 1.0
+"""The wait before a change that the disk has refused is tried again."""
 USERS_MAX = 10_000
 """The most users of the broker. Each takes about 1 KiB of memory."""
 
@@ -83,8 +88,14 @@ class Users:
         self._cache_seconds = cache_seconds
         self._monotonic = monotonic
         self._right: dict[str, _Remembered] = {}
-        self._rights: dict[str, Rights] = {}
-        """Of users that have connected."""
+        self._rights: dict[str, dict[str, Rights]] = {}
+        """Of users that have connected, by virtual host."""
+        self._of_tokens: WeakSet[Rights] = WeakSet()
+        """Those that come from tokens, of one connection each."""
+        self._limits: WeakValueDictionary[str, UserLimits] = WeakValueDictionary()
+        """By user; also of a name that only tokens have, for as long as it has rights."""
+        self.virtual_hosts: Callable[[], Iterable[str]] = lambda: (VIRTUAL_HOST,)
+        """Returns the names of all virtual hosts: users in the file have all rights on each."""
         self._store = store
         self.unusable: list[str] = []
         """Why records that are kept cannot be used. Their users cannot log in."""
@@ -101,6 +112,8 @@ class Users:
         self._keys = {user.name: user.scram for user in users}
         self._recount()
         self._right.clear()
+        for name in list(self._limits):
+            self._apply_limits(name)
         for name in [name for name in self._rights if self._exists(name)]:
             self._refresh(name)
 
@@ -126,7 +139,7 @@ class Users:
         """Return the record of any user: that of a user in the file has all rights, and no password. Raises
         NotFound."""
         if name in self._keys or (name not in self._records and self._exists(name)):
-            return UserRecord(name=name, tags=(ADMINISTRATOR,), permissions={VIRTUAL_HOST: FULL})
+            return UserRecord(name=name, tags=(ADMINISTRATOR,), permissions=dict.fromkeys(self.virtual_hosts(), FULL))
         found = self._records.get(name)
         if found is None:
             raise NotFound(f"there is no user '{name}'")
@@ -136,15 +149,48 @@ class Users:
         """Return the records of the users of the broker, by name."""
         return [self._records[name] for name in sorted(self._records)]
 
-    def rights_of(self, name: str) -> Rights:
-        """Return the rights of a user, which change in place; those of a name without a user allow nothing."""
-        rights = self._rights.get(name)
+    def rights_of(self, name: str, virtual_host: str = VIRTUAL_HOST) -> Rights:
+        """Return the rights of a user on a virtual host, which change in place; those of a name without a user allow
+        nothing."""
+        rights = self._rights.get(name, {}).get(virtual_host)
         if rights is None:
-            rights = Rights(name, None)
+            elsewhere = partial(self.rights_of, name)
+            rights = Rights(name, None, virtual_host=virtual_host, elsewhere=elsewhere, limits=self.limits_of(name))
             self._apply(rights)
-            if self._exists(name) or name == ANONYMOUS:
-                self._rights[name] = rights
+            if rights.welcome or (virtual_host == VIRTUAL_HOST and (self._exists(name) or name == ANONYMOUS)):
+                self._rights.setdefault(name, {})[virtual_host] = rights
         return rights
+
+    def limits_of(self, name: str) -> UserLimits:
+        """Return the one count of what a user has open, on all virtual hosts and with tokens of the name, too."""
+        limits = self._limits.get(name)
+        if limits is None:
+            limits = self._limits[name] = UserLimits(name)
+            self._apply_limits(name)
+        return limits
+
+    def add_rights_of_token(self, rights: Rights) -> None:
+        """Have the rights of a token's connection end with their virtual host."""
+        self._of_tokens.add(rights)
+
+    def close_virtual_host(self, virtual_host: str) -> None:
+        """Close the connections that use a virtual host, because it is being deleted."""
+        ended = [rights for rights in self._of_tokens if rights.virtual_host == virtual_host]
+        ended += [found for rights in self._rights.values() if (found := rights.pop(virtual_host, None)) is not None]
+        for rights in ended:
+            rights.end(f"vhost '{virtual_host}' was deleted")
+
+    def forget_virtual_host(self, virtual_host: str) -> Iterator[float]:
+        """Take a virtual host that is being deleted from all users, one at each step; yields the seconds to wait."""
+        for name in list(self._records):
+            record = self._records.get(name)
+            while record is not None and virtual_host in {*record.permissions, *record.topics}:
+                try:
+                    self._keep(record.with_permission(virtual_host, None).with_topics(virtual_host, {}))
+                    yield 0.0
+                except PreconditionFailed:  # the disk is full
+                    yield RETRY_S
+                record = self._records.get(name)
 
     def _apply(self, rights: Rights) -> None:
         name = rights.user
@@ -152,16 +198,21 @@ class Users:
             rights.change(FULL, {}, frozenset((ADMINISTRATOR,)))
         elif self._exists(name):
             record = self.record(name)
-            rights.limits.most = record.limits
-            rights.change(record.permission, record.topics.get(VIRTUAL_HOST, {}), frozenset(record.tags))
+            host = rights.virtual_host
+            rights.change(record.permissions.get(host), record.topics.get(host, {}), frozenset(record.tags))
         else:
             rights.change(None, {}, frozenset())
 
+    def _apply_limits(self, name: str) -> None:
+        """Give a user that has anything open, or had, the limits of its record."""
+        if (limits := self._limits.get(name)) is not None:
+            limits.most = self.record(name).limits if self._exists(name) else {}
+
     def _refresh(self, name: str) -> None:
-        if (rights := self._rights.get(name)) is not None:
+        for rights in list(self._rights.get(name, {}).values()):
             self._apply(rights)
-            if not (self._exists(name) or name == ANONYMOUS):
-                del self._rights[name]
+        if not (self._exists(name) or name == ANONYMOUS):
+            self._rights.pop(name, None)
 
     # --- changing the users of the broker ----------------------------------------------------------------------
 
@@ -183,11 +234,14 @@ class Users:
         is_new = record.name not in self._records
         if is_new and len(self._records) >= USERS_MAX:
             raise LimitReached(f"there are {USERS_MAX} users, and no more are possible; delete some")
+        self._keep(record)
+        return is_new
+
+    def _keep(self, record: UserRecord) -> None:
         if self._store is not None:
             self._store.set_user(record.name, record.render())
         self._records[record.name] = record
         self._changed(record.name)
-        return is_new
 
     def delete(self, name: str) -> None:
         """Delete a user: the user's connections are closed. Raises NotFound, PreconditionFailed."""
@@ -210,18 +264,19 @@ class Users:
             limits[limit] = most
         self.set(replace(record, limits=limits))
 
-    def set_permission(self, name: str, permission: Permission | None) -> bool:
-        """Set or clear what a user may do on the virtual host. Returns whether there was no permission."""
+    def set_permission(self, name: str, permission: Permission | None, virtual_host: str = VIRTUAL_HOST) -> bool:
+        """Set or clear what a user may do on a virtual host. Returns whether there was no permission."""
         record = self._changeable(name)
-        permissions = {} if permission is None else {VIRTUAL_HOST: permission}
-        self.set(replace(record, permissions=permissions))
-        return record.permission is None
+        self.set(record.with_permission(virtual_host, permission))
+        return virtual_host not in record.permissions
 
-    def set_topic_permission(self, name: str, exchange: str | None, topic: TopicPermission | None) -> bool:
+    def set_topic_permission(
+        self, name: str, exchange: str | None, topic: TopicPermission | None, virtual_host: str = VIRTUAL_HOST
+    ) -> bool:
         """Set or clear what a user may do with the keys of an exchange; None clears all. Returns whether there was no
         permission."""
         record = self._changeable(name)
-        topics = dict(record.topics.get(VIRTUAL_HOST, {}))
+        topics = dict(record.topics.get(virtual_host, {}))
         was_there = exchange in topics
         if exchange is None:
             topics.clear()
@@ -229,7 +284,7 @@ class Users:
             topics.pop(exchange, None)
         else:
             topics[exchange] = topic
-        self.set(replace(record, topics={VIRTUAL_HOST: topics} if topics else {}))
+        self.set(record.with_topics(virtual_host, topics))
         return not was_there
 
     def _changeable(self, name: str) -> UserRecord:
@@ -242,6 +297,7 @@ class Users:
     def _changed(self, name: str) -> None:
         self._recount()
         self._right.pop(name, None)
+        self._apply_limits(name)
         self._refresh(name)
 
     def _recount(self) -> None:

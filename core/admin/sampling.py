@@ -17,6 +17,7 @@ from core.observe.overview import Overview, OverviewSources
 from core.observe.timelines import INTERVAL_S, Timelines
 from core.server.connections import Changes
 from core.server.run import Server
+from core.virtual_hosts import shown_name
 
 AMQP10 = "amqp10"
 """The name, in metrics, of the protocol whose publishers and consumers are links."""
@@ -51,7 +52,7 @@ def record(
             links=lambda: links.publishers + links.consumers,
             alarms=lambda: control.snapshot("alarms"),
             stalls=lambda: control.stalls.current.values(),
-            queues=control.broker.queue_figures,
+            queues=control.hosts.queue_figures,
             lag_counts=lambda: control.measuring.lag_counts,
             clock=clock,
         )
@@ -63,7 +64,7 @@ def record(
             "links": partial(_rows_of, control.serving, "links"),
             "sessions": partial(_rows_of, control.serving, "sessions"),
             "channels": partial(_rows_of, control.serving, "channels"),
-            "queues": lambda _: ([row] for row in control.broker.queue_figures()),
+            "queues": lambda _: ([_shown(row)] for row in control.hosts.queue_figures()),
         },
         stalls=lambda: control.stalls.current.values(),
         clock=clock,
@@ -73,6 +74,11 @@ def record(
     control.flow_map_max, started = settings.flow_map_max, clock().monotonic
     control.uptime = lambda: clock().monotonic - started
     return overview, timelines
+
+
+def _shown(row: Snapshot) -> Snapshot:
+    """The row of a queue under the name by which it stands together with those of other virtual hosts."""
+    return {**row, "name": shown_name(str(row["vhost"]), str(row["name"]))}
 
 
 def changed_connections(control: BrokerControl) -> Callable[[], Iterable[str]]:

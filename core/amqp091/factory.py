@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from core.access.checked_engine import CheckedEngine
+from core.access.entering import OnlyTheDefault, VirtualHostsByName, entered
 from core.access.login import Access
 from core.access.logins import Logins
 from core.access.mechanisms import offered_on_091, withheld
@@ -15,11 +16,12 @@ from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import FRAME_MIN_SIZE, PROTOCOL_HEADER, method_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
 from core.amqp091.methods import ConnectionClose
-from core.amqp091.negotiation import Negotiation, only_the_default
+from core.amqp091.negotiation import Negotiation
 from core.amqp091.table import FieldTable
 from core.config import Settings
 from core.config.amqp091 import Amqp091Settings
 from core.counters.traffic import Traffic
+from core.errors import EngineError, NotFound
 from core.interface import Converter, Engine, Mailbox
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
@@ -60,6 +62,7 @@ def amqp091_factory(
     traffic: Traffic | None = None,
     flow: FlowEvents | None = None,
     work: Work | None = None,
+    hosts: VirtualHostsByName | None = None,
 ) -> FrontEndFactory:
     """Make the front end factory of AMQP 0.9.1 for the server."""
     properties = server_properties()
@@ -67,6 +70,7 @@ def amqp091_factory(
     def refusal_delay_s() -> float:
         return random.uniform(*REFUSAL_DELAY_S)
 
+    chosen = hosts or OnlyTheDefault(engine)
     logins = Logins() if traffic is None else traffic.logins
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
@@ -74,10 +78,14 @@ def amqp091_factory(
         rights_of = partial(access.rights_of, peer)
 
         def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
-            if (why := only_the_default(virtual_host, identity)) is not None:
-                return why
-            checked = CheckedEngine(engine, rights_of(identity), peer.audit)
-            return checked.refusal() or checked.connection_refusal()
+            rights = rights_of(identity, virtual_host)
+            try:
+                found = entered(chosen, virtual_host, rights, operators=False, audit=peer.audit)
+            except NotFound:
+                return f"vhost {virtual_host} not found"
+            except EngineError as error:
+                return str(error)
+            return CheckedEngine(*found, peer.audit).connection_refusal()
 
         return Amqp091FrontEnd(
             info,
@@ -101,6 +109,7 @@ def amqp091_factory(
             flow=flow,
             work=work,
             rights_of=rights_of,
+            hosts=hosts,
         )
 
     return FrontEndFactory(

@@ -12,10 +12,10 @@ RABBITMQ_VERSION = "4.0.0"
 HOST = "/"
 
 
-def text(document: Document, *, version: str, users: Mapping[str, object] | None = None) -> str:
+def text(document: Document, *, version: str, users: Mapping[str, object] | None = None, host: str = HOST) -> str:
     """Return the text of the file, with a line break at its end. ``version`` is Headgate's; ``users`` has the lists
-    about users."""
-    value = {**as_value(document, version=version), **(users or {})}
+    about users; ``host`` is the virtual host."""
+    value = {**run_at_once(making_value(document, version=version, host=host)), **(users or {})}
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -24,33 +24,37 @@ def as_value(document: Document, *, version: str) -> dict[str, object]:
     return run_at_once(making_value(document, version=version))
 
 
-def making_value(document: Document, *, version: str) -> Walk[dict[str, object]]:
-    """``as_value`` as a walk."""
+def making_value(document: Document, *, version: str, host: str = HOST) -> Walk[dict[str, object]]:
+    """``as_value`` as a walk, for the document of a virtual host."""
+
+    def entry(thing: Thing) -> dict[str, object]:
+        return shown(thing, host)
+
     return {
         "rabbit_version": RABBITMQ_VERSION,
         "rabbitmq_version": RABBITMQ_VERSION,
         "product_name": "Headgate",
         "product_version": version,
         "users": [],
-        "vhosts": [{"name": HOST}],
+        "vhosts": [{"name": host}],
         "permissions": [],
         "topic_permissions": [],
         "parameters": [],
         "global_parameters": [],
-        "policies": (yield from gathered(map(shown, document.policies))),
-        "queues": (yield from gathered(map(shown, document.queues))),
-        "exchanges": (yield from gathered(map(shown, document.exchanges))),
-        "bindings": (yield from gathered(map(shown, document.bindings))),
+        "policies": (yield from gathered(map(entry, document.policies))),
+        "queues": (yield from gathered(map(entry, document.queues))),
+        "exchanges": (yield from gathered(map(entry, document.exchanges))),
+        "bindings": (yield from gathered(map(entry, document.bindings))),
     }
 
 
-def shown(thing: Thing) -> dict[str, object]:
+def shown(thing: Thing, host: str = HOST) -> dict[str, object]:
     """Return a definition as an entry of the file."""
     match thing:
         case ExchangeDeclaration():
             return {
                 "name": thing.name,
-                "vhost": HOST,
+                "vhost": host,
                 "type": thing.type.value,
                 "durable": thing.durable,
                 "auto_delete": thing.auto_delete,
@@ -60,7 +64,7 @@ def shown(thing: Thing) -> dict[str, object]:
         case QueueDeclaration():
             return {
                 "name": thing.name,
-                "vhost": HOST,
+                "vhost": host,
                 "durable": thing.durable,
                 "auto_delete": thing.auto_delete,
                 "arguments": _ordered(thing.arguments),
@@ -68,14 +72,14 @@ def shown(thing: Thing) -> dict[str, object]:
         case Binding():
             return {
                 "source": thing.source,
-                "vhost": HOST,
+                "vhost": host,
                 "destination": thing.destination,
                 "destination_type": "queue" if thing.destination_is_queue else "exchange",
                 "routing_key": thing.binding_key,
                 "arguments": _ordered(thing.arguments),
             }
     return {
-        "vhost": HOST,
+        "vhost": host,
         "name": thing.name,
         "pattern": thing.pattern,
         "apply-to": thing.apply_to,

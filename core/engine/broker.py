@@ -6,16 +6,17 @@ little itself. The verbs only queue work; messages move in ``turn``. It knows no
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from math import inf
 
-from core.alarms.registry import BY_HAND, AlarmRegistry
+from core.alarms.registry import BY_HAND
 from core.clock import Now
 from core.config.settings import Settings
 from core.credit_flow.flow import CreditFlow
-from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
-from core.engine.confirms import Confirms, Submission
+from core.engine.confirms import Submission
 from core.engine.enforcement import SEARCH_WORK, Enforcement
-from core.engine.making import Lanes, QueueMaker, check_memory_can_keep, open_store_stage
+from core.engine.machinery import Machinery
+from core.engine.making import QueueMaker, check_memory_can_keep
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import effective
 from core.engine.options.policies import Policies, acting
@@ -23,14 +24,12 @@ from core.engine.queue.consumers import Attachment
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.moving import shown
-from core.engine.queue.pump import QueueTurns
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
 from core.engine.routing.staged import StagedQueues
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
-from core.engine.totals import EngineTotals
 from core.errors import EngineError, Forbidden, Invalid, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
     Binding,
@@ -50,7 +49,7 @@ from core.interface import (
 from core.message import Return, Run
 from core.slices import Walk
 from core.store.definitions import Definitions
-from core.work import Work
+from core.virtual_hosts import VIRTUAL_HOST
 
 VERB_WORK, REMOVAL_WORK = 40, 100
 """The cost of declaring, binding, consuming or cancelling, and of deleting a queue, in units of :mod:`core.work`."""
@@ -80,7 +79,7 @@ OPERATOR = object()
 
 
 class Broker:
-    """``Engine`` and ``Observable`` of the interface, for one virtual host."""
+    """``Engine`` and ``Observable`` of the interface, for one virtual host. The first one's turn moves all messages."""
 
     def __init__(
         self,
@@ -89,44 +88,40 @@ class Broker:
         *,
         storage: Storage | None = None,
         new_identity: Callable[[], str] | None = None,
+        machinery: Machinery | None = None,
+        virtual_host: str = VIRTUAL_HOST,
     ) -> None:
         """Without ``storage`` everything is kept in memory, and only classic queues can be declared. ``new_identity``
-        gives each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`."""
+        gives each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`.
+        ``machinery`` is that of the other virtual hosts, None for the first one."""
         engine, recorder = settings.engine, None if storage is None else storage.recorder
-        self.alarms = AlarmRegistry()
+        self.virtual_host = virtual_host
+        self.machinery = shared = machinery or Machinery(settings, storage)
+        self.alarms = shared.alarms
         """The samplers raise and clear alarms here."""
-        self.work = Work() if storage is None else storage.work
+        self.work = shared.work
         """Counts all the work that peers cause in the event loop."""
+        self.connections = 0
+        """Connections that use this virtual host."""
         self._converter = converter
-        self._now = Now(0.0, 0.0)
-        """The time of the last turn."""
+        self.beside = partial(Broker, settings, converter, new_identity=new_identity, machinery=shared)
+        """Makes another virtual host over the same machinery, of ``storage`` and ``virtual_host``."""
         self._queues: dict[str, AnyQueue] = {}
-        self._confirms = Confirms()
-        lanes = None if storage is None else Lanes(storage.store)
-        self._pump = QueueTurns(
-            self._confirms, lanes.all if lanes else (), work=self.work, work_per_turn=engine.work_per_turn.queues
-        )
-        self._residency = Residency(settings.alarms.paging_ratio)
-        self._sampled_at = -inf
+        self._confirms, self._pump, self._totals = shared.confirms, shared.pump, shared.totals
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
-        self._totals = EngineTotals()
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
-        store_stage = open_store_stage(settings, storage, lanes)
-        self._maker = QueueMaker(
-            settings,
-            context=context,
-            residency=self._residency,
-            storage=storage,
-            lanes=lanes,
-            store_stage=store_stage,
-            without_stage_credit=self._totals.queues_without_stage_credit,
-        )
+        self._maker = QueueMaker(settings, context=context, storage=storage, machinery=shared)
         self._storage = storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
         alternate = self.policies.alternate_exchange
         self._topology = Topology(
-            engine, recorder=recorder, alternate=alternate, new_identity=new_identity, work=self.work
+            engine,
+            recorder=recorder,
+            alternate=alternate,
+            new_identity=new_identity,
+            work=self.work,
+            beside=shared.topologies,
         )
         self._staged = StagedQueues(self._topology, recorder, self.work, broker=self)
         self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
@@ -134,7 +129,7 @@ class Broker:
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
         self.known_routes = self._router.known_keys
-        self._snapshots = Snapshots(
+        self.shown = rows = Snapshots(
             queues=self._queues,
             topology=self._topology,
             router=self._router,
@@ -143,15 +138,15 @@ class Broker:
             policies=self.policies,
             enforcement=self._enforcement,
             totals=self._totals,
-            store=None if store_stage is None else store_stage.stage_credit,
+            store=None if shared.store_stage is None else shared.store_stage.stage_credit,
             lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
-            now=lambda: self._now.monotonic,
+            now=lambda: shared.now.monotonic,
+            beside=shared.shown,
         )
-        rows = self._snapshots
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
         self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
         self.queue_sums = self._pump.sums.over(self._queues)
-        self._next_consumer = 0
+        shared.enter(self._remove_expired, rows)
         if storage is not None:
             self._restore(storage.found)
 
@@ -194,7 +189,7 @@ class Broker:
     def retire(self, publisher: Publisher) -> None:
         self._confirms.leave(publisher)
         if publisher.stage_credit is not None:
-            publisher.stage_credit.end(self._now.monotonic)
+            publisher.stage_credit.end(self.machinery.now.monotonic)
         target = publisher.fixed_target
         if isinstance(target, QueueTarget) and target.queue in self._queues:
             self._queues[target.queue].publishers.pop(publisher, None)
@@ -235,8 +230,7 @@ class Broker:
         consumers = () if options.getter else self._queues[queue].consumers
         if consumers and (options.exclusive or next(iter(consumers)).options.exclusive):  # exclusive: the only one
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
-        consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
-        self._next_consumer += 1
+        consumer = Attachment(next(self.machinery.consumers), queue, mailbox, options, reference)
         self._queues[queue].attach(consumer)
         self._pump.sums.changed[self._queues[queue]] = None
         return consumer
@@ -272,25 +266,35 @@ class Broker:
             self._pump.touch(queue)
 
     def turn(self, now: Now) -> bool:
-        self._now = now
+        shared, pump = self.machinery, self._pump
+        shared.now = now
+        if self.alarms.unstamped or shared.residency.deadline <= now.monotonic:
+            shared.see_to_alarms_and_memory(now)
+        names = self._staged.waiting or self._enforcement.waiting or self._topology.going
+        work_left = bool(names) and self.see_to_names(now)
+        work_left |= pump.turn(now)
+        if pump.expired:
+            shared.remove_expired()
+        return work_left
+
+    def see_to_names(self, now: Now) -> bool:
+        """Do the part of a turn that is about the names of this virtual host. Returns whether work is left."""
         if self._staged.waiting:
             self._staged.record()
-        if self.alarms.unstamped:
-            self.alarms.stamp(now)
-        if self._residency.deadline <= now.monotonic:
-            self._touch_owners(self._residency.gather(now.monotonic))
         if self._enforcement.waiting:
             self._apply_policies()
-        work_left = self._pump.turn(now) or self._enforcement.waiting
-        if self._topology.going and self._removal_at <= now.monotonic:
-            work_left |= self._go_on_removing()
-        for queue in self._pump.take_expired() if self._pump.expired else ():
-            self._remove_unasked(queue)
-        return work_left
+        going = bool(self._topology.going) and self._removal_at <= now.monotonic and self._go_on_removing()
+        return going or self._enforcement.waiting
+
+    @property
+    def names_deadline(self) -> float:
+        """When the names of this virtual host need a turn although no verb was called; infinity for never."""
+        return self._removal_at if self._topology.going else inf
 
     @property
     def deadline(self) -> float:
-        return min(self._pump.deadline, self._residency.deadline, self._removal_at if self._topology.going else inf)
+        names = self._removal_at if self._topology.going else inf
+        return min(self._pump.deadline, self.machinery.residency.deadline, names)
 
     # --- Topology -------------------------------------------------------------------------------------------
 
@@ -377,16 +381,12 @@ class Broker:
 
         The call also advances the broker's time, so that snapshots show the right durations while nothing else happens.
         """
-        self._now = now
-        if self._now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
-            self._sampled_at = self._now.monotonic
-            ratio = used / limit if limit else inf
-            self._touch_owners(self._residency.sample(ratio, disk_alarm=self.alarms.paging_stopped))
+        self.machinery.memory_sampled(used, limit, now)
 
     @property
     def paging(self) -> bool:
         """Whether queues have to move messages to disk to save memory."""
-        return self._residency.duration_target < inf
+        return self.machinery.residency.duration_target < inf
 
     def conclude(self) -> None:
         """The broker shuts down cleanly, without connections left: write what the next start needs."""
@@ -458,7 +458,7 @@ class Broker:
         self._pump.forget(queue)
         queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
         self._totals.queues_deleted += 1
-        queue.stage_credit.end(self._now.monotonic)
+        queue.stage_credit.end(self.machinery.now.monotonic)
         self._maker.forget(queue)
         return ready
 
@@ -517,7 +517,7 @@ class Broker:
     def _add_queue(self, definition: QueueDefinition) -> None:
         declaration = definition.declaration
         options = effective(declaration, acting(declaration, self._enforcement.enter(declaration)))
-        queue = self._queues[declaration.name] = self._maker.make(definition, options, self._now.monotonic)
+        queue = self._queues[declaration.name] = self._maker.make(definition, options, self.machinery.now.monotonic)
         self._pump.touch(queue)
 
     def _remove_queue(self, name: str) -> int:
@@ -534,9 +534,15 @@ class Broker:
             removed = self._topology.go_on_removing()
             self.work.spent += BINDING_REMOVAL_WORK * removed
         except PreconditionFailed:
-            self._removal_at = self._now.monotonic + REMOVAL_RETRY_S
+            self._removal_at = self.machinery.now.monotonic + REMOVAL_RETRY_S
             return False
         return bool(self._topology.going)
+
+    def _remove_expired(self, queue: AnyQueue) -> bool:
+        if self._queues.get(queue.name) is not queue:
+            return False
+        self._remove_unasked(queue)
+        return True
 
     def _remove_unasked(self, queue: AnyQueue) -> None:
         """Delete a queue that expired or is auto-deleted. It stays if the disk refuses the record of its deletion."""
@@ -578,13 +584,8 @@ class Broker:
         options = effective(declaration, acting(declaration, winner))
         if options != queue.options:
             self.work.spent += len(queue.consumers) + len(queue.publishers)
-            queue.apply(options, self._now)
+            queue.apply(options, self.machinery.now)
             self._pump.touch(queue)
-
-    def _touch_owners(self, residents: Iterable[Resident]) -> None:
-        """Touch the queues whose backings have memory to free."""
-        for resident in residents:
-            self._pump.touch(self._maker.residents[resident])
 
     def _info(self, definition: QueueDefinition) -> QueueInfo:
         queue = self._queues[definition.declaration.name]

@@ -13,19 +13,18 @@ that is valid until the next start. Without storage there are only classic queue
 """
 
 from collections.abc import Callable
-from itertools import count
 
 from core.config.settings import Settings
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
-from core.engine.classic.residency import Residency, Resident
 from core.engine.classic.variable_queue import VariableQueue
+from core.engine.machinery import Lanes, Machinery
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueOptions, QueueType
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue import Queue
-from core.engine.queue.store_stage import StoreStage, ToStore
+from core.engine.queue.store_stage import ToStore
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.waits import Waits
 from core.engine.routing.topology import QueueDefinition
@@ -34,10 +33,8 @@ from core.engine.stream.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
 from core.errors import PreconditionFailed
 from core.interface import QueueDeclaration
 from core.store.descriptions import FOLDERS_OF_KINDS
-from core.store.lane import Lane
-from core.store.store import PASSING, Store
+from core.store.store import PASSING
 from core.store.stream_log import StreamLog
-from core.waiting.blocked_time import BlockedTime
 
 STREAMS_FOLDER = "streams"
 
@@ -52,73 +49,27 @@ def check_memory_can_keep(declaration: QueueDeclaration) -> None:
         )
 
 
-class Lanes:
-    """The waits for each lane of the store: to be written, and to be synced."""
-
-    __slots__ = ("classic_synced", "classic_written", "quorum_synced", "streams_synced", "streams_written")
-
-    def __init__(self, store: Store) -> None:
-        self.classic_written = _written(store.classic)
-        self.classic_synced = _synced(store.classic)
-        self.quorum_synced = _synced(store.quorum)
-        self.streams_written = _written(store.streams)
-        self.streams_synced = _synced(store.streams)
-
-    @property
-    def all(self) -> list[Waits[PositionWaiter]]:
-        """All waits, for the pump, which checks them in each turn."""
-        return [
-            self.classic_written,
-            self.classic_synced,
-            self.quorum_synced,
-            self.streams_written,
-            self.streams_synced,
-        ]
-
-
-def _written(lane: Lane) -> Waits[PositionWaiter]:
-    return Waits(lambda: lane.written)
-
-
-def _synced(lane: Lane) -> Waits[PositionWaiter]:
-    return Waits(lambda: lane.synced, hurry=lane.want_sync)
-
-
-def open_store_stage(settings: Settings, storage: Storage | None, lanes: Lanes | None) -> StoreStage | None:
-    """Make the message store's stage, which all classic queues share; None without storage."""
-    if storage is None or lanes is None:
-        return None
-    spec = StageCreditSpec(settings.stage_credit.store_initial, settings.stage_credit.store_more_after)
-    return StoreStage(spec, lane=storage.store.classic, written=lanes.classic_written)
-
-
 class QueueMaker:
-    """Makes the queues of one broker, and removes their storage when they are deleted."""
+    """Makes the queues of one virtual host, and removes their storage when they are deleted."""
 
     def __init__(
         self,
         settings: Settings,
         *,
         context: CourierContext,
-        residency: Residency,
         storage: Storage | None,
-        lanes: Lanes | None,
-        store_stage: StoreStage | None,
-        without_stage_credit: BlockedTime,
+        machinery: Machinery,
     ) -> None:
-        """``without_stage_credit`` counts how long queues have none."""
-        self.residents: dict[Resident, AnyQueue] = {}
-        """The backings that can page out, with the queue of each."""
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
         self._messages_per_turn = settings.engine.stage_messages_per_turn.queue
         self._spec = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
         self._context = context
-        self._residency = residency
+        self._residency, self._residents = machinery.residency, machinery.residents
         self._storage = storage
-        self._lanes = lanes
-        self._store_stage = store_stage
-        self._without_stage_credit = without_stage_credit
-        self._passing = count(1)
+        self._lanes = machinery.lanes
+        self._store_stage = machinery.store_stage
+        self._without_stage_credit = machinery.totals.queues_without_stage_credit
+        self._passing = machinery.passing
         self._kept_as: dict[AnyQueue, str] = {}
 
     def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
@@ -140,7 +91,7 @@ class QueueMaker:
         if self._storage is None or kept_as is None:
             return
         for resident in self._residents_of.pop(queue, ()):
-            del self.residents[resident]
+            del self._residents[resident]
             self._residency.remove(resident)
         match queue.options.type:
             case QueueType.CLASSIC:
@@ -213,7 +164,7 @@ class QueueMaker:
         self._kept_as[queue] = kept_as
         self._residents_of[queue] = backings
         for resident in backings:
-            self.residents[resident] = queue
+            self._residents[resident] = queue
             self._residency.add(resident, now)
         return queue
 

@@ -36,6 +36,8 @@ class Snapshots:
     lanes: Sequence[Lane]
     now: Callable[[], float]
     """Monotonic seconds."""
+    beside: Sequence["Snapshots"]
+    """Those of all virtual hosts, this one among them."""
 
     def take(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Return all rows of a kind, or only those with this name; [] for an unknown kind."""
@@ -165,10 +167,10 @@ class Snapshots:
     def _totals(self) -> Snapshot:
         return {
             "name": "totals",
-            "queues": len(self.queues),
-            "exchanges": len(self.topology.exchanges),
-            "bindings": self.topology.bindings_count,
-            "policies": self.policies.count,
+            "queues": sum(len(one.queues) for one in self.beside),
+            "exchanges": sum(len(one.topology.exchanges) for one in self.beside),
+            "bindings": sum(one.topology.bindings_count for one in self.beside),
+            "policies": sum(one.policies.count for one in self.beside),
             "queue_blocked_seconds": self.totals.queues_without_stage_credit.seconds(self.now()),
             "store_blocked_seconds": 0.0 if self.store is None else self.store.blocked_seconds(self.now()),
             **self.totals.counts(),

@@ -4,6 +4,7 @@ A broker without storage keeps everything in memory, and refuses queue types tha
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,9 +31,31 @@ class Recorder(DefinitionsRecorder, PolicyRecorder, Protocol):
     """Records definitions and policies on disk."""
 
 
+class HostKeeper(Protocol):
+    """Keeps the virtual hosts of a broker, and their settings. Each method raises PreconditionFailed if it fails, and
+    has no effect then."""
+
+    @property
+    def found(self) -> "Mapping[str, Storage]":
+        """The virtual hosts from before the start, without the default one."""
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, object]]:
+        """The settings of those that have any."""
+
+    def add(self, name: str) -> "Storage":
+        """Keep a new virtual host. Returns the storage of its names."""
+
+    def remove(self, name: str) -> None:
+        """Remove a virtual host without queues."""
+
+    def set_settings(self, name: str, settings: Mapping[str, object]) -> None:
+        """Keep the settings of a virtual host."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Storage:
-    """One open data folder."""
+    """One open data folder, for the names of one virtual host."""
 
     found: Definitions
     """The definitions from before the start."""

@@ -29,10 +29,9 @@ from core.observe.link_sums import BALANCE, DIRECTIONS, SLICE_ROWS, ConnectionLi
 from core.observe.stalls import OTHER, Stalls
 from core.slices import Walk
 from core.store.lane import Lane
+from core.virtual_hosts import VIRTUAL_HOST, shown_name
 from core.waiting.blocked_time import BlockedTime
 
-VIRTUAL_HOST = "/"
-"""The only virtual host."""
 REFUSALS = (
     ("being drained", "drain"),
     ("descriptors", "fds"),
@@ -149,8 +148,8 @@ class Scrape:
             "descriptors": _only(sources.server, "descriptors"),
         }
         self._alarms = {str(row["name"]): row for row in sources.broker.snapshot("alarms")}
-        self._queues: dict[str, Counter[str]] = {}
-        """By name; queues beyond the limit, if there are any, under ``_other``."""
+        self._queues: dict[tuple[str, str], Counter[str]] = {}
+        """By virtual host and name; queues beyond the limit, if there are any, under ``_other``."""
         self.links = {direction: Counter[str]() for direction in DIRECTIONS}
         """The sums of the figures of links, and ``count``."""
         self._link_credit: dict[str, list[int]] = {}
@@ -174,13 +173,16 @@ class Scrape:
         figures = self.sources.broker.queue_figures(self.sources.addresses_max)
         while rows := list(islice(figures, SLICE_ROWS)):
             for row in rows:
-                self._queues[str(row["name"])] = Counter({figure: _int(row, figure) for figure in QUEUE_FIGURES})
+                place = str(row.get("vhost", VIRTUAL_HOST)), str(row["name"])
+                self._queues[place] = Counter({figure: _int(row, figure) for figure in QUEUE_FIGURES})
             yield
         yield from self.sources.broker.queue_sums.refresh()
         if len(self.sources.broker.queue_sums) > len(self._queues):
             sums = self.sources.broker.queue_sums.sums()
             named = {figure: sum(queue[figure] for queue in self._queues.values()) for figure in QUEUE_FIGURES}
-            self._queues[OTHER] = Counter({figure: max(0, sums[figure] - named[figure]) for figure in QUEUE_FIGURES})
+            self._queues[VIRTUAL_HOST, OTHER] = Counter(
+                {figure: max(0, sums[figure] - named[figure]) for figure in QUEUE_FIGURES}
+            )
 
     def _take_links(self) -> None:
         links = self.sources.links
@@ -249,9 +251,9 @@ class Scrape:
     def by_queue(self, figures: Sequence[str], *, other: bool) -> Series:
         """The sum of these figures for each queue, and if ``other`` for those beyond the limit. Counters are left out
         there, since a sum over changing addresses goes down."""
-        for name, queue in self._queues.items():
-            if other or name != OTHER:
-                yield (VIRTUAL_HOST, name), sum(queue[figure] for figure in figures)
+        for place, queue in self._queues.items():
+            if other or place != (VIRTUAL_HOST, OTHER):
+                yield place, sum(queue[figure] for figure in figures)
 
     def refused(self) -> Series:
         """Refused connections by reason; every reason is always there, so that the first refusal is an increase."""
@@ -288,7 +290,10 @@ class Scrape:
     def unsettled(self) -> Series:
         """Unsettled messages by address and direction."""
         yield from (((address, "in"), count) for address, count in self._unconfirmed.items())
-        yield from (((name, "out"), queue["messages_unacknowledged"]) for name, queue in self._queues.items())
+        yield from (
+            ((shown_name(host, name), "out"), queue["messages_unacknowledged"])
+            for (host, name), queue in self._queues.items()
+        )
 
     def oldest(self) -> Series:
         """Seconds that the oldest unsettled message has waited, by address and direction; of several links, the

@@ -1,6 +1,6 @@
 """The table: all operations of a broker, in the order of the documentation."""
 
-from core.operations import broker, definitions, links, observed, policies, queues, rows, users
+from core.operations import broker, definitions, links, observed, policies, queues, rows, users, virtual_hosts
 from core.operations.operation import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -12,4 +12,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *policies.OPERATIONS,
     *definitions.OPERATIONS,
     *users.OPERATIONS,
+    *virtual_hosts.OPERATIONS,
 )

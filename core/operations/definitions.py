@@ -5,27 +5,13 @@ other properties, that is a conflict, and the import does nothing: the queue wou
 Users are exported and imported with their permissions, for callers that may administer them.
 """
 
-from collections.abc import Sequence
-from functools import partial
-
-from core.access.user_definitions import LISTS, set_users, shown_users, users_of
+from core.access.user_definitions import set_users, shown_users, users_of
 from core.control_plane import BrokerControl
-from core.declaring import once_gone
-from core.definitions_file.compare import Change, Difference, comparing
-from core.definitions_file.document import Document, Thing, label
-from core.definitions_file.json_values import finding_problems
-from core.definitions_file.reading import Reading, examining
-from core.definitions_file.snapshots import reading_snapshots
-from core.definitions_file.writing import making_value
-from core.engine.broker import OPERATOR, Broker
-from core.errors import Inequivalent, Invalid, PreconditionFailed
-from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation, permits
 from core.slices import Walk
 
-TOLD_MAX = 5
-"""The most problems or conflicts that one answer names."""
 DOCUMENT = Parameter("document", "Definitions in RabbitMQ's form.", "map", is_document=True, required=True)
+ONE_HOST = Parameter("vhost", "Only those of this virtual host; without it those of all.")
 USER_LISTS = Shape(
     "map",
     (
@@ -49,13 +35,16 @@ DEFINITIONS = Shape(
     "definitions.export",
     "GET",
     "/definitions",
+    ONE_HOST,
     answer=DEFINITIONS,
     gives={"vhosts": [{"name": "/"}]},
     is_audited=True,
 )
 def export(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show all definitions as one document in RabbitMQ's form; with users only for administrators."""
-    value = yield from making_value((yield from _found(control.broker)), version=control.version)
+    from core.operations import definition_documents  # here and not above: an idle broker needs none of it
+
+    value = yield from definition_documents.exported(control, arguments.optional_text("vhost"))
     if control.access is not None and permits(arguments.rights, Right.ADMINISTER):
         value.update(shown_users(control.users.records()))
     return Reply(200, value)
@@ -70,29 +59,11 @@ def export(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     example={"document": {"queues": [{"name": "made", "vhost": "/", "durable": True}]}},
 )
 def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
-    """Make what a document has and the broker does not have; nothing is deleted."""
-    # after an error the call may be repeated; it then makes what is still missing
-    broker, value = control.broker, arguments.map("document")
-    problems: Sequence[object] = yield from finding_problems(value)
-    reading = Reading(document=Document(), problems=[], notes=[]) if problems else (yield from examining(value))
-    if problems or reading.problems:
-        raise Invalid(_told([*problems, *reading.problems]))
-    has_users = any(value.get(name) for name in LISTS)
-    records = (yield from users_of(value, control.users)) if has_users else []
-    differences = yield from comparing(reading.document, (yield from _found(broker)))
-    conflicts = []
-    for one in differences:
-        if one.change is Change.CONFLICT:
-            conflicts.append(_conflict(one))
-        yield
-    if conflicts:
-        raise Inequivalent(_told(conflicts))
-    for one in differences:  # what the document does not have is kept, so there are no other steps
-        if one.change in (Change.CREATE, Change.CHANGE):
-            yield from once_gone(partial(_make, broker, one.thing))
-        yield
-    if has_users:
-        yield from set_users(records, control.users)
+    """Make what a document has and the broker does not have, virtual hosts too; nothing is deleted."""
+    from core.operations import definition_documents
+
+    named = arguments.text("vhost") if "vhost" in arguments.values else None  # RabbitMQ has a path with it
+    yield from definition_documents.imported(control, arguments.map("document"), named)
     return DONE
 
 
@@ -120,40 +91,12 @@ def export_users(control: BrokerControl, arguments: Arguments) -> Reply:
 )
 def import_users(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Make and change the users that a document has; no user is deleted."""
+    from core.operations import definition_documents
+
     value = arguments.map("document")
-    problems: Sequence[object] = yield from finding_problems(value)
-    if problems:
-        raise Invalid(_told(problems))
+    yield from definition_documents.check(value)
     yield from set_users((yield from users_of(value, control.users)), control.users)
     return DONE
-
-
-def _found(broker: Broker) -> Walk[Document]:
-    reading = yield from reading_snapshots(broker.declared())
-    if reading.problems:
-        raise PreconditionFailed(_told(reading.problems))
-    return reading.document
-
-
-def _make(broker: Broker, thing: Thing) -> None:
-    match thing:
-        case ExchangeDeclaration():
-            broker.declare_exchange(thing)
-        case QueueDeclaration():
-            broker.declare_queue(thing, OPERATOR)
-        case Binding():
-            broker.bind(thing, OPERATOR)
-        case _:
-            broker.policies.set(thing)
-
-
-def _conflict(difference: Difference) -> str:
-    return f"{label(difference.thing)} is different: {', '.join(difference.fields)}"
-
-
-def _told(found: Sequence[object]) -> str:
-    more = len(found) - TOLD_MAX
-    return "; ".join(map(str, found[:TOLD_MAX])) + (f"; and {more} more" if more > 0 else "")
 
 
 OPERATIONS = (export, import_, export_users, import_users)

@@ -11,7 +11,7 @@ from core.interface import Snapshot
 from core.observe.overview import Overview
 from core.observe.timelines import KINDS, Timelines
 from core.operations.flow_map import flow_map
-from core.operations.operation import AnswerField, Arguments, Parameter, Reply, Shape, operation, quoted
+from core.operations.operation import VHOST, AnswerField, Arguments, Parameter, Reply, Shape, operation, quoted
 from core.slices import Walk
 from core.store.lane import BATCH_RECORDS, SYNC_SECONDS, Lane
 
@@ -77,10 +77,10 @@ def overview(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return Reply(200, (yield from recorded_overview(control).read()))
 
 
-@operation("flow-map", "GET", "/flow-map", answer=FLOW_MAP, gives={"edges_total": 1})
+@operation("flow-map", "GET", "/flow-map", VHOST, answer=FLOW_MAP, gives={"edges_total": 1})
 def show_flow_map(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show who publishes where and who consumes, and what is blocked."""
-    return Reply(200, (yield from flow_map(control, _timelines(control))))
+    return Reply(200, (yield from flow_map(control, _timelines(control), arguments.text("vhost"))))
 
 
 @operation(

@@ -17,9 +17,11 @@ from core.access.rights import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKE
 from core.config.audit import AuditEvent
 from core.errors import EngineError, Forbidden, Invalid
 from core.slices import Walk
+from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:  # front ends import this module, and must not load the server
     from core.control_plane import BrokerControl
+    from core.engine.broker import Broker
 
 TEXT_CHARACTERS_MAX = 1024
 """The most characters of a text. A queue's name has up to 255 bytes; percent-encoded in an AMQP 1.0 address, it has
@@ -43,7 +45,7 @@ class Right(Enum):
     OPERATE = "operate"
     """Act on what is there: move messages, close connections, drain the broker."""
     CONFIGURE = "configure"
-    """Change policies."""
+    """Change policies. Without the tag administrator it needs a permission on the virtual host."""
     ADMINISTER = "administer"
     """See and change users and permissions, and import definitions."""
 
@@ -58,13 +60,14 @@ RIGHTS_OF_TAGS: Mapping[str, frozenset[Right]] = {
 
 
 def permits(rights: Rights, right: Right) -> bool:
-    """Whether a user's tags give this right."""
+    """Whether a user's tags give this right, on the virtual host of these rights."""
     given = any(right in RIGHTS_OF_TAGS.get(tag, ()) for tag in rights.tags)
-    return given and (right is not Right.MANAGE or rights.welcome)
+    needs_permission = right is Right.MANAGE or (right is Right.CONFIGURE and ADMINISTRATOR not in rights.tags)
+    return given and (not needs_permission or rights.welcome)
 
 
 NOUNS_OF_USERS = frozenset(("users", "permissions", "topic-permissions", "user-limits"))
-NOUNS_OF_DEFINITIONS = frozenset(("policies", "definitions", "vhosts"))
+NOUNS_OF_DEFINITIONS = frozenset(("policies", "definitions", "vhosts", "vhost-limits"))
 """How paths of operations on users, and on definitions, begin."""
 
 Kind = Literal["text", "number", "flag", "map", "list"]
@@ -151,17 +154,25 @@ class Parameter:
         return isinstance(value, str) and (not self.choices or value in self.choices)
 
 
+VHOST = Parameter("vhost", "The virtual host.", default=VIRTUAL_HOST)
+"""The virtual host of what an operation names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """The parameters of one call by name; all have been checked, and None stands for those that were not given."""
 
     values: Mapping[str, object]
     rights: Rights
-    """Those of the caller."""
+    """Those of the caller, on the virtual host that the call names, or on the default one."""
+
+    def host(self, control: "BrokerControl") -> "Broker":
+        """The engine of the virtual host that the call names. Raises NotFound."""
+        return control.hosts.named(self.text("vhost"))
 
     def engine(self, control: "BrokerControl") -> CheckedEngine:
-        """The engine, with the rights of the caller."""
-        return CheckedEngine(control.broker, self.rights)
+        """The same, with the rights of the caller."""
+        return CheckedEngine(self.host(control), self.rights)
 
     def text(self, name: str) -> str:
         """Return a text that was given, or has a default."""

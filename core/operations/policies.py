@@ -6,13 +6,22 @@ Which keys a definition has, and which values they take, the engine knows and ch
 from core.control_plane import BrokerControl
 from core.engine.options.policies import PRIORITY_MAX
 from core.errors import NotFound
-from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation, quoted
+from core.operations.operation import (
+    DONE,
+    VHOST,
+    AnswerField,
+    Arguments,
+    Parameter,
+    Reply,
+    Right,
+    Shape,
+    operation,
+    quoted,
+)
 from core.store.definitions import PolicyDeclaration
 
-VIRTUAL_HOST = "/"
 POLICY = Parameter("policy", "The policy's name.", in_path=True)
 QUEUE = Parameter("queue", "The queue's name.", in_path=True)
-VHOST = Parameter("vhost", "The virtual host; there is only /.", default=VIRTUAL_HOST)
 PRIORITY = Parameter(
     "priority",
     "The policy with the highest priority applies to a queue.",
@@ -51,12 +60,6 @@ EXPLAINED = Shape(
 )
 
 
-def _check_host(arguments: Arguments) -> None:
-    host = arguments.text("vhost")
-    if host != VIRTUAL_HOST:
-        raise NotFound(f"there is no virtual host {quoted(host)}; there is {quoted(VIRTUAL_HOST)}")
-
-
 @operation(
     "policies.set",
     "PUT",
@@ -67,8 +70,7 @@ def _check_host(arguments: Arguments) -> None:
 )
 def set_(control: BrokerControl, arguments: Arguments) -> Reply:
     """Make a policy, or change the policy with this name; it applies at once."""
-    _check_host(arguments)
-    control.broker.policies.set(
+    arguments.host(control).policies.set(
         PolicyDeclaration(
             name=arguments.text("policy"),
             pattern=arguments.text("pattern"),
@@ -91,8 +93,7 @@ def set_(control: BrokerControl, arguments: Arguments) -> Reply:
 )
 def show(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show one policy."""
-    _check_host(arguments)
-    for row in control.snapshot("policies", arguments.text("policy")):
+    for row in arguments.host(control).snapshot("policies", arguments.text("policy")):
         return Reply(200, row)
     raise NotFound(f"there is no policy {quoted(arguments.text('policy'))}")
 
@@ -102,8 +103,7 @@ def show(control: BrokerControl, arguments: Arguments) -> Reply:
 )
 def clear(control: BrokerControl, arguments: Arguments) -> Reply:
     """Remove a policy; its settings end at once."""
-    _check_host(arguments)
-    control.broker.policies.clear(arguments.text("policy"))
+    arguments.host(control).policies.clear(arguments.text("policy"))
     return DONE
 
 
@@ -118,8 +118,7 @@ def clear(control: BrokerControl, arguments: Arguments) -> Reply:
 )
 def explain(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show which policy applies to a queue, the effect of each key, and why other policies do not apply."""
-    _check_host(arguments)
-    return Reply(200, control.broker.explain_policies(arguments.text("queue")))
+    return Reply(200, arguments.host(control).explain_policies(arguments.text("queue")))
 
 
 OPERATIONS = (set_, show, clear, explain)

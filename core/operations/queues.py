@@ -8,7 +8,7 @@ from core.control_plane import BrokerControl
 from core.engine.queue.moving import PEEKED_MAX
 from core.errors import Invalid
 from core.interface import ExchangeTarget, QueueTarget, Target
-from core.operations.operation import AnswerField, Arguments, Parameter, Reply, Shape, Spelling, operation
+from core.operations.operation import VHOST, AnswerField, Arguments, Parameter, Reply, Shape, Spelling, operation
 
 QUEUE = Parameter("queue", "The queue's name.", in_path=True)
 PEEKED = Parameter("count", "The most messages to show.", "number", low=1, high=PEEKED_MAX, default=10)
@@ -37,7 +37,7 @@ MESSAGES = Shape(
     "queues.peek",
     "GET",
     "/queues/{queue}/messages",
-    *(QUEUE, PEEKED),
+    *(QUEUE, PEEKED, VHOST),
     answer=MESSAGES,
     example={"queue": "orders", "count": 2},
     gives=[{"sequence": 0, "delivery_count": 0}],
@@ -47,14 +47,14 @@ MESSAGES = Shape(
 def peek(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the first ready messages of a queue, which stay in the queue unchanged."""
     arguments.rights.check("read", "queue", arguments.text("queue"))
-    return Reply(200, control.broker.peek_queue(arguments.text("queue"), arguments.number("count")))
+    return Reply(200, arguments.host(control).peek_queue(arguments.text("queue"), arguments.number("count")))
 
 
 @operation(
     "queues.move",
     "PUT",
     "/queues/{queue}/move",
-    *(QUEUE, TO, EXCHANGE, KEY, COUNT),
+    *(QUEUE, TO, EXCHANGE, KEY, COUNT, VHOST),
     answer=MOVE,
     example={"queue": "orders", "to": "archive", "count": 2},
     gives={"move": 1},
@@ -65,7 +65,7 @@ def move(control: BrokerControl, arguments: Arguments) -> Reply:
     queue, target, count = arguments.text("queue"), _target(arguments), arguments.optional_number("count")
     arguments.rights.check("read", "queue", queue)
     arguments.engine(control).check_target(target)
-    return Reply(200, {"move": control.broker.move_messages(queue, target, count)})
+    return Reply(200, {"move": arguments.host(control).move_messages(queue, target, count)})
 
 
 def _target(arguments: Arguments) -> Target:
@@ -81,7 +81,7 @@ def _target(arguments: Arguments) -> Target:
     "queues.replay",
     "PUT",
     "/queues/{queue}/replay",
-    *(QUEUE, COUNT),
+    *(QUEUE, COUNT, VHOST),
     answer=MOVE,
     example={"queue": "orders", "count": 1},
     gives={"move": 1},
@@ -91,7 +91,7 @@ def replay(control: BrokerControl, arguments: Arguments) -> Reply:
     """Begin to send dead letters back, each to the queue in which it first became a dead letter."""
     count = arguments.optional_number("count")
     arguments.rights.check("read", "queue", arguments.text("queue"))
-    return Reply(200, {"move": control.broker.replay_messages(arguments.text("queue"), count)})
+    return Reply(200, {"move": arguments.host(control).replay_messages(arguments.text("queue"), count)})
 
 
 OPERATIONS = (peek, move, replay)

@@ -8,7 +8,17 @@ from core.control_plane import BrokerControl
 from core.errors import NotFound
 from core.interface import Snapshot
 from core.observe.why import why as what_holds_up
-from core.operations.operation import AnswerField, Arguments, Parameter, Reply, Shape, Spelling, operation, quoted
+from core.operations.operation import (
+    VHOST,
+    AnswerField,
+    Arguments,
+    Parameter,
+    Reply,
+    Shape,
+    Spelling,
+    operation,
+    quoted,
+)
 from core.row_walks import page_of, row_of
 from core.rows import KINDS, PAGE_MAX, WHY_KINDS
 from core.slices import Walk
@@ -41,14 +51,15 @@ PAGE = Shape(
     "rows.list",
     "GET",
     "/{kind}",
-    *(KIND, LIMIT, AFTER),
+    *(KIND, LIMIT, AFTER, VHOST),
     answer=PAGE,
     example={"kind": "queues", "limit": 1},
     gives={"next": "archive"},
 )
 def list_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """List the rows of a kind, in the order of their identities."""
-    rows, after = control.rows(arguments.text("kind")), arguments.optional_text("after")
+    rows = control.on(arguments.text("vhost")).rows(arguments.text("kind"))
+    after = arguments.optional_text("after")
     items, following = yield from page_of(rows, after=after, limit=arguments.number("limit"))
     return Reply(200, {"items": items, "next": following})
 
@@ -57,7 +68,7 @@ def list_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     "rows.show",
     "GET",
     "/{kind}/{identity}",
-    *(KIND, IDENTITY),
+    *(KIND, IDENTITY, VHOST),
     answer=Shape("map"),
     example={"kind": "queues", "identity": "orders"},
     gives={"name": "orders", "messages_ready": 3},
@@ -65,14 +76,14 @@ def list_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
 def show(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show one row of a kind."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
-    return _found((yield from row_of(control, kind, identity)), kind, identity)
+    return _found((yield from row_of(control.on(arguments.text("vhost")), kind, identity)), kind, identity)
 
 
 @operation(
     "why",
     "GET",
     "/{kind}/{identity}/why",
-    *(WAITING, SUBJECT),
+    *(WAITING, SUBJECT, VHOST),
     answer=Shape("map"),
     example={"kind": "addresses", "identity": "orders"},
     gives={"waits": True, "waits_for": "no consumer"},
@@ -81,8 +92,9 @@ def show(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
 def why(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Say what holds up a connection, a link or a queue, and what to do."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
+    host = arguments.text("vhost") if kind == "addresses" else control.host_of(identity)
     named = control.queue_of_address(identity) if kind == "addresses" else identity
-    return _found((yield from what_holds_up(control, kind, named)), kind, identity)
+    return _found((yield from what_holds_up(control.on(host), kind, named)), kind, identity)
 
 
 def _found(row: Snapshot | None, kind: str, identity: str) -> Reply:

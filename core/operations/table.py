@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from core.access.audit import PARAMETERS, AuditedPeer, AuditResult
-from core.access.rights import Rights
+from core.access.rights import ADMINISTRATOR, Rights
 from core.config.audit import AuditEvent
 from core.errors import Forbidden
 from core.operations.operation import Operation, Reply, Spelling, quoted, read
 from core.slices import Walk
+from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:
     from core.control_plane import BrokerControl
@@ -115,11 +116,33 @@ class Call:
     def _carried_out(
         self, control: "BrokerControl", given: Iterable[tuple[str, object]], rights: Rights
     ) -> Walk[Reply]:
-        self.operation.check_right(rights)
-        arguments = read(self.operation.parameters, self.path, given, rights)
+        fields = list(given)
+        named = [self.path.get("vhost"), *(value for name, value in fields if name == "vhost")]
+        host = next((one for one in named if isinstance(one, str)), None)
+        if host is None and self._on_a_host and rights.virtual_host != VIRTUAL_HOST:
+            fields.append(("vhost", rights.virtual_host))
+        there = self._rights_there(control, host, rights)
+        if ADMINISTRATOR not in rights.tags or control.hosts.find(there.virtual_host) is not None:
+            self.operation.check_right(there)  # else the operation says that there is no such virtual host
+        arguments = read(self.operation.parameters, self.path, fields, there)
         answer = yield from self.operation.carry_out(control, arguments)
         value = {self.spelling.within: answer.value} if self.spelling.within else answer.value
         return Reply(self.spelling.status or answer.status, value)
+
+    @property
+    def _on_a_host(self) -> bool:
+        """Whether the operation is on one virtual host: that of the connection, if the call names none."""
+        found = self.operation.parameters
+        return any(one.name == "vhost" and one.default == VIRTUAL_HOST for one in found) and "vhost" not in self.path
+
+    def _rights_there(self, control: "BrokerControl", host: str | None, rights: Rights) -> Rights:
+        """Return the caller's rights on the virtual host that the call names. Without one, they are those on the
+        caller's own, or on the first that the caller may use, if the operation is on none."""
+        if host is not None:
+            return rights.on(host)
+        if rights.welcome or any(parameter.name == "vhost" for parameter in self.operation.parameters):
+            return rights
+        return next((there for name in control.hosts.names if (there := rights.on(name)).welcome), rights)
 
 
 class OperationTable:

@@ -1,4 +1,4 @@
-"""Operations on users: make, change and delete them, and what each may do on the virtual host.
+"""Operations on users: make, change and delete them, and what each may do on virtual hosts.
 
 Only users of the broker can be changed. Users in the configuration file have all rights; they are shown, and changed in
 the file. Every change applies at once, also to open connections.
@@ -9,11 +9,11 @@ from dataclasses import replace
 from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, USER_LIMIT_MAX, USER_LIMITS
 from core.access.login import NewPassword
 from core.access.records import Secret, UserRecord, parse_secret
-from core.access.rights import TAGS, VIRTUAL_HOST, Permission, TopicPermission
+from core.access.rights import TAGS, Permission, TopicPermission
 from core.control_plane import BrokerControl
-from core.errors import Invalid, NotFound
+from core.errors import Invalid
 from core.interface import Snapshot
-from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation, quoted
+from core.operations.operation import DONE, VHOST, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
 from core.slices import Walk
 
 USER = Parameter("user", "The user's name.", in_path=True)
@@ -27,7 +27,6 @@ HASHING_ALGORITHM = Parameter(
 USER_TAGS = Parameter(
     "tags", f"The tags, with commas between them: {', '.join(TAGS)}, or others. Without it, the tags stay."
 )
-VHOST = Parameter("vhost", "The virtual host; there is only /.", default=VIRTUAL_HOST)
 CONFIGURE = Parameter(
     "configure", "A pattern: queues and exchanges that the user may declare and delete.", required=True
 )
@@ -68,8 +67,6 @@ TOPIC_PERMISSIONS = Shape(
         AnswerField("read", "text", "The pattern of binding keys."),
     ),
 )
-
-
 USER_LIMITS_ROWS = Shape(
     "rows",
     (
@@ -79,13 +76,6 @@ USER_LIMITS_ROWS = Shape(
         AnswerField("used", "number", "How many the user has."),
     ),
 )
-
-
-def check_host(arguments: Arguments) -> None:
-    """Raises NotFound for a virtual host that there is not."""
-    host = arguments.text("vhost")
-    if host != VIRTUAL_HOST:
-        raise NotFound(f"there is no virtual host {quoted(host)}; there is {quoted(VIRTUAL_HOST)}")
 
 
 def all_records(control: BrokerControl) -> list[UserRecord]:
@@ -220,8 +210,8 @@ def list_permissions(control: BrokerControl, arguments: Arguments) -> Reply:
 )
 def set_permission(control: BrokerControl, arguments: Arguments) -> Reply:
     """Set what a user may configure, write to and read from; an empty pattern allows nothing."""
-    check_host(arguments)
-    control.users.set_permission(arguments.text("user"), permission_of(arguments))
+    host = arguments.host(control).virtual_host
+    control.users.set_permission(arguments.text("user"), permission_of(arguments), host)
     return DONE
 
 
@@ -241,8 +231,8 @@ def permission_of(arguments: Arguments) -> Permission:
 )
 def clear_permission(control: BrokerControl, arguments: Arguments) -> Reply:
     """Take the virtual host from a user; the user's connections are closed."""
-    check_host(arguments)
-    control.users.set_permission(arguments.text("user"), None)
+    host = arguments.host(control).virtual_host
+    control.users.set_permission(arguments.text("user"), None, host)
     return DONE
 
 
@@ -269,9 +259,9 @@ def list_topic_permissions(control: BrokerControl, arguments: Arguments) -> Repl
 )
 def set_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply:
     """Restrict the keys with which a user may publish to a topic exchange, and bind to it."""
-    check_host(arguments)
+    host = arguments.host(control).virtual_host
     exchange = arguments.text("exchange")
-    control.users.set_topic_permission(arguments.text("user"), exchange, topic_permission_of(arguments))
+    control.users.set_topic_permission(arguments.text("user"), exchange, topic_permission_of(arguments), host)
     return DONE
 
 
@@ -290,8 +280,8 @@ def topic_permission_of(arguments: Arguments) -> TopicPermission:
 )
 def clear_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply:
     """Remove the restriction of a user's keys."""
-    check_host(arguments)
-    control.users.set_topic_permission(arguments.text("user"), arguments.optional_text("exchange"), None)
+    host = arguments.host(control).virtual_host
+    control.users.set_topic_permission(arguments.text("user"), arguments.optional_text("exchange"), None, host)
     return DONE
 
 

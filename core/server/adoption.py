@@ -58,9 +58,10 @@ def adopt(root: Path, entry: Lost, *, name: str | None, new_identity: Callable[[
     else:
         declaration = replace(described.declaration, name=name or described.declaration.name)
         identity = described.identity
-    with closing(open_definitions(root, new_identity=new_identity)) as database:
-        taken = database.load().queues
-        if declaration.name in {queue.declaration.name for queue in taken}:
+    host = DEFAULT_HOST if entry.description is None else entry.description.host
+    with closing(open_definitions(root, new_identity=new_identity, host=host)) as database:
+        taken = [queue for name in database.hosts() for queue in database.for_host(name).load().queues]
+        if declaration.name in {queue.declaration.name for queue in database.load().queues}:
             raise StoreRefused(f"there is a queue '{declaration.name}' already; give this one another name with --as")
         if identity in {queue.identity for queue in taken}:
             identity = new_identity()
@@ -72,7 +73,7 @@ def adopt(root: Path, entry: Lost, *, name: str | None, new_identity: Callable[[
             raise StoreRefused(str(failed)) from None
         assert made == number, "another program declares queues in a locked folder"
         kept = database.load().queues[-1]
-        write_description(root, Description(kept, DEFAULT_HOST, database.generation), start=0)
+        write_description(root, Description(kept, host, database.generation), start=0)
     shutil.rmtree(entry.path)
     return declaration.name
 

@@ -25,6 +25,7 @@ from core.engine.storage import Storage
 from core.errors import PreconditionFailed
 from core.message import Origin
 from core.server.descriptors import files_allowed, total_limit
+from core.server.hosts_on_disk import HostsOnDisk
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
@@ -124,13 +125,15 @@ class OpenData:
 
     def _opened(self) -> Storage:
         began = self._clock().monotonic
-        found = self._definitions.load()
+        recorders = {name: self._definitions.for_host(name) for name in self._definitions.hosts()}
+        found = {name: recorder.load() for name, recorder in recorders.items()}
+        queues = [queue for one in found.values() for queue in one.queues]
         check_not_older(self._folder.path, self._definitions.generation, marked_definitions(self._disk))
         with suppress(OSError):  # the disk is full: the witness stays older, and the start goes on
             self._folder.remember_definitions(self._definitions.generation)
-        ids = {queue.id: queue_kind(queue.declaration) for queue in found.queues}
+        ids = {queue.id: queue_kind(queue.declaration) for queue in queues}
         folders = list(queue_folders(self._folder.path))
-        check_identities(folders, found.queues)
+        check_identities(folders, queues)
         deleted = frozenset(self._definitions.deleted)
         store = open_store(
             self._disk,
@@ -143,7 +146,7 @@ class OpenData:
             progress=self._say_progress,
         )
         self.lanes = (store.classic, store.quorum, store.streams)
-        self._definitions.changed = self._mark_definitions
+        self._tend(DEFAULT_HOST, self._definitions)
         self._mark_definitions(self._definitions.generation)
         if self._settings.sync_delay:
             for lane in self.lanes:
@@ -172,18 +175,28 @@ class OpenData:
         quorum.retain([number for number, kind in ids.items() if kind == "quorum"])
         self._see_to_folders(folders, ids, deleted)
         self._forget_deleted(deleted - in_log - {folder.number for folder in folders})
-        self._describe(found.queues, folders)
+        for name, one in found.items():
+            self._describe(name, one.queues, folders)
         store.report.seconds = self._clock().monotonic - began
         self._reserve.adjust()
         self._say_found(store.report, quorum.problems)
-        return Storage(
-            found=found,
+        first = Storage(
+            found=found[DEFAULT_HOST],
             recorder=self._definitions,
             work=self._definitions.work,
             store=store,
             quorum=quorum,
             salvage=self._settings.salvage,
         )
+        self.hosts = HostsOnDisk(self._definitions, first, found, self._tend)
+        return first
+
+    def _tend(self, host: str, definitions: DefinitionsDatabase) -> None:
+        """Have the folders of a virtual host's queues described, and its deleted queues forgotten."""
+        definitions.changed = self._mark_definitions
+        definitions.added = partial(self._write_description, host)
+        definitions.is_gone = self._is_gone
+        definitions.fell_behind = self._say_fell_behind
 
     # --- data and definitions, compared
 
@@ -220,22 +233,20 @@ class OpenData:
             with suppress(PreconditionFailed):
                 self._definitions.forget_deleted(sorted(numbers))
 
-    def _describe(self, queues: Sequence[StoredQueue], folders: Sequence[QueueFolder]) -> None:
-        """Write each queue's description into its folder, now and whenever a queue is declared."""
+    def _describe(self, host: str, queues: Sequence[StoredQueue], folders: Sequence[QueueFolder]) -> None:
+        """Write the description of each queue of a virtual host into its folder, where it is not there."""
         said = {(folder.kind, folder.number): folder.description for folder in folders}
         generation = self._definitions.generation
         written = 0
         for queue in queues:
             description = said.get((queue_kind(queue.declaration), queue.id))
-            if description is None or description.queue != queue:
+            if description is None or (description.queue, description.host) != (queue, host):
                 if written < DESCRIPTIONS_TOLD_MAX and not self._folder.chosen.upgraded_from:
                     self._say_not_described(queue, description)
-                self._write_description(queue, generation)
+                self._write_description(host, queue, generation)
                 written += 1
         if written and not self._folder.chosen.upgraded_from:
             self._log.info("queue-descriptions-written", queues=written)
-        self._definitions.added = self._write_description
-        self._definitions.is_gone = self._is_gone
 
     def _say_not_described(self, queue: StoredQueue, found: Description | None) -> None:
         path = folder_of(self._folder.path, queue_kind(queue.declaration), queue.id) / DESCRIPTION_FILE
@@ -245,10 +256,8 @@ class OpenData:
             why = "it is damaged" if path.exists() else "it is missing"
         self._log.warning("queue-description-not-sound", queue=queue.declaration.name, path=str(path), why=why)
 
-    def _write_description(self, queue: StoredQueue, generation: int) -> None:
-        write_description(
-            self._folder.path, Description(queue, DEFAULT_HOST, generation), start=self._folder.generation
-        )
+    def _write_description(self, host: str, queue: StoredQueue, generation: int) -> None:
+        write_description(self._folder.path, Description(queue, host, generation), start=self._folder.generation)
 
     def _is_gone(self, number: int) -> bool:
         root = os.fspath(self._folder.path)

@@ -22,7 +22,6 @@ from typing import Protocol
 import trio
 
 from core.clock import Now
-from core.interface import Engine
 from core.work import AMPLE, Work
 
 TURN_SECONDS_MAX = 0.003
@@ -43,6 +42,15 @@ def share_of_each(peers: int) -> int:
     return max(ALLOWANCE_MIN, ALLOWANCE_OF_ALL // max(peers, 1))
 
 
+class Turning(Protocol):
+    """What the server drives: see ``turn`` and ``deadline`` of :class:`core.interface.Engine`."""
+
+    def turn(self, now: Now) -> bool: ...
+
+    @property
+    def deadline(self) -> float: ...
+
+
 class Touched(Protocol):
     """A peer with actions or output waiting."""
 
@@ -56,7 +64,7 @@ class Pump:
     def __init__(
         self,
         *,
-        engine: Engine,
+        engine: Turning,
         clock: Callable[[], Now],
         rounds_max: int,
         wake_at: Callable[[float], None],

@@ -17,7 +17,7 @@ from core.clock import Now
 from core.config.server import ServerSettings
 from core.config.tls import TlsSettings
 from core.errors import NotFound
-from core.interface import Engine, Snapshot
+from core.interface import Snapshot
 from core.server.certificates import Certificates
 from core.server.connections import Changes, Connections
 from core.server.context import ConnectionCounters, ServerContext
@@ -28,7 +28,7 @@ from core.server.handshakes import Handshakes
 from core.server.listener import CannotListen, Listener, open_listeners
 from core.server.orders import Order
 from core.server.peer import Peer
-from core.server.pump import Pump
+from core.server.pump import Pump, Turning
 from core.server.reader import MakeReader, Reader, open_reader
 from core.server.signals import Signals
 from core.server.timers import Timers, TurnTimer
@@ -67,7 +67,7 @@ class Server:
         self,
         *,
         settings: ServerSettings,
-        engine: Engine,
+        engine: Turning,
         factories: Sequence[FrontEndFactory],
         log: structlog.typing.FilteringBoundLogger,
         clock: Callable[[], Now] = read_clocks,

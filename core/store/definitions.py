@@ -11,21 +11,27 @@ deleted queue stays in the table *deleted* until none of its data is on disk: wi
 may be removed from data of unknown queues. Arguments and definitions of policies are kept as CBOR, which distinguishes
 booleans from numbers and bytes from text.
 
-Only durable definitions are kept; the caller decides what is durable. One instance serves one virtual host and must be
-used in the thread that opened it.
+Only durable definitions are kept; the caller decides what is durable. One instance serves one virtual host;
+:meth:`DefinitionsDatabase.for_host` makes those of the others, over the same files. All must be used in the thread that
+opened the files.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self
 
 import cbor2
 
 from core.errors import PreconditionFailed
-from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+from core.store.definition_rows import Definitions as Definitions
+from core.store.definition_rows import PolicyDeclaration as PolicyDeclaration
+from core.store.definition_rows import StoredQueue as StoredQueue
+from core.store.definition_rows import loaded, packed
 from core.store.errors import StoreDamaged, StoreRefused, StoreUnavailable, refusal
 from core.store.sealed_file import (
     SCHEMA_VERSION,
@@ -38,13 +44,17 @@ from core.store.sealed_file import (
     upgraded_image,
     write_image,
 )
+from core.virtual_hosts import VIRTUAL_HOST
 from core.work import Work
 
 DEFINITIONS_FILE = "definitions.db"
 COPY_FILE = "definitions.copy.db"
 LOCK_WAIT_S = 1.0
 """How long a change waits for another program that has locked the file. The broker is blocked meanwhile."""
-DEFAULT_HOST = "/"
+DEFAULT_HOST = VIRTUAL_HOST
+SETTINGS_HOST = ""
+"""A virtual host that no client can name: its policies are the settings of the virtual hosts that have any. So the
+layout is the same, and a version that knows one virtual host reads nothing of them."""
 CHECKED_EACH = 2
 """How many deleted queues each removal of a queue checks, to forget those without data on disk: 10 us for each."""
 
@@ -52,40 +62,6 @@ _REMOVE_BINDING = (
     "DELETE FROM bindings WHERE vhost = ? AND source = ? AND destination = ? AND to_queue = ? AND binding_key = ? "
     "AND arguments = ?"
 )
-
-ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyDeclaration:
-    """A policy that an operator has declared for queues or exchanges."""
-
-    name: str
-    pattern: str
-    """A regular expression, searched for in names."""
-    priority: int = 0
-    apply_to: str = "all"
-    definition: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredQueue:
-    """A queue, its number and its identity."""
-
-    id: int
-    declaration: QueueDeclaration
-    identity: str
-    """New with each declaration; 32 hexadecimal digits."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definitions:
-    """All definitions of one virtual host, in the order of their declaration."""
-
-    queues: Sequence[StoredQueue] = ()
-    exchanges: Sequence[ExchangeDeclaration] = ()
-    bindings: Sequence[Binding] = ()
-    policies: Sequence[PolicyDeclaration] = ()
 
 
 class Witness(NamedTuple):
@@ -279,7 +255,36 @@ class DefinitionsDatabase:
 
     def hosts(self) -> Sequence[str]:
         """The names of the virtual hosts."""
-        return [name for (name,) in self._one.connection.execute("SELECT name FROM vhosts ORDER BY id")]
+        query = "SELECT name FROM vhosts WHERE name <> ? ORDER BY id"
+        return [name for (name,) in self._one.connection.execute(query, (SETTINGS_HOST,))]
+
+    def for_host(self, name: str) -> Self:
+        """Return the definitions of another virtual host, which is made if there is none. Raises PreconditionFailed."""
+        other = copy(self)  # the files and the count of work are the same objects
+        other._host_name, other._host = name, self._host_id(name)
+        return other
+
+    def remove_host(self) -> None:
+        """Remove this virtual host with its policies and settings, after its queues and exchanges are removed."""
+        tables = "bindings", "exchanges", "policies"
+        statements: list[Statement] = [(f"DELETE FROM {table} WHERE vhost = ?", (self._host,)) for table in tables]
+        settings = "DELETE FROM policies WHERE name = ? AND vhost IN (SELECT id FROM vhosts WHERE name = ?)"
+        statements += (
+            (settings, (self._host_name, SETTINGS_HOST)),
+            ("DELETE FROM vhosts WHERE id = ?", (self._host,)),
+        )
+        self._change_all(f"the removal of virtual host '{self._host_name}'", statements)
+
+    def host_settings(self) -> Mapping[str, Mapping[str, object]]:
+        """The settings of the virtual hosts that have any."""
+        kept = loaded(self._one.connection, SETTINGS_HOST).policies
+        return {one.name: one.definition for one in kept}
+
+    def set_host_settings(self, settings: Mapping[str, object]) -> None:
+        """Record the settings of this virtual host, in place of those before. Raises PreconditionFailed."""
+        self.for_host(SETTINGS_HOST).set_policy(
+            PolicyDeclaration(name=self._host_name, pattern="", definition=settings)
+        )
 
     def users(self) -> Mapping[str, str]:
         """By user name, the record of the user: a text of :mod:`core.access.records`."""
@@ -460,7 +465,7 @@ class DefinitionsDatabase:
 
     def _leave_behind(self, file: SealedFile, why: str) -> None:
         file.close()
-        self._files = {path: kept for path, kept in self._files.items() if kept is not file}
+        self._files.pop(next(path for path, kept in self._files.items() if kept is file))
         self.fell_behind(file.path, why)
 
     def _bring_up(self) -> None:
@@ -468,12 +473,9 @@ class DefinitionsDatabase:
         for path in self.behind:
             with suppress(OSError):
                 write_image(path, self._one.path.read_bytes())
-                opened = SealedFile(path, lock_wait_s=self._lock_wait_s)
-                self._files = {
-                    name: opened if name == path else self._files[name]
-                    for name in self._paths
-                    if name == path or name in self._files
-                }
+                there = {**self._files, path: SealedFile(path, lock_wait_s=self._lock_wait_s)}
+                self._files.clear()
+                self._files.update((name, there[name]) for name in self._paths if name in there)
 
     def _gone(self, removed: int) -> Sequence[int]:
         """Check the next deleted queues, and return those without data on disk."""
@@ -518,33 +520,6 @@ def open_definitions(
     return DefinitionsDatabase(folder, chosen, new_identity=new_identity, host=host, lock_wait_s=lock_wait_s)
 
 
-def loaded(connection: sqlite3.Connection, host: str) -> Definitions:
-    """Return all definitions of a virtual host. Raises sqlite3.Error, ValueError, CBORDecodeError."""
-
-    found = connection.execute("SELECT id FROM vhosts WHERE name = ?", (host,)).fetchone()
-
-    def select(query: str, make: Callable[..., ResultT]) -> list[ResultT]:
-        return [make(*row) for row in connection.execute(query, found)] if found else []
-
-    return Definitions(
-        queues=select(
-            "SELECT id, name, auto_delete, arguments, identity FROM queues WHERE vhost = ? ORDER BY id", _queue
-        ),
-        exchanges=select(
-            "SELECT name, type, auto_delete, internal, arguments FROM exchanges WHERE vhost = ? ORDER BY rowid",
-            _exchange,
-        ),
-        bindings=select(
-            "SELECT source, destination, to_queue, binding_key, arguments FROM bindings WHERE vhost = ? ORDER BY id",
-            _binding,
-        ),
-        policies=select(
-            "SELECT name, pattern, priority, apply_to, definition FROM policies WHERE vhost = ? ORDER BY rowid",
-            _policy,
-        ),
-    )
-
-
 _DISK_ERRORS = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 """Primary result codes [sqlite.org/rescode.html] of errors of the disk, and not of the file."""
 
@@ -555,46 +530,3 @@ def _refused(path: Path, error: Exception) -> StoreRefused:
     if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _DISK_ERRORS:
         return StoreUnavailable(f"{path} cannot be used: {error}; check its disk, and make room on it if it is full")
     return StoreRefused(f"{path} cannot be used: {error}; put back a copy, or use another data folder")
-
-
-def packed(value: Mapping[str, object]) -> bytes:
-    """Encode arguments canonically, so that equal values are equal bytes."""
-    return cbor2.dumps(dict(value), canonical=True)
-
-
-def _unpacked(data: bytes) -> dict[str, object]:
-    value = cbor2.loads(data)
-    if not isinstance(value, dict):
-        raise ValueError(f"a map was kept, and {type(value).__name__} is there")
-    return value
-
-
-def _queue(number: int, name: str, auto_delete: int, arguments: bytes, identity: str) -> StoredQueue:
-    declaration = QueueDeclaration(name=name, auto_delete=bool(auto_delete), arguments=_unpacked(arguments))
-    return StoredQueue(number, declaration, identity)
-
-
-def _exchange(name: str, kind: str, auto_delete: int, internal: int, arguments: bytes) -> ExchangeDeclaration:
-    return ExchangeDeclaration(
-        name=name,
-        type=ExchangeType(kind),
-        auto_delete=bool(auto_delete),
-        internal=bool(internal),
-        arguments=_unpacked(arguments),
-    )
-
-
-def _binding(source: str, destination: str, to_queue: int, key: str, arguments: bytes) -> Binding:
-    return Binding(
-        source=source,
-        destination=destination,
-        destination_is_queue=bool(to_queue),
-        binding_key=key,
-        arguments=_unpacked(arguments),
-    )
-
-
-def _policy(name: str, pattern: str, priority: int, apply_to: str, definition: bytes) -> PolicyDeclaration:
-    return PolicyDeclaration(
-        name=name, pattern=pattern, priority=priority, apply_to=apply_to, definition=_unpacked(definition)
-    )

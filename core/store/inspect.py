@@ -17,7 +17,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from core.store.definitions import DEFAULT_HOST, Definitions, choose_definitions, loaded
+from core.store.definition_rows import Definitions, loaded
+from core.store.definitions import DEFAULT_HOST, choose_definitions
 from core.store.descriptions import DESCRIPTION_FILE
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from contextlib import closing
 
-from core.store.definitions import DEFAULT_HOST, StoredQueue, packed
+from core.store.definition_rows import StoredQueue, packed
+from core.store.definitions import DEFAULT_HOST
 from core.store.sealed_file import Seal, Statement, amended_image, new_image, opened_image
 
 
@@ -20,8 +21,11 @@ def rebuilt_image(
     statements: list[Statement] = []
     added = []
     for queue, host, _ in described:
-        if queue.id in numbers or host not in hosts or (hosts[host], queue.declaration.name) in known:
+        if queue.id in numbers or (hosts.get(host), queue.declaration.name) in known:
             continue
+        if host not in hosts:
+            hosts[host] = max(hosts.values()) + 1
+            statements.append(("INSERT INTO vhosts VALUES (?, ?)", (hosts[host], host)))
         known.add((hosts[host], queue.declaration.name))
         numbers.add(queue.id)
         added.append(queue)

@@ -46,7 +46,7 @@ def test_a_hostname_may_select_a_virtual_host():
     assert peer.closed_with("amqp:not-found")
 
 
-@ignores("open", "hostname (any other)", "names the machine; there is one virtual host [2.7.1]")
+@ignores("open", "hostname (any other)", "names the machine; the virtual host is the default one [2.7.1]")
 @ignores("open", "outgoing-locales, incoming-locales", "the answer has none, so texts are in en-US [2.7.1]")
 @ignores(
     "open",

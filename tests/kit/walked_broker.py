@@ -23,6 +23,7 @@ from amqp10.wire.messaging import ACCEPTED, Source, Target
 from amqp10.wire.performatives import Attach, Disposition, Flow, Performative, Transfer, encode_performative
 from core.config.settings import Settings
 from core.engine.broker import Broker
+from core.engine.virtual_hosts import VirtualHosts
 from core.interface import QueueDeclaration
 from core.observe.stalls import Stalls
 from core.server.data import OpenData
@@ -128,7 +129,7 @@ async def _served(folder: Path) -> AsyncIterator[SocketPeer]:
         server = Server(
             settings=settings.server.model_copy(update={"listen": ("127.0.0.1:0",)}),
             engine=broker,
-            factories=protocols.front_ends(settings, broker, make_access(), stalls, flow),
+            factories=protocols.front_ends(settings, VirtualHosts(broker), make_access(), stalls, flow),
             log=log,
             store=data.write_inline,
             work=broker.work,

@@ -54,7 +54,6 @@ ALLOWED: Mapping[str, str] = {
     "Touched": "tests hand in peers of their own; the peer and the pump would import each other",
     "UserStore": "tests hand in one that keeps users in memory",
     "WaitsForKeys": "tests hand in a login that waits",
-    "WatchedBroker": "tests hand in a broker with the rows that they need",
 }
 """Protocols that may have one implementation in the product, or none, with the reason: a second one is handed in by
 tests, or by a library."""

@@ -9,10 +9,10 @@ _headgate() {
   prev="${COMP_WORDS[COMP_CWORD-1]}"
 
   # Build list of options that take values (to skip their arguments)
-  local options_with_values='--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+  local options_with_values='--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
-  local all_commands='adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users watch why'
+  local all_commands='add adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limit limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users vhosts watch why'
 
   # Detect command path by collecting valid command words only
   local -a cmd_path=()
@@ -74,7 +74,7 @@ _headgate() {
           [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
         done
       else
-        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "limits" "flow-map" "timelines" "stalls" "policies" "users" "permissions" "topic-permissions" "user-limits" "audit" "definitions" "alarms" "tls" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion" "overview")
+        local -a _c=("serve" "status" "why" "top" "drain" "undrain" "publish" "consume" "queues" "exchanges" "bindings" "connections" "sessions" "links" "link" "channels" "stages" "limits" "flow-map" "timelines" "stalls" "policies" "users" "vhosts" "permissions" "topic-permissions" "user-limits" "audit" "definitions" "alarms" "tls" "memory" "disk" "check" "config" "trace" "debug" "pipeline" "store" "hash-password" "completion" "overview")
         local _q
         COMPREPLY=()
         for _x in "${_c[@]}"; do
@@ -373,7 +373,7 @@ _headgate() {
           ;;
         "flow-map")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -385,6 +385,9 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -892,6 +895,23 @@ _headgate() {
             done
           fi
           ;;
+        "vhosts")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local -a _c=("list" "add" "limit" "delete")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          fi
+          ;;
         "why")
           if [[ ${cur} == -* ]]; then
             local -a _c=("--kind" "--json" "--url" "--help" "-h" "--version")
@@ -1101,7 +1121,7 @@ _headgate() {
           ;;
         "bindings list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1113,6 +1133,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1124,7 +1150,7 @@ _headgate() {
           ;;
         "bindings show")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1136,6 +1162,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1538,7 +1570,7 @@ _headgate() {
           ;;
         "exchanges declare")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--type" "--transient" "--auto-delete" "--internal" "--argument" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--type" "--transient" "--auto-delete" "--internal" "--argument" "-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1556,6 +1588,12 @@ _headgate() {
               --argument)
                 COMPREPLY=()
                 ;;
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1567,7 +1605,7 @@ _headgate() {
           ;;
         "exchanges delete")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1579,6 +1617,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1590,7 +1634,7 @@ _headgate() {
           ;;
         "exchanges list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1602,6 +1646,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1613,7 +1663,7 @@ _headgate() {
           ;;
         "exchanges show")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1625,6 +1675,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2321,7 +2377,7 @@ _headgate() {
           ;;
         "queues declare")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--transient" "--auto-delete" "--argument" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--transient" "--auto-delete" "--argument" "-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2336,6 +2392,12 @@ _headgate() {
               --argument)
                 COMPREPLY=()
                 ;;
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2347,7 +2409,7 @@ _headgate() {
           ;;
         "queues delete")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2359,6 +2421,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2370,7 +2438,7 @@ _headgate() {
           ;;
         "queues list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2382,6 +2450,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2393,7 +2467,7 @@ _headgate() {
           ;;
         "queues move")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--count" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--count" "-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2406,6 +2480,12 @@ _headgate() {
             fi
             case "$_value_prev" in
               --count)
+                COMPREPLY=()
+                ;;
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
                 COMPREPLY=()
                 ;;
               --url)
@@ -2429,7 +2509,7 @@ _headgate() {
           ;;
         "queues peek")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--count" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--count" "-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2442,6 +2522,12 @@ _headgate() {
             fi
             case "$_value_prev" in
               --count)
+                COMPREPLY=()
+                ;;
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
                 COMPREPLY=()
                 ;;
               --url)
@@ -2455,7 +2541,7 @@ _headgate() {
           ;;
         "queues purge")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2467,6 +2553,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2478,7 +2570,7 @@ _headgate() {
           ;;
         "queues replay")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--count" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--count" "-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2493,6 +2585,12 @@ _headgate() {
               --count)
                 COMPREPLY=()
                 ;;
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2504,7 +2602,7 @@ _headgate() {
           ;;
         "queues show")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2516,6 +2614,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -3305,6 +3409,104 @@ _headgate() {
           fi
           ;;
         "users show")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "vhosts add")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "vhosts delete")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "vhosts limit")
+          if [[ ${cur} == -* ]]; then
+            local -a _c=("--max-connections" "--max-queues" "--json" "--url" "--help" "-h" "--version")
+            local _q
+            COMPREPLY=()
+            for _x in "${_c[@]}"; do
+              [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+            done
+          else
+            local _value_prev="${prev}"
+            if [[ "$_value_prev" == "=" && $COMP_CWORD -ge 2 ]]; then
+              _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
+            fi
+            case "$_value_prev" in
+              --max-connections)
+                COMPREPLY=()
+                ;;
+              --max-queues)
+                COMPREPLY=()
+                ;;
+              --url)
+                COMPREPLY=()
+                ;;
+              *)
+                COMPREPLY=()
+                ;;
+            esac
+          fi
+          ;;
+        "vhosts list")
           if [[ ${cur} == -* ]]; then
             local -a _c=("--json" "--url" "--help" "-h" "--version")
             local _q

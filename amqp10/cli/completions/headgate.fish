@@ -5,8 +5,8 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
-    set -l all_commands 'adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users watch why'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l all_commands 'add adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limit limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users vhosts watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -94,6 +94,7 @@ complete -c headgate -n __fish_use_subcommand -a 'timelines' -d 'Time lines: the
 complete -c headgate -n __fish_use_subcommand -a 'stalls' -d 'Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
 complete -c headgate -n __fish_use_subcommand -a 'policies' -d 'Policies: settings for all queues and exchanges whose names match a pattern.'
 complete -c headgate -n __fish_use_subcommand -a 'users' -d 'Users of the broker. Users in the configuration file are shown, and can be chan…'
+complete -c headgate -n __fish_use_subcommand -a 'vhosts' -d 'Virtual hosts: separate queues, exchanges, bindings, policies, permissions and …'
 complete -c headgate -n __fish_use_subcommand -a 'permissions' -d 'What users may do with queues and exchanges, by patterns of their names.'
 complete -c headgate -n __fish_use_subcommand -a 'topic-permissions' -d 'With which routing keys and binding keys users may use topic exchanges.'
 complete -c headgate -n __fish_use_subcommand -a 'user-limits' -d 'How many connections, and channels and sessions, users may have.'
@@ -205,6 +206,8 @@ complete -c headgate -n '__fish_headgate_using_command bindings delete' -l url -
 complete -c headgate -n '__fish_headgate_using_command bindings list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command bindings list' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command bindings list' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command bindings list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command bindings list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -212,6 +215,8 @@ complete -c headgate -n '__fish_headgate_using_command bindings list' -l url -r 
 complete -c headgate -n '__fish_headgate_using_command bindings show' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings show' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command bindings show' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command bindings show' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command bindings show' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command bindings show' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command bindings show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -442,6 +447,8 @@ complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l tra
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l auto-delete -d 'Delete the exchange when its last binding is deleted.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l internal -d 'Only other exchanges may send messages to the exchange.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l argument -r -d 'An argument as KEY=VALUE. Can be given several times.'
+complete -c headgate -n '__fish_headgate_using_command exchanges declare' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -449,6 +456,8 @@ complete -c headgate -n '__fish_headgate_using_command exchanges declare' -l url
 complete -c headgate -n '__fish_headgate_using_command exchanges delete' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges delete' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges delete' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command exchanges delete' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command exchanges delete' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command exchanges delete' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command exchanges delete' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -456,6 +465,8 @@ complete -c headgate -n '__fish_headgate_using_command exchanges delete' -l url 
 complete -c headgate -n '__fish_headgate_using_command exchanges list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command exchanges list' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command exchanges list' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command exchanges list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command exchanges list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -463,6 +474,8 @@ complete -c headgate -n '__fish_headgate_using_command exchanges list' -l url -r
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command exchanges show' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command exchanges show' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command exchanges show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -470,6 +483,7 @@ complete -c headgate -n '__fish_headgate_using_command exchanges show' -l url -r
 complete -c headgate -n '__fish_headgate_using_command flow-map' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command flow-map' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command flow-map' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command flow-map' -l vhost -r -d 'The virtual host.'
 complete -c headgate -n '__fish_headgate_using_command flow-map' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command flow-map' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -640,8 +654,8 @@ complete -c headgate -n '__fish_headgate_using_command permissions' -l version -
 complete -c headgate -n '__fish_headgate_using_command permissions clear' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command permissions clear' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command permissions clear' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command permissions clear' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command permissions clear' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command permissions clear' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command permissions clear' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command permissions clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -656,8 +670,8 @@ complete -c headgate -n '__fish_headgate_using_command permissions list' -l url 
 complete -c headgate -n '__fish_headgate_using_command permissions set' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command permissions set' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command permissions set' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command permissions set' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command permissions set' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command permissions set' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command permissions set' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command permissions set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -718,8 +732,8 @@ complete -c headgate -n '__fish_headgate_using_command policies' -l version -d '
 complete -c headgate -n '__fish_headgate_using_command policies clear' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies clear' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies clear' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command policies clear' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command policies clear' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command policies clear' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command policies clear' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command policies clear' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command policies clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -727,8 +741,8 @@ complete -c headgate -n '__fish_headgate_using_command policies clear' -l url -r
 complete -c headgate -n '__fish_headgate_using_command policies explain' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies explain' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies explain' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command policies explain' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command policies explain' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command policies explain' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command policies explain' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command policies explain' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command policies explain' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -736,8 +750,8 @@ complete -c headgate -n '__fish_headgate_using_command policies explain' -l url 
 complete -c headgate -n '__fish_headgate_using_command policies list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command policies list' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command policies list' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command policies list' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command policies list' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command policies list' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command policies list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command policies list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -747,8 +761,8 @@ complete -c headgate -n '__fish_headgate_using_command policies set' -s h -d 'Di
 complete -c headgate -n '__fish_headgate_using_command policies set' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l priority -r -d 'The policy with the highest priority applies to a queue.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l apply-to -r -d 'all, queues, classic_queues, quorum_queues, streams or exchanges.'
-complete -c headgate -n '__fish_headgate_using_command policies set' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command policies set' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command policies set' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command policies set' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command policies set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -790,6 +804,8 @@ complete -c headgate -n '__fish_headgate_using_command queues declare' -l versio
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l transient -d 'Do not keep the queue across a restart of the broker.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l auto-delete -d 'Delete the queue when its last consumer leaves.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l argument -r -d 'An argument as KEY=VALUE. Can be given several times.'
+complete -c headgate -n '__fish_headgate_using_command queues declare' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues declare' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues declare' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -797,6 +813,8 @@ complete -c headgate -n '__fish_headgate_using_command queues declare' -l url -r
 complete -c headgate -n '__fish_headgate_using_command queues delete' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues delete' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues delete' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command queues delete' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues delete' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues delete' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues delete' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -804,6 +822,8 @@ complete -c headgate -n '__fish_headgate_using_command queues delete' -l url -r 
 complete -c headgate -n '__fish_headgate_using_command queues list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command queues list' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues list' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 # Options for: queues move
@@ -811,6 +831,8 @@ complete -c headgate -n '__fish_headgate_using_command queues move' -l help -d '
 complete -c headgate -n '__fish_headgate_using_command queues move' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l count -r -d 'The most messages to move; without it all that are ready now.'
+complete -c headgate -n '__fish_headgate_using_command queues move' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues move' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues move' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -819,6 +841,8 @@ complete -c headgate -n '__fish_headgate_using_command queues peek' -l help -d '
 complete -c headgate -n '__fish_headgate_using_command queues peek' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l count -r -d 'The most messages to show.'
+complete -c headgate -n '__fish_headgate_using_command queues peek' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues peek' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues peek' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -826,6 +850,8 @@ complete -c headgate -n '__fish_headgate_using_command queues peek' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command queues purge' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues purge' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues purge' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command queues purge' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues purge' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues purge' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues purge' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -834,6 +860,8 @@ complete -c headgate -n '__fish_headgate_using_command queues replay' -l help -d
 complete -c headgate -n '__fish_headgate_using_command queues replay' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l count -r -d 'The most messages to move; without it all that are ready now.'
+complete -c headgate -n '__fish_headgate_using_command queues replay' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues replay' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues replay' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -841,6 +869,8 @@ complete -c headgate -n '__fish_headgate_using_command queues replay' -l url -r 
 complete -c headgate -n '__fish_headgate_using_command queues show' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues show' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command queues show' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command queues show' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command queues show' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command queues show' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command queues show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -1075,8 +1105,8 @@ complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' 
 complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l exchange -r -d 'The topic exchange; without it all.'
-complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -1091,8 +1121,8 @@ complete -c headgate -n '__fish_headgate_using_command topic-permissions list' -
 complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l version -d 'Display application version.'
-complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -s p -r -d 'The virtual host; there is only '\''/'\''.'
-complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l vhost -r -d 'The virtual host; there is only '\''/'\''.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -s p -r -d 'The virtual host. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l vhost -r -d 'The virtual host. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command topic-permissions set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -1197,6 +1227,46 @@ complete -c headgate -n '__fish_headgate_using_command users show' -s h -d 'Disp
 complete -c headgate -n '__fish_headgate_using_command users show' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command users show' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command users show' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Subcommands for: vhosts
+complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'list' -d 'List the virtual hosts.'
+complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'add' -d 'Make a virtual host; it is no error if there is one.'
+complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'limit' -d 'Limit the connections and queues of a virtual host; what is there already stays.'
+complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'delete' -d 'Delete a virtual host with its queues and messages; its connections are closed.'
+# Options for: vhosts
+complete -c headgate -n '__fish_headgate_using_command vhosts' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts' -l version -d 'Display application version.'
+
+# Options for: vhosts add
+complete -c headgate -n '__fish_headgate_using_command vhosts add' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts add' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts add' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command vhosts add' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command vhosts add' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: vhosts delete
+complete -c headgate -n '__fish_headgate_using_command vhosts delete' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts delete' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts delete' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command vhosts delete' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command vhosts delete' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: vhosts limit
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-connections -r -d 'The most connections; -1 for no limit. Without it, it stays.'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-queues -r -d 'The most queues; -1 for no limit. Without it, it stays.'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
+
+# Options for: vhosts list
+complete -c headgate -n '__fish_headgate_using_command vhosts list' -l help -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts list' -s h -d 'Display this message and exit.'
+complete -c headgate -n '__fish_headgate_using_command vhosts list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command vhosts list' -l json -d 'Print JSON instead of a table.'
+complete -c headgate -n '__fish_headgate_using_command vhosts list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
 # Options for: why
 complete -c headgate -n '__fish_headgate_using_command why' -l help -d 'Display this message and exit.'

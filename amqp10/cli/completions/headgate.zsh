@@ -37,6 +37,7 @@ _cyclopts_headgate() {
         'stalls:Links and AMQP 0.9.1 readers that wait now, with the reason and what has to cha…'
         'policies:Policies\: settings for all queues and exchanges whose names match a pattern.'
         'users:Users of the broker. Users in the configuration file are shown, and can be chan…'
+        'vhosts:Virtual hosts\: separate queues, exchanges, bindings, policies, permissions and …'
         'permissions:What users may do with queues and exchanges, by patterns of their names.'
         'topic-permissions:With which routing keys and binding keys users may use topic exchanges.'
         'user-limits:How many connections, and channels and sessions, users may have.'
@@ -199,6 +200,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -209,6 +212,8 @@ _cyclopts_headgate() {
                 show)
                   _arguments \
                     '1:IDENTITY' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -222,6 +227,8 @@ _cyclopts_headgate() {
                     '--transient[Do not keep the queue across a restart of the broker.]' \
                     '--auto-delete[Delete the queue when its last consumer leaves.]' \
                     '*--argument[An argument as KEY=VALUE. Can be given several times.]:argument' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -232,6 +239,8 @@ _cyclopts_headgate() {
                 delete)
                   _arguments \
                     '1:NAME' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -242,6 +251,8 @@ _cyclopts_headgate() {
                 purge)
                   _arguments \
                     '1:NAME' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -253,6 +264,8 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:The queue'\''s name.' \
                     '*--count[The most messages to show.]:count' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -265,6 +278,8 @@ _cyclopts_headgate() {
                     '1:The queue'\''s name.' \
                     '2:The queue that the messages go to.' \
                     '*--count[The most messages to move; without it all that are ready now.]:count' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -276,6 +291,8 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:The queue'\''s name.' \
                     '*--count[The most messages to move; without it all that are ready now.]:count' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -310,6 +327,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -320,6 +339,8 @@ _cyclopts_headgate() {
                 show)
                   _arguments \
                     '1:IDENTITY' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -335,6 +356,8 @@ _cyclopts_headgate() {
                     '--auto-delete[Delete the exchange when its last binding is deleted.]' \
                     '--internal[Only other exchanges may send messages to the exchange.]' \
                     '*--argument[An argument as KEY=VALUE. Can be given several times.]:argument' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -345,6 +368,8 @@ _cyclopts_headgate() {
                 delete)
                   _arguments \
                     '1:NAME' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -379,6 +404,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -389,6 +416,8 @@ _cyclopts_headgate() {
                 show)
                   _arguments \
                     '1:IDENTITY' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -809,6 +838,7 @@ _cyclopts_headgate() {
           ;;
         flow-map)
           _arguments \
+            '*--vhost[The virtual host.]:vhost' \
             '--json[Print JSON instead of a table.]' \
             '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
@@ -915,8 +945,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -941,8 +971,8 @@ _cyclopts_headgate() {
                     '3:The keys and values, as a JSON object.' \
                     '*--priority[The policy with the highest priority applies to a queue.]:priority' \
                     '*--apply-to[all, queues, classic_queues, quorum_queues, streams or exchanges.]:apply-to' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -953,8 +983,8 @@ _cyclopts_headgate() {
                 clear)
                   _arguments \
                     '1:The policy'\''s name.' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -965,8 +995,8 @@ _cyclopts_headgate() {
                 explain)
                   _arguments \
                     '1:The queue'\''s name.' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1044,6 +1074,72 @@ _cyclopts_headgate() {
               ;;
           esac
           ;;
+        vhosts)
+          _arguments -C \
+            '--help[Display this message and exit.]' \
+            '-h[Display this message and exit.]' \
+            '--version[Display application version.]' \
+            '1: :->cmds' \
+            '*::arg:->args'
+
+          case $state in
+            cmds)
+              local -a commands
+              commands=(
+                'list:List the virtual hosts.'
+                'add:Make a virtual host; it is no error if there is one.'
+                'limit:Limit the connections and queues of a virtual host; what is there already stays.'
+                'delete:Delete a virtual host with its queues and messages; its connections are closed.'
+              )
+              _describe -t commands 'command' commands
+              ;;
+            args)
+              case $words[1] in
+                list)
+                  _arguments \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                add)
+                  _arguments \
+                    '1:The virtual host'\''s name.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                limit)
+                  _arguments \
+                    '1:The virtual host'\''s name.' \
+                    '*--max-connections[The most connections; -1 for no limit. Without it, it stays.]:max-connections' \
+                    '*--max-queues[The most queues; -1 for no limit. Without it, it stays.]:max-queues' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+                delete)
+                  _arguments \
+                    '1:The virtual host'\''s name.' \
+                    '--json[Print JSON instead of a table.]' \
+                    '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
+                    '--help[Display this message and exit.]' \
+                    '-h[Display this message and exit.]' \
+                    '--version[Display application version.]'
+
+                  ;;
+              esac
+              ;;
+          esac
+          ;;
         permissions)
           _arguments -C \
             '--help[Display this message and exit.]' \
@@ -1079,8 +1175,8 @@ _cyclopts_headgate() {
                     '2:A pattern\: queues and exchanges that the user may declare and delete.' \
                     '3:A pattern\: exchanges that the user may publish to, and bind others to.' \
                     '4:A pattern\: queues that the user may consume from, and exchanges to bind.' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1091,8 +1187,8 @@ _cyclopts_headgate() {
                 clear)
                   _arguments \
                     '1:The user'\''s name.' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1139,8 +1235,8 @@ _cyclopts_headgate() {
                     '2:The name of a topic exchange.' \
                     '3:A pattern\: routing keys with which the user may publish.' \
                     '4:A pattern\: binding keys that the user may use.' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1152,8 +1248,8 @@ _cyclopts_headgate() {
                   _arguments \
                     '1:The user'\''s name.' \
                     '*--exchange[The topic exchange; without it all.]:exchange' \
-                    '*-p[The virtual host; there is only '\''/'\''.]:p' \
-                    '*--vhost[The virtual host; there is only '\''/'\''.]:vhost' \
+                    '*-p[The virtual host. Default\: that of --url, or /.]:p' \
+                    '*--vhost[The virtual host. Default\: that of --url, or /.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \

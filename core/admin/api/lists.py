@@ -154,6 +154,8 @@ def _rank(value: object) -> tuple[int, float, str]:
     return (1, float(value), "") if isinstance(value, int | float) else (2, 0.0, str(value))
 
 
-def kept(rows: Iterable[Snapshot], **wanted: object) -> Iterator[Snapshot | None]:
+def kept(rows: Iterable[Snapshot | None], **wanted: object) -> Iterator[Snapshot | None]:
     """Yield the rows with these values, and None for each other row, so that a walk can pause after every row."""
-    return (row if all(row.get(key) == value for key, value in wanted.items()) else None for row in rows)
+    return (
+        row if row is not None and all(row.get(key) == value for key, value in wanted.items()) else None for row in rows
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from structlog.typing import FilteringBoundLogger
 
-from core.admin.api import rabbitmq, rabbitmq_health, rabbitmq_users, rabbitmq_writes
+from core.admin.api import rabbitmq, rabbitmq_health, rabbitmq_hosts, rabbitmq_users, rabbitmq_writes
 from core.admin.api.application import Api
 from core.admin.api.live import LiveFeed, live_operation
 from core.clock import Now
@@ -24,6 +24,6 @@ def live_feed(control: BrokerControl, overview: Overview, *, clients_max: int, c
 
 def make_api(control: BrokerControl, live: LiveFeed, *, body_max: int, log: FilteringBoundLogger) -> Api:
     """Return the application over a control plane."""
-    rabbit = (rabbitmq, rabbitmq_writes, rabbitmq_users, rabbitmq_health)
+    rabbit = (rabbitmq, rabbitmq_writes, rabbitmq_users, rabbitmq_hosts, rabbitmq_health)
     own = [live_operation(live), *(one for module in rabbit for one in module.OPERATIONS)]
     return Api(control, own, body_max=body_max, log=log)

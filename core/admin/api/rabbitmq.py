@@ -12,7 +12,6 @@ from itertools import chain
 from core.admin.api.lists import ITEM, LIST, kept, listed, shown
 from core.admin.api.rabbitmq_rows import (
     DEFAULT_EXCHANGE,
-    VHOST,
     binding_row,
     channel_row,
     connection_row,
@@ -27,7 +26,7 @@ from core.control_plane import BrokerControl
 from core.interface import Snapshot
 from core.operations import definitions
 from core.operations.observed import recorded_overview
-from core.operations.operation import Arguments, Handler, Operation, Parameter, Reply, Right, Shape
+from core.operations.operation import Arguments, Handler, Operation, Parameter, Reply, Right, Shape, permits
 from core.slices import Walk
 
 DIALECT = "4.1.0"
@@ -45,8 +44,8 @@ ROWS: Mapping[str, Callable[[Snapshot, str], Snapshot]] = {
 }
 """The translation of the rows of each kind, which needs the node's name for some."""
 DESTINATIONS = {"q": "queue", "e": "exchange"}
-CHOICES: Mapping[str, Sequence[str]] = {"vhost": (VHOST,), "kind": tuple(DESTINATIONS)}
-IN_A_PATH = {"vhost": ", in a path %2F", "kind": ": a destination is q, a queue, or e, an exchange"}
+CHOICES: Mapping[str, Sequence[str]] = {"kind": tuple(DESTINATIONS)}
+IN_A_PATH = {"kind": ": a destination is q, a queue, or e, an exchange"}
 RIGHTS_OF_KINDS: Mapping[str, Right] = dict.fromkeys(("connections", "channels", "consumers"), Right.MONITOR)
 """Of kinds that show what other users do. The others need MANAGE."""
 QUEUE, EXCHANGE = "/queues/{vhost}/{name}", "/exchanges/{vhost}/{name}"
@@ -63,13 +62,14 @@ def operation(
     answer: Shape | None = None,
     right: Right = Right.MONITOR,
 ) -> Operation:
-    """Return an operation of RabbitMQ's, with the parameters in its path."""
+    """Return an operation of RabbitMQ's, with the parameters in its path. ``parameters`` may give choices for those."""
+    choices = {**{one.name: one.choices for one in parameters}, **CHOICES}
     in_path = [
         Parameter(
             name=name,
             sentence="In the path.",
             in_path=True,
-            choices=tuple(CHOICES.get(name, ())),
+            choices=tuple(choices.get(name, ())),
             remedy=IN_A_PATH.get(name, ""),
         )
         for name in re.findall(r"{(\w+)}", path)
@@ -121,29 +121,54 @@ def item_operation(
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _all(kind: str) -> Callable[[BrokerControl, Arguments], Iterator[Snapshot]]:
-    def rows(control: BrokerControl, arguments: Arguments) -> Iterator[Snapshot]:
-        own = control.rows(kind)
-        if kind == "exchanges":
-            own = chain([DEFAULT_EXCHANGE], own)
-        if kind == "bindings":
-            yield from (default_binding_row(row["name"]) for row in control.rows("queues"))
-        yield from (ROWS[kind](row, control.node) for row in own)
+def _all(kind: str) -> Callable[[BrokerControl, Arguments], Iterator[Snapshot | None]]:
+    def rows(control: BrokerControl, arguments: Arguments) -> Iterator[Snapshot | None]:
+        if kind in ("connections", "channels"):
+            named = arguments.host(control).virtual_host if "vhost" in arguments.values else None
+            for row in control.rows(kind):
+                host = control.host_of(str(row["identity"]))
+                yield {**ROWS[kind](row, control.node), "vhost": host} if named in (None, host) else None
+            return
+        for host in _hosts(control, arguments, kind):
+            own = control.hosts.named(host).rows(kind)
+            if kind == "exchanges":
+                own = chain([DEFAULT_EXCHANGE], own)
+            if kind == "bindings":
+                queues = control.hosts.named(host).rows("queues")
+                yield from (default_binding_row(row["name"]) | {"vhost": host} for row in queues)
+            yield from (_placed(ROWS[kind](row, control.node), host) for row in own)
 
     return rows
 
 
+def _hosts(control: BrokerControl, arguments: Arguments, kind: str) -> list[str]:
+    """The virtual host that the path names; without one, those on which the user has the right to see this kind."""
+    if "vhost" in arguments.values:
+        return [arguments.host(control).virtual_host]
+    right = RIGHTS_OF_KINDS.get(kind, Right.MANAGE)
+    return [name for name in control.hosts.names if permits(arguments.rights.on(name), right)]
+
+
+def _placed(row: Snapshot, host: str) -> Snapshot:
+    """Name the virtual host in a row, where the row or its queue has one."""
+    queue = row.get("queue")
+    return {**row, "queue": {**queue, "vhost": host}} if isinstance(queue, dict) else {**row, "vhost": host}
+
+
 def _one(kind: str) -> Callable[[BrokerControl, Arguments], Snapshot]:
     def row(control: BrokerControl, arguments: Arguments) -> Snapshot:
-        return ROWS[kind](_found(control, kind, arguments.text("name")), control.node)
+        found = _found(control, arguments, kind, arguments.text("name"))
+        host = control.host_of(str(found["identity"])) if "vhost" not in arguments.values else arguments.text("vhost")
+        return _placed(ROWS[kind](found, control.node), host)
 
     return row
 
 
-def _found(control: BrokerControl, kind: str, identity: str) -> Snapshot:
+def _found(control: BrokerControl, arguments: Arguments, kind: str, identity: str) -> Snapshot:
+    source = arguments.host(control) if "vhost" in arguments.values else control
     if kind == "exchanges" and not identity:
         return DEFAULT_EXCHANGE
-    for row in control.snapshot(kind, identity):
+    for row in source.snapshot(kind, identity):
         return row
     raise not_found(f"there is no {identity!r} among the {kind}")
 
@@ -155,7 +180,7 @@ def _some(
 
     def rows(control: BrokerControl, arguments: Arguments) -> Iterator[Snapshot | None]:
         name = arguments.text(of)
-        _found(control, f"{of}s", name)
+        _found(control, arguments, f"{of}s", name)
         return kept(_all(listed_kind)(control, arguments), **wanted(name))
 
     return rows
@@ -249,10 +274,10 @@ def _one_node(control: BrokerControl, arguments: Arguments) -> Snapshot:
     return _node_row(control)
 
 
-def _vhost_row(control: BrokerControl, arguments: Arguments) -> Snapshot:
+def _vhost_row(control: BrokerControl, name: str) -> Snapshot:
     return {
-        "name": VHOST,
-        "description": "The only virtual host.",
+        "name": name,
+        "description": "",
         "tags": [],
         "tracing": False,
         "cluster_state": {control.node: "running"},
@@ -270,14 +295,25 @@ OPERATIONS = (
     item_operation("/nodes/{name}", "The one node.", _one_node),
     list_operation(
         "/vhosts",
-        "The one virtual host.",
-        lambda control, arguments: [_vhost_row(control, arguments)],
+        "The virtual hosts.",
+        lambda control, arguments: [_vhost_row(control, name) for name in _hosts(control, arguments, "queues")],
         Right.MANAGE,
     ),
-    item_operation("/vhosts/{vhost}", "The one virtual host.", _vhost_row, Right.MANAGE),
+    item_operation(
+        "/vhosts/{vhost}",
+        "One virtual host.",
+        lambda control, arguments: _vhost_row(control, arguments.host(control).virtual_host),
+        Right.MANAGE,
+    ),
     *(
         replace(
-            operation("GET", path, "What is durable, for RabbitMQ to read.", definitions.export.handler),
+            operation(
+                "GET",
+                path,
+                "What is durable, for RabbitMQ to read.",
+                definitions.export.handler,
+                parameters=[definitions.ONE_HOST],
+            ),
             is_audited=True,
         )
         for path in ("/definitions", "/definitions/{vhost}")

@@ -4,9 +4,10 @@ They are those of :mod:`core.operations.users` with RabbitMQ's paths, names and 
 text with commas in requests.
 """
 
+from collections.abc import Iterable
+
 from core.access.records import UserRecord
 from core.admin.api.rabbitmq import item_operation, list_operation, operation
-from core.admin.api.rabbitmq_rows import VHOST
 from core.admin.api.refusals import not_found
 from core.control_plane import BrokerControl
 from core.interface import Snapshot
@@ -51,46 +52,57 @@ def _delete_user(control: BrokerControl, arguments: Arguments) -> Reply:
     return DONE
 
 
+def _there(arguments: Arguments, rows: Iterable[Snapshot]) -> list[Snapshot]:
+    """Those of the virtual host that the path names, if it names one."""
+    named = arguments.values.get("vhost")
+    return [row for row in rows if named in (None, row["vhost"])]
+
+
 def _permissions(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
-    return [row for record in users.all_records(control) for row in users.permission_rows(record)]
+    return _there(arguments, (row for record in users.all_records(control) for row in users.permission_rows(record)))
 
 
 def _permissions_of_user(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
-    return users.permission_rows(control.users.record(arguments.text("user")))
+    return _there(arguments, users.permission_rows(control.users.record(arguments.text("user"))))
 
 
 def _permission(control: BrokerControl, arguments: Arguments) -> Snapshot:
     for row in _permissions_of_user(control, arguments):
         return row
-    raise not_found(f"user {arguments.text('user')!r} has no permission on {VHOST!r}")
+    raise not_found(f"user {arguments.text('user')!r} has no permission on {arguments.text('vhost')!r}")
 
 
 def _set_permission(control: BrokerControl, arguments: Arguments) -> Reply:
-    is_new = control.users.set_permission(arguments.text("user"), users.permission_of(arguments))
+    host = arguments.host(control).virtual_host
+    is_new = control.users.set_permission(arguments.text("user"), users.permission_of(arguments), host)
     return MADE if is_new else DONE
 
 
 def _clear_permission(control: BrokerControl, arguments: Arguments) -> Reply:
-    control.users.set_permission(arguments.text("user"), None)
+    control.users.set_permission(arguments.text("user"), None, arguments.host(control).virtual_host)
     return DONE
 
 
 def _topic_permissions(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
-    return [row for record in users.all_records(control) for row in users.topic_permission_rows(record)]
+    return _there(
+        arguments, (row for record in users.all_records(control) for row in users.topic_permission_rows(record))
+    )
 
 
 def _topic_permissions_of_user(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
-    return users.topic_permission_rows(control.users.record(arguments.text("user")))
+    return _there(arguments, users.topic_permission_rows(control.users.record(arguments.text("user"))))
 
 
 def _set_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply:
-    exchange = arguments.text("exchange")
-    is_new = control.users.set_topic_permission(arguments.text("user"), exchange, users.topic_permission_of(arguments))
+    exchange, host = arguments.text("exchange"), arguments.host(control).virtual_host
+    topic = users.topic_permission_of(arguments)
+    is_new = control.users.set_topic_permission(arguments.text("user"), exchange, topic, host)
     return MADE if is_new else DONE
 
 
 def _clear_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply:
-    control.users.set_topic_permission(arguments.text("user"), arguments.optional_text("exchange"), None)
+    host = arguments.host(control).virtual_host
+    control.users.set_topic_permission(arguments.text("user"), arguments.optional_text("exchange"), None, host)
     return DONE
 
 

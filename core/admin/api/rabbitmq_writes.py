@@ -116,7 +116,7 @@ def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     wanted, is_queue = arguments.text("properties_key"), arguments.text("kind") == "q"
     ends = arguments.text("source"), arguments.text("destination"), is_queue
     arguments.engine(control).bindings(*ends)  # the right to see them comes before what there is
-    for row in control.rows("bindings"):
+    for row in arguments.host(control).rows("bindings"):
         yield
         key, own = str(row["binding_key"]), row["arguments"]
         assert isinstance(own, dict)
@@ -129,7 +129,7 @@ def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
 
 
 def _set_policy(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
-    was_there = control.snapshot("policies", arguments.text("name"))
+    was_there = arguments.host(control).snapshot("policies", arguments.text("name"))
     yield from policies.set_.carry_out(control, _renamed(arguments, POLICY))
     return DONE if was_there else MADE
 
@@ -215,7 +215,14 @@ OPERATIONS = (
     ),
     _write("DELETE", "/policies/{vhost}/{name}", "Remove a policy.", _clear_policy, right=Right.CONFIGURE),
     *(
-        _write("POST", path, "Make what is missing.", _import, definitions.DOCUMENT, right=Right.ADMINISTER)
+        _write(
+            "POST",
+            path,
+            "Make what is missing.",
+            _import,
+            definitions.DOCUMENT,
+            right=Right.ADMINISTER,
+        )
         for path in ("/definitions", "/definitions/{vhost}")
     ),
     _write("DELETE", "/connections/{name}", "Close a connection.", _close, links.REASON, right=Right.OPERATE),

@@ -4,16 +4,18 @@ A channel is a link for each direction of messages, from the first message or co
 connection's publishes pass: reader, channels, and the queues that block a channel. While flow events are recorded, the
 stages are checked after each turn; their counters, which only grow, show whether one became blocked.
 
-The names under which flow events and the ledger of stalls have a connection are here too.
+The names under which flow events and the ledger of stalls have a connection are here too, and its row.
 """
 
 from collections.abc import Iterable
 from functools import partial
 
 from core.amqp091.connection import Amqp091Connection
+from core.amqp091.frontend.throttle import Throttle
+from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.flow_facts import FlowConnection, Settled, StageCreditState
-from core.interface import Disposal, Outcome, StallSubject
+from core.interface import Disposal, Outcome, Snapshot, StallSubject
 from core.message import Return
 from core.observe.flow_events.accounts import StageAccount
 from core.observe.flow_events.recorder import ConnectionEvents
@@ -64,6 +66,29 @@ def flow_connection(info: PeerInfo, connection: Amqp091Connection) -> FlowConnec
         container_id=client_name(connection) or "",
         user=connection.identity,
     )
+
+
+def connection_snapshot(
+    info: PeerInfo, connection: Amqp091Connection, channels: int, reader: CreditFlow, throttle: Throttle, now: Now
+) -> Snapshot:
+    """One connection: peer, settings, counts, and what holds it up."""
+    reading = reader.reading(now.monotonic)
+    return {
+        "identity": info.identity,
+        "protocol": "amqp-0-9-1",
+        "peer": f"{info.remote_host}:{info.remote_port}",
+        "container_id": client_name(connection),
+        "user": connection.identity,
+        "vhost": connection.virtual_host,
+        "state": throttle.state(now.monotonic).value if connection.opened else "opening",
+        "channels": channels,
+        "alarms": sorted(throttle.alarms),
+        "stage_credit_state": reading.state.value,
+        "stage_credit_held_up_by": list(reading.held_up_by),
+        "stage_credit_blocks": reader.blocks,
+        "stage_credit_unblocks": reader.unblocks,
+        "stage_credit_blocked_seconds": reader.blocked_seconds(now.monotonic),
+    }
 
 
 class StageReports:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from core.access.checked_engine import CheckedEngine
+from core.access.entering import OnlyTheDefault, VirtualHostsByName
 from core.access.rights import Rights, all_rights
 from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
@@ -34,7 +35,7 @@ from core.amqp091.events import (
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
-from core.amqp091.frontend.flow_report import StageReports, client_name, flow_connection, stall_subject
+from core.amqp091.frontend.flow_report import StageReports, connection_snapshot, flow_connection, stall_subject
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
 from core.amqp091.frontend.replies import channel_fault, rights_fault
@@ -59,7 +60,6 @@ from core.interface import (
     GrantReply,
     Mailbox,
     RightsChanged,
-    Snapshot,
     TakenBack,
 )
 from core.observe.flow_events.recorder import FlowEvents
@@ -116,10 +116,12 @@ class Amqp091FrontEnd:
         flow: FlowEvents | None = None,
         work: Work | None = None,
         rights_of: Callable[[str], Rights] = all_rights,
+        hosts: VirtualHostsByName | None = None,
     ) -> None:
-        """``engine`` gets the rights of the user once the connection is open, from ``rights_of``. ``unique``
-        returns the part of a name that must not be guessed; ``wake`` requests a turn. ``traffic`` has the counts of
-        all connections of the protocol, ``flow`` records flow events, ``work`` counts the work in the event loop."""
+        """``engine`` gets the virtual host that the client wants, of ``hosts``, and the user's rights, from
+        ``rights_of``, once the connection is open. ``unique`` returns the part of a name that must not be guessed;
+        ``wake`` requests a turn. ``traffic`` has the protocol's counts, ``flow`` records flow events, ``work`` counts
+        the work in the event loop."""
         self.info = info
         self.traffic = traffic or Traffic()
         self.connection = connection
@@ -156,7 +158,7 @@ class Amqp091FrontEnd:
         )
         self._events_per_turn_max = settings.amqp091.events_per_turn_max
         self._flow = flow
-        self._rights_of = rights_of
+        self._rights_of, self._hosts = rights_of, hosts or OnlyTheDefault(engine.unchecked)
         self._renewal = SecretRenewal(connection, wake)
         self._rechecking: Iterator[None] | None = None
         """The remaining channels to check against changed rights."""
@@ -293,7 +295,8 @@ class Amqp091FrontEnd:
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         match kind:
             case "connections":
-                return [connection_snapshot(self, now)]
+                facts = self.info, self.connection, len(self.channels), self.reader, self.throttle
+                return [connection_snapshot(*facts, now)]
             case "channels":
                 return [channel.snapshot(now) for channel in self.channels.values()]
             case _:
@@ -371,7 +374,12 @@ class Amqp091FrontEnd:
                 self._within(channel, partial(channel.take, event, now))
             case Amqp091ConnectionOpened():
                 self._record_flow()
-                self._shared.engine.rights = self._rights_of(self.connection.identity)
+                host = self.connection.virtual_host
+                engine = self._hosts.find(host)
+                if engine is None:  # it was deleted behind the negotiation
+                    self.shut_down(f"vhost {host} was deleted", now)
+                    return
+                self._shared.engine.enter(engine, self._rights_of(self.connection.identity).on(host))
                 self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
                 if FlowReason.DRAIN_MODE in self.throttle.alarms:
                     self.shut_down(DRAINED, now)
@@ -576,24 +584,3 @@ def _consumer(reference: object) -> tuple[Consuming, Consumption]:
     assert isinstance(consuming, Consuming)
     assert isinstance(consumption, Consumption)
     return consuming, consumption
-
-
-def connection_snapshot(front_end: Amqp091FrontEnd, now: Now) -> Snapshot:
-    """One connection: peer, settings, counts, and what holds it up."""
-    info, connection, reader = front_end.info, front_end.connection, front_end.reader
-    reading = reader.reading(now.monotonic)
-    return {
-        "identity": info.identity,
-        "protocol": "amqp-0-9-1",
-        "peer": f"{info.remote_host}:{info.remote_port}",
-        "container_id": client_name(connection),
-        "user": connection.identity,
-        "state": front_end.throttle.state(now.monotonic).value if connection.opened else "opening",
-        "channels": len(front_end.channels),
-        "alarms": sorted(front_end.throttle.alarms),
-        "stage_credit_state": reading.state.value,
-        "stage_credit_held_up_by": list(reading.held_up_by),
-        "stage_credit_blocks": reader.blocks,
-        "stage_credit_unblocks": reader.unblocks,
-        "stage_credit_blocked_seconds": reader.blocked_seconds(now.monotonic),
-    }

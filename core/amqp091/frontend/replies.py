@@ -40,9 +40,10 @@ def channel_fault(error: EngineError) -> ChannelFault:
 
 
 def rights_fault(engine: CheckedEngine) -> Amqp091ConnectionFault | None:
-    """The connection.close for a user that may not use the virtual host any more, or whose token has expired; None if
-    the connection may go on."""
+    """The connection.close for a user that may not use the virtual host any more, or whose token has expired, or where
+    the virtual host is gone; None if the connection may go on."""
     why = engine.refusal()
     if why is None:
         return None
-    return Amqp091ConnectionFault(ReplyCode.CONNECTION_FORCED if engine.rights.expired else ReplyCode.NOT_ALLOWED, why)
+    forced = engine.rights.expired or engine.rights.gone
+    return Amqp091ConnectionFault(ReplyCode.CONNECTION_FORCED if forced else ReplyCode.NOT_ALLOWED, why)

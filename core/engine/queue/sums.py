@@ -18,19 +18,23 @@ _NOTHING = (0,) * len(QUEUE_FIGURES)
 class QueueSums:
     """The sums over the queues of one broker."""
 
-    __slots__ = ("_counted", "_queues", "_sums", "changed")
+    __slots__ = ("_counted", "_groups", "_sums", "changed")
 
     def __init__(self) -> None:
-        self._queues: Mapping[str, AnyQueue] = {}
+        self._groups: list[Mapping[str, AnyQueue]] = []
         self.changed: dict[AnyQueue, None] = {}
         """The queues that may have changed since their figures were counted."""
         self._counted: dict[AnyQueue, tuple[int, ...]] = {}
         self._sums = list(_NOTHING)
 
     def over(self, queues: Mapping[str, AnyQueue]) -> "QueueSums":
-        """Add up these queues, by name, as they come and go. Returns itself."""
-        self._queues = queues
+        """Add up these queues too, those of a virtual host by name, as they come and go. Returns itself."""
+        self._groups.append(queues)
         return self
+
+    def without(self, queues: Mapping[str, AnyQueue]) -> None:
+        """A virtual host has been deleted, after all its queues."""
+        self._groups = [group for group in self._groups if group is not queues]
 
     def forget(self, queue: AnyQueue) -> None:
         """A queue has been deleted."""
@@ -42,7 +46,7 @@ class QueueSums:
         number = 0
         while self.changed:
             queue, _ = self.changed.popitem()
-            if self._queues.get(queue.name) is not queue:
+            if not any(queues.get(queue.name) is queue for queues in self._groups):
                 continue  # deleted, and touched once more by what it had left behind
             figures = _figures(queue)
             self._count(self._counted.get(queue, _NOTHING), figures)

@@ -119,11 +119,13 @@ class Topology:
         new_identity: Callable[[], str] | None = None,
         removed_at_once: int = REMOVED_AT_ONCE,
         work: Work | None = None,
+        beside: "Callable[[], Sequence[Topology]] | None" = None,
     ) -> None:
         """``alternate`` returns the alternate exchange in force for an exchange; see :meth:`refresh_alternate`.
 
         ``new_identity`` returns an identity for each declared queue, which no other declaration ever gets. Without it
-        identities are numbers, which other brokers use too.
+        identities are numbers, which other brokers use too. ``beside`` returns the topologies of all virtual hosts,
+        this one among them, because the limits hold for their sum; None where it is the only one.
         """
         self._settings = settings
         self._new_identity = new_identity or numbered_identities()
@@ -131,6 +133,9 @@ class Topology:
         self._work = work or Work()
         self._alternate = alternate
         self._removed_at_once = removed_at_once
+        self._all = beside or (lambda: (self,))
+        self.queues_max: int | None = None
+        """The limit of this virtual host alone; None for none."""
         self.version = 0
         self.queues: dict[str, QueueDefinition] = {}
         self.exchanges: dict[str, Exchange] = {}
@@ -256,8 +261,10 @@ class Topology:
         self._take_out(_Removal(queues={name: None}))
 
     def _check_room_for_queue(self, beside: int = 0) -> None:
+        if self.queues_max is not None and len(self.queues) + beside >= self.queues_max:
+            raise LimitReached(f"the limit of {self.queues_max} queues in this virtual host (max-queues) is reached")
         limit = self._settings.queues_max
-        if len(self.queues) + beside >= limit:
+        if sum(len(one.queues) for one in self._all()) + beside >= limit:
             raise LimitReached(f"the limit of {limit} queues (queues_max) is reached; delete queues or raise it")
 
     def add_queue(self, definition: QueueDefinition) -> None:
@@ -289,7 +296,7 @@ class Topology:
         _check_not_reserved("exchange", name)
         check_exchange_arguments(name, declaration.arguments)
         limit = self._settings.exchanges_max
-        if len(self.exchanges) >= limit:
+        if sum(len(one.exchanges) for one in self._all()) >= limit:
             raise LimitReached(
                 f"the limit of {limit} exchanges (exchanges_max) is reached; delete exchanges or raise it"
             )
@@ -345,7 +352,7 @@ class Topology:
         if edge in self._bindings:
             return
         limit = self._settings.bindings_max
-        if self.bindings_count >= limit:
+        if sum(one.bindings_count for one in self._all()) >= limit:
             raise LimitReached(f"the limit of {limit} bindings (bindings_max) is reached; unbind or raise it")
         if self._is_kept_binding(binding):
             self._recorder.add_binding(binding)

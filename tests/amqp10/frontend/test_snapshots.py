@@ -13,7 +13,7 @@ from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 CONNECTION_KEYS = {
-    "identity", "protocol", "peer", "container_id", "user", "state", "sessions", "links", "frames_received",
+    "identity", "protocol", "peer", "container_id", "user", "vhost", "state", "sessions", "links", "frames_received",
     "frames_sent", "backlog_bytes", "alarms",
 }  # fmt: skip
 

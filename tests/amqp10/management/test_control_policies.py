@@ -92,7 +92,7 @@ def test_a_body_that_is_wrong(console, body, text):
 
 def test_there_is_one_virtual_host(console):
     answer = console.ask("PUT", f"{POLICIES}/p?vhost=other", BODY)
-    assert (answer.status, answer.body) == (404, "there is no virtual host 'other'; there is '/'")
+    assert (answer.status, answer.body) == (404, "there is no virtual host 'other'; headgate vhosts list shows them")
 
 
 @pytest.mark.parametrize("segments", ["a/b", "explain/q/x"])

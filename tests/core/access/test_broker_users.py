@@ -94,7 +94,7 @@ def test_a_kept_text_that_cannot_be_read_is_told_and_admits_no_client():
         (UserRecord(name="a\nb"), "a user's name must have"),
         (UserRecord(name="x" * 256), "a user's name must have"),
         (UserRecord(name="a", permissions={"/": Permission(read="(?=x)")}), "read is not a pattern .*lookahead"),
-        (UserRecord(name="a", permissions={"other": Permission()}), "there is no virtual host 'other'"),
+        (UserRecord(name="a", permissions={"other": Permission(write="(?=x)")}), "write is not a pattern .*lookahead"),
         (UserRecord(name="a", topics={"/": {"x": TopicPermission(write="(")}}), "write is not a pattern"),
     ],
 )

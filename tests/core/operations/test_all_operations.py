@@ -68,6 +68,7 @@ def shop() -> Facts:
     facts.control.sampler = Measures()
     reader = UserRecord(name="reader", tags=("management",), permissions={"/": Permission(read="^orders$")})
     facts.control.users.set(reader)
+    facts.control.hosts.add("staging")
     facts.turn()
     facts.pass_time()
     return facts

@@ -1,0 +1,139 @@
+"""What the virtual hosts of one broker share: the store, its lanes, confirms, the pump, memory, alarms and totals.
+
+A :class:`core.engine.broker.Broker` has the names of one virtual host: queues, exchanges, bindings and policies. There
+is one of it for each virtual host, and one machinery for all of them. So a turn serves the touched queues of all
+virtual hosts in one order and within one amount of work, and an alarm holds for all.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from math import inf
+
+from core.alarms.registry import AlarmRegistry
+from core.clock import Now
+from core.config.settings import Settings
+from core.credit_flow.flow import StageCreditSpec
+from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
+from core.engine.confirms import Confirms
+from core.engine.queue.kinds import AnyQueue
+from core.engine.queue.pump import PositionWaiter, QueueTurns
+from core.engine.queue.store_stage import StoreStage
+from core.engine.ready.waits import Waits
+from core.engine.routing.topology import Topology
+from core.engine.snapshots import Snapshots
+from core.engine.storage import Storage
+from core.engine.totals import EngineTotals
+from core.store.lane import Lane
+from core.store.store import Store
+from core.work import Work
+
+
+class Lanes:
+    """The waits for each lane of the store: to be written, and to be synced."""
+
+    __slots__ = ("classic_synced", "classic_written", "quorum_synced", "streams_synced", "streams_written")
+
+    def __init__(self, store: Store) -> None:
+        self.classic_written = _written(store.classic)
+        self.classic_synced = _synced(store.classic)
+        self.quorum_synced = _synced(store.quorum)
+        self.streams_written = _written(store.streams)
+        self.streams_synced = _synced(store.streams)
+
+    @property
+    def all(self) -> list[Waits[PositionWaiter]]:
+        """All waits, for the pump, which checks them in each turn."""
+        return [
+            self.classic_written,
+            self.classic_synced,
+            self.quorum_synced,
+            self.streams_written,
+            self.streams_synced,
+        ]
+
+
+def _written(lane: Lane) -> Waits[PositionWaiter]:
+    return Waits(lambda: lane.written)
+
+
+def _synced(lane: Lane) -> Waits[PositionWaiter]:
+    return Waits(lambda: lane.synced, hurry=lane.want_sync)
+
+
+def open_store_stage(settings: Settings, storage: Storage | None, lanes: Lanes | None) -> StoreStage | None:
+    """Make the message store's stage, which all classic queues share; None without storage."""
+    if storage is None or lanes is None:
+        return None
+    spec = StageCreditSpec(settings.stage_credit.store_initial, settings.stage_credit.store_more_after)
+    return StoreStage(spec, lane=storage.store.classic, written=lanes.classic_written)
+
+
+class Machinery:
+    """The parts of one broker that belong to no virtual host."""
+
+    def __init__(self, settings: Settings, storage: Storage | None) -> None:
+        self.alarms = AlarmRegistry()
+        self.work = Work() if storage is None else storage.work
+        self.now = Now(0.0, 0.0)
+        """The time of the last turn."""
+        self.confirms = Confirms()
+        self.lanes = None if storage is None else Lanes(storage.store)
+        self.pump = QueueTurns(
+            self.confirms,
+            self.lanes.all if self.lanes else (),
+            work=self.work,
+            work_per_turn=settings.engine.work_per_turn.queues,
+        )
+        self.residency = Residency(settings.alarms.paging_ratio)
+        self.residents: dict[Resident, AnyQueue] = {}
+        """The backings that can page out, with the queue of each."""
+        self.totals = EngineTotals()
+        self.store_stage = open_store_stage(settings, storage, self.lanes)
+        self.passing = count(1)
+        """Numbers of queues that do not outlive the broker."""
+        self.consumers = count()
+        """Numbers of consumers."""
+        self.removers: list[Callable[[AnyQueue], bool]] = []
+        """For each virtual host, what removes a queue that has expired, and returns whether it is one of its own."""
+        self.shown: list[Snapshots] = []
+        """The snapshots of each virtual host."""
+        self._sampled_at = -inf
+
+    def enter(self, remover: Callable[[AnyQueue], bool], shown: Snapshots) -> None:
+        """A virtual host has been made."""
+        self.removers.append(remover)
+        self.shown.append(shown)
+
+    def leave(self, shown: Snapshots) -> None:
+        """A virtual host has been deleted, after all its queues."""
+        place = next(place for place, one in enumerate(self.shown) if one is shown)
+        del self.removers[place], self.shown[place]
+        self.pump.sums.without(shown.queues)
+
+    def remove_expired(self) -> None:
+        """Remove the queues that the last turn has found to be expired."""
+        for queue in self.pump.take_expired():
+            any(remove(queue) for remove in self.removers)
+
+    def topologies(self) -> list[Topology]:
+        """Return the names of all virtual hosts: the limits of queues, exchanges and bindings hold for their sum."""
+        return [shown.topology for shown in self.shown]
+
+    def see_to_alarms_and_memory(self, now: Now) -> None:
+        """Stamp new alarms, and touch queues that have memory to free."""
+        if self.alarms.unstamped:
+            self.alarms.stamp(now)
+        if self.residency.deadline <= now.monotonic:
+            self._touch_owners(self.residency.gather(now.monotonic))
+
+    def memory_sampled(self, used: int, limit: int, now: Now) -> None:
+        """See :meth:`core.engine.broker.Broker.memory_sampled`."""
+        self.now = now
+        if now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
+            self._sampled_at = now.monotonic
+            ratio = used / limit if limit else inf
+            self._touch_owners(self.residency.sample(ratio, disk_alarm=self.alarms.paging_stopped))
+
+    def _touch_owners(self, residents: Iterable[Resident]) -> None:
+        for resident in residents:
+            self.pump.touch(self.residents[resident])
