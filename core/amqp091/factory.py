@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from core.access.checked_engine import CheckedEngine
-from core.access.entering import OnlyTheDefault, VirtualHostsByName, entered
+from core.access.entering import OnlyTheDefault, VirtualHostsByName
 from core.access.login import Access
 from core.access.logins import Logins
 from core.access.mechanisms import offered_on_091, withheld
@@ -15,13 +15,13 @@ from core.amqp091.connection import Amqp091Connection
 from core.amqp091.errors import ReplyCode
 from core.amqp091.framing import FRAME_MIN_SIZE, PROTOCOL_HEADER, method_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
+from core.amqp091.frontend.replies import host_refusal
 from core.amqp091.methods import ConnectionClose
 from core.amqp091.negotiation import Negotiation
 from core.amqp091.table import FieldTable
 from core.config import Settings
 from core.config.amqp091 import Amqp091Settings
 from core.counters.traffic import Traffic
-from core.errors import EngineError, NotFound
 from core.interface import Converter, Engine, Mailbox
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
@@ -78,14 +78,7 @@ def amqp091_factory(
         rights_of = partial(access.rights_of, peer)
 
         def refuse_virtual_host(virtual_host: str, identity: str) -> str | None:
-            rights = rights_of(identity, virtual_host)
-            try:
-                found = entered(chosen, virtual_host, rights, operators=False, audit=peer.audit)
-            except NotFound:
-                return f"vhost {virtual_host} not found"
-            except EngineError as error:
-                return str(error)
-            return CheckedEngine(*found, peer.audit).connection_refusal()
+            return host_refusal(chosen, virtual_host, rights_of(identity, virtual_host), peer.audit)
 
         return Amqp091FrontEnd(
             info,

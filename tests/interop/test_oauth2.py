@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.command_line import HEADGATE, run_process
 from tests.kit.tokens import ec_key, key_set, make_token
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
@@ -62,10 +63,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerAddress]:
             yield address
 
 
-def pika_connection(broker: BrokerAddress, password: str):
+def pika_connection(broker: BrokerAddress, password: str, host: str = "/"):
     pika = pytest.importorskip("pika")
     credentials = pika.PlainCredentials("any", password)
-    return pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.port, credentials=credentials))
+    return pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.port, host, credentials))
 
 
 def test_pika_logs_in_may_do_what_its_scopes_say_and_renews_its_token(broker: BrokerAddress):
@@ -96,6 +97,22 @@ def test_pikas_connection_ends_with_its_token(broker: BrokerAddress):
     pika = pytest.importorskip("pika")
     connection = pika_connection(broker, token(2))
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="credential expired"):
+        connection.sleep(30)
+
+
+def test_a_token_of_one_virtual_host_until_that_is_deleted(broker: BrokerAddress):
+    pika = pytest.importorskip("pika")
+    scope = "broker.configure:shop/* broker.write:shop/* broker.read:shop/*"
+    admin = f"any:{token()}"
+    assert run_process(*HEADGATE, "vhosts", "add", "shop", url=broker.url(admin)).code == 0
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="access to vhost '/' refused for user 'alice'"):
+        pika_connection(broker, token(scope=scope))
+    connection = pika_connection(broker, token(scope=scope), "shop")
+    connection.channel().queue_declare("q")
+    connection.update_secret(token(scope=scope), "renewal")
+    connection.channel().queue_declare("r")
+    assert run_process(*HEADGATE, "vhosts", "delete", "shop", url=broker.url(admin)).code == 0
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="vhost 'shop' was deleted"):
         connection.sleep(30)
 
 

@@ -192,7 +192,7 @@ class InProcessBroker:
     def advance(self, seconds: float) -> None:
         """Let time pass; each deadline on the way is kept."""
         end = self.now.monotonic + seconds
-        while (deadline := min(self.engine.deadline, *map(_deadline, self.peers), inf)) <= end:
+        while (deadline := min(self.control.hosts.deadline, *map(_deadline, self.peers), inf)) <= end:
             self._move(max(deadline, self.now.monotonic))
             for peer in self.peers:
                 if _deadline(peer) <= self.now.monotonic:
@@ -220,13 +220,13 @@ class InProcessBroker:
         """Run turns and flushes until nothing is left, as the server's pump does; with storage also writes and
         syncs."""
         for _ in range(1000 if self.rounds_max is None else self.rounds_max):
-            more = self.engine.turn(self.now)
+            more = self.control.hosts.turn(self.now)
             touched, self._touched = self._touched, []
             for peer in touched:
                 peer.flush()
             if self._own_storage is not None:
                 more |= work(self._own_storage, self.now.monotonic)
-            more |= self.engine.deadline <= self.now.monotonic
+            more |= self.control.hosts.deadline <= self.now.monotonic
             if not touched and not more:
                 return
         assert self.rounds_max is not None, "the broker does not come to rest"
@@ -272,6 +272,7 @@ class WirePeer:
             flow=broker.flow,
             work=broker.work,
             rights_of=lambda user: broker.rights,
+            hosts=broker.control.hosts,
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []

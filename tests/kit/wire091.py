@@ -15,6 +15,7 @@ from core.amqp091.connection import Amqp091Connection
 from core.amqp091.content import body_of, entry_of, properties_of
 from core.amqp091.framing import PROTOCOL_HEADER, FrameType, content_frames, method_frame, read_frame
 from core.amqp091.frontend.front_end import Amqp091FrontEnd
+from core.amqp091.frontend.replies import host_refusal
 from core.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -82,12 +83,16 @@ class Wire091Peer:
     ) -> None:
         self.broker = broker
         number = len(broker.peers)
-        settings = settings or broker.settings
+        settings, audit = settings or broker.settings, broker.audited.peer("amqp-0-9-1", f"test-{number}")
         self.front_end = Amqp091FrontEnd(
             PeerInfo(f"test-{number}", "127.0.0.1", 40000 + number, "127.0.0.1", 5672),
             mailbox=Mailbox(self.touch),
-            connection=Amqp091Connection(settings.amqp091, mechanisms),
-            engine=CheckedEngine(broker.engine, no_rights(""), broker.audited.peer("amqp-0-9-1", f"test-{number}")),
+            connection=Amqp091Connection(
+                settings.amqp091,
+                mechanisms,
+                refuse_virtual_host=lambda host, user: host_refusal(broker.control.hosts, host, broker.rights, audit),
+            ),
+            engine=CheckedEngine(broker.engine, no_rights(""), audit),
             converter=broker.converter,
             stalls=broker.stalls,
             settings=settings,
@@ -97,6 +102,7 @@ class Wire091Peer:
             flow=broker.flow,
             work=broker.engine.work,
             rights_of=lambda user: broker.rights,
+            hosts=broker.control.hosts,
         )
         broker.peers.append(self)
         self.received: list[tuple[int, Method, bytes | None]] = []
@@ -316,6 +322,16 @@ class Wire091Peer:
 
     def open(self, *channels: int, capabilities: dict[str, bool] | None = None, heartbeat: int = 0) -> None:
         """Negotiate, and open channels."""
+        self.negotiate(capabilities=capabilities, heartbeat=heartbeat)
+        self.expect(ConnectionOpenOk)
+        for channel in channels:
+            self.send(channel, ChannelOpen())
+            self.expect(ChannelOpenOk)
+
+    def negotiate(
+        self, virtual_host: str = "/", *, capabilities: dict[str, bool] | None = None, heartbeat: int = 0
+    ) -> None:
+        """Negotiate up to connection.open, whose answer stays in ``received``."""
         self.send_bytes(PROTOCOL_HEADER)
         self.expect(ConnectionStart)
         known = CAPABILITIES if capabilities is None else capabilities
@@ -324,12 +340,8 @@ class Wire091Peer:
         self.send(
             0,
             ConnectionTuneOk(channel_max=tune.channel_max, frame_max=tune.frame_max, heartbeat=heartbeat),
-            ConnectionOpen(virtual_host="/"),
+            ConnectionOpen(virtual_host=virtual_host),
         )
-        self.expect(ConnectionOpenOk)
-        for channel in channels:
-            self.send(channel, ChannelOpen())
-            self.expect(ChannelOpenOk)
 
     def declare(self, queue: str = "q", *, channel: int = 1, **fields: object) -> QueueDeclareOk:
         """Declare a queue. ``fields`` are those of the method, ``arguments`` among them."""

@@ -6,7 +6,10 @@ All of them close the channel only.
 
 from collections.abc import Mapping
 
+from core.access.audit import AuditedPeer
 from core.access.checked_engine import CheckedEngine
+from core.access.entering import VirtualHostsByName, entered
+from core.access.rights import Rights
 from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.errors import (
     EngineError,
@@ -37,6 +40,17 @@ REPLY_CODES: Mapping[type[EngineError], ReplyCode] = {
 def channel_fault(error: EngineError) -> ChannelFault:
     """The channel.close that reports an engine error to a peer."""
     return ChannelFault(REPLY_CODES[type(error)], str(error))
+
+
+def host_refusal(hosts: VirtualHostsByName, virtual_host: str, rights: Rights, audit: AuditedPeer | None) -> str | None:
+    """Why a user must not open a connection to a virtual host; None when it may. ``rights`` are the user's on any."""
+    try:
+        found = entered(hosts, virtual_host, rights, operators=False, audit=audit)
+    except NotFound:
+        return f"vhost {virtual_host} not found"
+    except EngineError as error:
+        return str(error)
+    return CheckedEngine(*found, audit).connection_refusal()
 
 
 def rights_fault(engine: CheckedEngine) -> Amqp091ConnectionFault | None:

@@ -13,7 +13,7 @@ from amqp10.serve import management_node
 from core.access.checked_engine import CheckedEngine
 from core.access.login import NewPassword
 from core.access.records import UserRecord
-from core.access.rights import FULL, MONITORING, all_rights, no_rights
+from core.access.rights import FULL, MONITORING, Permission, Rights, all_rights, no_rights
 from core.amqp091.methods import BasicConsume, ExchangeDeclare, QueueBind, QueueDeclare, QueueDelete, QueuePurge
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import Operation
@@ -24,7 +24,7 @@ from tests.kit.admin import TOKEN, Facts, client_of
 from tests.kit.audited import Audited
 from tests.kit.link_pair import LinkPair
 from tests.kit.management import binding_to_queue, encode_request
-from tests.kit.wire091 import connect
+from tests.kit.wire091 import Wire091Peer, connect
 
 SECRET = "a secret that no record may have"
 
@@ -219,6 +219,9 @@ def test_refused_attaches_and_consumers_are_recorded_with_the_connection():
     broker.rights = no_rights("carol")
     broker.connect()
     assert broker.audited.told() == [("connect", "refused", "carol")]
+    Wire091Peer(broker).negotiate()
+    assert broker.audited.told() == [("connect", "refused", "carol")]
+    broker.rights = Rights("carol", Permission(configure="", write="", read=""))
     other = connect(broker)
     other.send(1, BasicConsume(queue="q"))
     assert broker.audited.told() == [("read", "refused", "carol")]
