@@ -13,12 +13,14 @@ from pathlib import Path
 
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import print_json, print_json_line
-from core.store.definitions import DEFINITIONS_FILE, Definitions
+from core.store.definition_rows import Definitions
+from core.store.definitions import DEFINITIONS_FILE
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged, StoreRefused
 from core.store.folder import offline
-from core.store.inspect import EntryVerdict, entries, read_definitions
+from core.store.inspect import EntryVerdict, ReadDefinitions, entries, read_definitions
 from core.store.lost import lost_entries
+from core.virtual_hosts import VIRTUAL_HOST, shown_name
 
 OPEN_FILES = 8
 """Files that are open at once. The commands read one file after the other."""
@@ -52,13 +54,19 @@ def lost(*, data: Path, json: bool) -> None:
         entries = list(lost_entries(data))
     if json:
         rows = [
-            {"entry": entry.path.name, "type": entry.kind, "queue": entry.name or None, "bytes": entry.bytes}
+            {
+                "entry": entry.path.name,
+                "type": entry.kind,
+                "vhost": entry.virtual_host,
+                "queue": entry.name or None,
+                "bytes": entry.bytes,
+            }
             for entry in entries
         ]
         print_json({"data": str(data), "lost": rows})
         return
     for entry in entries:
-        print(f"{entry.path.name}: queue {entry.name or 'of a name that is not known'}, {entry.bytes:,} bytes")
+        print(f"{entry.path.name}: queue {entry.shown or 'of a name that is not known'}, {entry.bytes:,} bytes")
     if not entries:
         print("nothing was set aside")
 
@@ -70,11 +78,11 @@ def adopt(entry: str, *, data: Path, new_name: str | None, json: bool) -> None:
 
     with _explained(), offline(data):
         found = adoption.chosen_entry(data, entry)
-        name = adoption.adopt(data, found, name=new_name, new_identity=new_identity)
+        host, name = adoption.adopt(data, found, name=new_name, new_identity=new_identity)
     if json:
-        print_json({"data": str(data), "adopted": found.path.name, "queue": name})
+        print_json({"data": str(data), "adopted": found.path.name, "vhost": host, "queue": name})
     else:
-        print(f"queue '{name}' is defined again; the next start serves its messages")
+        print(f"queue '{shown_name(host, name)}' is defined again; the next start serves its messages")
 
 
 def discard(entry: str, *, data: Path, yes: bool, json: bool) -> None:
@@ -150,7 +158,7 @@ def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) 
             counts[entry.verdict] += 1
             if entry.verdict is not EntryVerdict.SOUND:
                 tell(entry)
-        _, problems = read_definitions(data)
+        problems = read_definitions(data).problems
         for problem in problems:
             tell(problem)
     return Examined(counts, len(problems))
@@ -159,8 +167,8 @@ def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) 
 def dump(*, data: Path, json: bool) -> None:
     """Print a line for every definition and every record, sound and damaged. Nothing is changed."""
     with _explained(), _opened(data) as disk:
-        definitions, problems = read_definitions(data)
-        for line in (*_lines(definitions), *problems):
+        found = read_definitions(data)
+        for line in (*_lines(found), *found.problems):
             if json:
                 print_json_line({"path": DEFINITIONS_FILE, "text": line})
             else:
@@ -172,7 +180,17 @@ def dump(*, data: Path, json: bool) -> None:
                 print(entry)
 
 
-def _lines(definitions: Definitions) -> Iterator[str]:
+def _lines(found: ReadDefinitions) -> Iterator[str]:
+    """A line for each definition; those of other virtual hosts than the default one begin with its name."""
+    for name, definitions in found.hosts.items():
+        settings = found.settings.get(name, {})
+        if settings or name != VIRTUAL_HOST:
+            yield f"virtual host '{name}' {dict(settings)}"
+        begin = "" if name == VIRTUAL_HOST else f"in '{name}': "
+        yield from (begin + line for line in _lines_of_host(definitions))
+
+
+def _lines_of_host(definitions: Definitions) -> Iterator[str]:
     for queue in definitions.queues:
         yield f"queue {queue.id} '{queue.declaration.name}' {dict(queue.declaration.arguments)}"
     for exchange in definitions.exchanges:

@@ -27,6 +27,7 @@ from core.store.rebuilding import rebuilt_image
 from core.store.record import RecordKind, SoundRecord, encode, scan
 from core.store.sealed_file import judged, write_image
 from core.store.store import marked_definitions
+from core.virtual_hosts import shown_name
 
 OPEN_FILES = 8
 """Open at the same time at most: files are read one after the other."""
@@ -35,7 +36,9 @@ OPEN_FILES = 8
 def chosen_entry(root: Path, name: str) -> Lost:
     """Return the entry with this folder name or queue name. Raises StoreRefused unless there is exactly one."""
     entries = list(lost_entries(root))
-    found = [entry for entry in entries if entry.path.name == name] or [e for e in entries if e.name == name]
+    found = [entry for entry in entries if entry.path.name == name] or [
+        entry for entry in entries if name in (entry.name, entry.shown)
+    ]
     if len(found) == 1:
         return found[0]
     shown = ", ".join(entry.path.name for entry in found or entries) or "nothing"
@@ -43,9 +46,9 @@ def chosen_entry(root: Path, name: str) -> Lost:
     raise StoreRefused(f"{why} '{name}' in {root / LOST_FOLDER}; name one of its folders: {shown}")
 
 
-def adopt(root: Path, entry: Lost, *, name: str | None, new_identity: Callable[[], str]) -> str:
-    """Define the queue of an entry again, with its data, and return its name. ``name`` gives it another name than it
-    had.
+def adopt(root: Path, entry: Lost, *, name: str | None, new_identity: Callable[[], str]) -> tuple[str, str]:
+    """Define the queue of an entry again, with its data, and return its virtual host and its name. ``name`` gives it
+    another name than it had. A virtual host that there is not any more is made again.
 
     Raises StoreRefused, StoreDamaged, OSError.
     """
@@ -58,9 +61,9 @@ def adopt(root: Path, entry: Lost, *, name: str | None, new_identity: Callable[[
     else:
         declaration = replace(described.declaration, name=name or described.declaration.name)
         identity = described.identity
-    host = DEFAULT_HOST if entry.description is None else entry.description.host
+    host = entry.virtual_host or DEFAULT_HOST
     with closing(open_definitions(root, new_identity=new_identity, host=host)) as database:
-        taken = [queue for name in database.hosts() for queue in database.for_host(name).load().queues]
+        taken = [queue for one in database.hosts() for queue in database.for_host(one).load().queues]
         if declaration.name in {queue.declaration.name for queue in database.load().queues}:
             raise StoreRefused(f"there is a queue '{declaration.name}' already; give this one another name with --as")
         if identity in {queue.identity for queue in taken}:
@@ -75,7 +78,7 @@ def adopt(root: Path, entry: Lost, *, name: str | None, new_identity: Callable[[
         kept = database.load().queues[-1]
         write_description(root, Description(kept, host, database.generation), start=0)
     shutil.rmtree(entry.path)
-    return declaration.name
+    return host, declaration.name
 
 
 def discard(entry: Lost) -> None:
@@ -106,7 +109,8 @@ def rebuild_definitions(root: Path) -> Iterator[str]:
         write_image(root / name, image)
     base = "nothing, as no file of definitions is proven" if best is None else f"{best.path.name}, which is proven"
     yield f"made anew from {base}; the files that were there are in {aside}"
-    yield from (f"queue '{queue.declaration.name}' came back from its folder" for queue in added)
+    for queue, host in added:
+        yield f"queue '{shown_name(host, queue.declaration.name)}' came back from its folder"
     yield from (
         f"{folder.path.relative_to(root)} does not say what its queue was: the next start sets it aside"
         for folder in folders

@@ -255,8 +255,7 @@ class DefinitionsDatabase:
 
     def hosts(self) -> Sequence[str]:
         """The names of the virtual hosts."""
-        query = "SELECT name FROM vhosts WHERE name <> ? ORDER BY id"
-        return [name for (name,) in self._one.connection.execute(query, (SETTINGS_HOST,))]
+        return host_names(self._one.connection)
 
     def for_host(self, name: str) -> Self:
         """Return the definitions of another virtual host, which is made if there is none. Raises PreconditionFailed."""
@@ -277,8 +276,7 @@ class DefinitionsDatabase:
 
     def host_settings(self) -> Mapping[str, Mapping[str, object]]:
         """The settings of the virtual hosts that have any."""
-        kept = loaded(self._one.connection, SETTINGS_HOST).policies
-        return {one.name: one.definition for one in kept}
+        return settings_of_hosts(self._one.connection)
 
     def set_host_settings(self, settings: Mapping[str, object]) -> None:
         """Record the settings of this virtual host, in place of those before. Raises PreconditionFailed."""
@@ -505,6 +503,17 @@ class DefinitionsDatabase:
             binding.binding_key,
             packed(binding.arguments),
         )
+
+
+def host_names(connection: sqlite3.Connection) -> list[str]:
+    """The names of the virtual hosts, the default one first. Raises sqlite3.Error."""
+    query = "SELECT name FROM vhosts WHERE name <> ? ORDER BY id"
+    return [name for (name,) in connection.execute(query, (SETTINGS_HOST,))]
+
+
+def settings_of_hosts(connection: sqlite3.Connection) -> dict[str, Mapping[str, object]]:
+    """By name, the settings of the virtual hosts that have any. Raises as :func:`loaded`."""
+    return {one.name: one.definition for one in loaded(connection, SETTINGS_HOST).policies}
 
 
 def open_definitions(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.store.definition_rows import Definitions, loaded
-from core.store.definitions import DEFAULT_HOST, choose_definitions
+from core.store.definitions import choose_definitions, host_names, settings_of_hosts
 from core.store.descriptions import DESCRIPTION_FILE
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged
@@ -146,14 +146,26 @@ def _kind_name(kind: int) -> str:
 # --- definitions -------------------------------------------------------------------------------------------------
 
 
-def read_definitions(folder: Path) -> tuple[Definitions, Sequence[str]]:
-    """Read the definitions of a data folder. Also returns what is wrong with their files. Raises StoreRefused."""
+class ReadDefinitions(NamedTuple):
+    """The definitions of a data folder."""
+
+    hosts: Mapping[str, Definitions]
+    """Those of each virtual host, by its name."""
+    settings: Mapping[str, Mapping[str, object]]
+    """The settings of the virtual hosts that have any."""
+    problems: Sequence[str]
+    """What is wrong with the files."""
+
+
+def read_definitions(folder: Path) -> ReadDefinitions:
+    """Read the definitions of a data folder. Raises StoreRefused."""
     try:
         chosen = choose_definitions(folder, witness=None)
     except StoreDamaged as damaged:
-        return Definitions(), [str(damaged)]
+        return ReadDefinitions({}, {}, [str(damaged)])
     problems = [] if chosen.is_new or chosen.upgraded_from else [f"{path.name}: {why}" for path, why in chosen.anew]
     if not chosen.image:
-        return Definitions(), problems
+        return ReadDefinitions({}, {}, problems)
     with closing(opened_image(chosen.image)) as connection:
-        return loaded(connection, DEFAULT_HOST), problems
+        hosts = {name: loaded(connection, name) for name in host_names(connection)}
+        return ReadDefinitions(hosts, settings_of_hosts(connection), problems)

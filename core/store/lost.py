@@ -15,6 +15,7 @@ from core.store.descriptions import Description, read_description
 from core.store.errors import StoreRefused
 from core.store.places import PERSISTENT
 from core.store.record import RecordKind, encode
+from core.virtual_hosts import shown_name
 
 LOST_FOLDER = "lost+found"
 DATA, BODIES, COMMANDS = "data", "bodies", "commands.log"
@@ -33,6 +34,16 @@ class Lost(NamedTuple):
     def name(self) -> str:
         """The queue's name, from the description in its folder; empty if unknown."""
         return "" if self.description is None else self.description.queue.declaration.name
+
+    @property
+    def virtual_host(self) -> str | None:
+        """The virtual host of the queue, from the same description; None if unknown."""
+        return None if self.description is None else self.description.host
+
+    @property
+    def shown(self) -> str:
+        """The queue's name, with that of its virtual host unless that is the default one; empty if unknown."""
+        return "" if self.virtual_host is None else shown_name(self.virtual_host, self.name)
 
 
 def lost_entries(root: Path) -> Iterator[Lost]:

@@ -10,9 +10,12 @@ from core.store.sealed_file import Seal, Statement, amended_image, new_image, op
 
 def rebuilt_image(
     image: bytes | None, described: Sequence[tuple[StoredQueue, str, int]], *, generation: int, last_number: int
-) -> tuple[bytes, Sequence[StoredQueue]]:
+) -> tuple[bytes, Sequence[tuple[StoredQueue, str]]]:
     """Return the bytes of a file with the definitions of ``image`` and the queues that folders describe (queue, virtual
-    host, generation), and the queues that were added. Its generation is above ``generation`` and that of ``image``."""
+    host, generation), and the queues that were added, each with its virtual host.
+
+    The generation of the file is above ``generation`` and that of ``image``.
+    """
     with closing(opened_image(image or new_image(DEFAULT_HOST))) as connection:
         seal = Seal(*connection.execute("SELECT generation, rows, digest, last_number FROM seal").fetchone())
         hosts = {str(name): number for number, name in connection.execute("SELECT id, name FROM vhosts")}
@@ -28,7 +31,7 @@ def rebuilt_image(
             statements.append(("INSERT INTO vhosts VALUES (?, ?)", (hosts[host], host)))
         known.add((hosts[host], queue.declaration.name))
         numbers.add(queue.id)
-        added.append(queue)
+        added.append((queue, host))
         row = (
             queue.declaration.name,
             queue.declaration.auto_delete,

@@ -10,11 +10,13 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.main import run
 from amqp10.cli.store import print_compaction
 from core.engine.routing.topology import numbered_identities
-from core.store.definitions import PolicyDeclaration, open_definitions
+from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, PolicyDeclaration, open_definitions
+from core.store.descriptions import Description, folder_of, write_description
 from core.store.disk import FolderDisk
 from core.store.errors import StoreDamaged
 from core.store.folder import FORMAT_FILE, open_folder
 from core.store.lane import Lane
+from core.store.lost import set_aside
 from core.store.record import HEADER_BYTES, RecordKind, record_bytes
 from tests.kit.broker_process import broker_process
 from tests.kit.engine import binding, exchange, queue
@@ -150,6 +152,53 @@ def test_a_dump_as_json_has_an_object_a_line(store, data):
     first = next(line for line in lines if line["path"] == INDEX)
     assert (first["offset"], first["end"], first["kind"], first["verdict"]) == (0, SIZE, "SETTLE", "sound")
     assert len(lines) == 4 + 5
+
+
+def with_another_host(folder):
+    """Add a virtual host with a queue of the same name as one of the default virtual host."""
+    with closing(open_definitions(folder, new_identity=numbered_identities())) as database:
+        other = database.for_host("shop")
+        other.set_host_settings({"max-queues": 3})
+        number = other.add_queue(queue("orders"), "f" * 32)
+        kept = other.load().queues[-1]
+        write_description(folder, Description(kept, "shop", database.generation), start=1)
+    return number
+
+
+def test_a_dump_names_the_other_virtual_hosts(store, data):
+    number = with_another_host(data)
+    code, out, _ = store("dump")
+    lines = [line.partition(": ")[2] for line in out.splitlines() if line.startswith("definitions.db: ")]
+    assert code is Exit.DONE
+    assert lines[0] == "queue 1 'orders' {'x-max-length': 5}"
+    assert lines[4:] == ["virtual host 'shop' {'max-queues': 3}", f"in 'shop': queue {number} 'orders' {{}}"]
+
+
+def test_a_queue_of_another_virtual_host_is_set_aside_named_and_adopted(store, data, capsys):
+    number = with_another_host(data)
+    with closing(open_definitions(data, new_identity=numbered_identities())) as database:
+        database._change_all("nothing", [("DELETE FROM queues WHERE id = ?", (number,))])
+    set_aside(data, "classic", number, folder_of(data, "classic", number))
+    code, out, _ = store("lost")
+    assert (code, out.split(",")[0]) == (Exit.DONE, f"classic-{number}: queue vhost:shop:orders")
+    found = json.loads(store("lost", "--json")[1])["lost"]
+    assert [(row["vhost"], row["queue"]) for row in found] == [("shop", "orders")]
+    assert run(["store", "adopt", "vhost:shop:orders", "--data", str(data)]) is Exit.DONE
+    assert capsys.readouterr().out.startswith("queue 'vhost:shop:orders' is defined again")
+    _, out, _ = store("dump")
+    assert [line for line in out.splitlines() if "in 'shop': queue" in line] == [
+        f"definitions.db: in 'shop': queue {number + 1} 'orders' {{}}"
+    ]
+
+
+def test_definitions_that_are_made_anew_have_the_queues_of_every_virtual_host(store, data):
+    number = with_another_host(data)
+    for name in (DEFINITIONS_FILE, COPY_FILE):
+        (data / name).write_bytes(b"?" * 4096)
+    code, out, _ = store("rebuild")
+    assert code is Exit.DONE
+    assert "queue 'vhost:shop:orders' came back from its folder" in out.splitlines()
+    assert f"definitions.db: in 'shop': queue {number} 'orders' {{}}" in store("dump")[1].splitlines()
 
 
 @pytest.mark.parametrize("verb", ["check", "dump"])

@@ -198,23 +198,21 @@ def test_definitions_are_read_while_they_are_as_a_killed_broker_left_them(tmp_pa
         for file in (DEFINITIONS_FILE, COPY_FILE):
             shutil.copy(tmp_path / file, copy)
     before = {name.name: (name.read_bytes(), name.stat().st_mtime_ns) for name in copy.iterdir()}
-    definitions, problems = read_definitions(copy)
-    assert [stored.declaration.name for stored in definitions.queues] == ["q"]
-    assert problems == []
+    found = read_definitions(copy)
+    assert [stored.declaration.name for stored in found.hosts["/"].queues] == ["q"]
+    assert found.problems == []
     assert {name.name: (name.read_bytes(), name.stat().st_mtime_ns) for name in copy.iterdir()} == before
 
 
 def test_definitions_that_are_not_there_are_empty(tmp_path):
-    definitions, problems = read_definitions(tmp_path)
-    assert (definitions, problems) == (Definitions(queues=[], exchanges=[], bindings=[], policies=[]), [])
+    assert read_definitions(tmp_path) == ({"/": Definitions(queues=[], exchanges=[], bindings=[], policies=[])}, {}, [])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_definitions_that_are_damaged_are_told_and_left_alone(tmp_path):
     path = tmp_path / "definitions.db"
     path.write_bytes(b"no tables" * 50)
-    definitions, problems = read_definitions(tmp_path)
-    assert definitions == Definitions()
-    assert len(problems) == 1
+    hosts, settings, problems = read_definitions(tmp_path)
+    assert (hosts, settings, len(problems)) == ({}, {}, 1)
     assert f"{path}: it is not a database" in problems[0]
     assert path.read_bytes() == b"no tables" * 50

@@ -20,7 +20,7 @@ from core.engine.quorum.commands import CommandType
 from core.engine.quorum.commands import decode as decode_command
 from core.engine.quorum.machine import QuorumMachine
 from core.store.checkpoint import read_checkpoint
-from core.store.definitions import COPY_FILE, DEFINITIONS_FILE
+from core.store.definitions import COPY_FILE, DEFAULT_HOST, DEFINITIONS_FILE
 from core.store.descriptions import queue_folders
 from core.store.disk import Disk, FolderDisk
 from core.store.index_codec import decode_published
@@ -147,8 +147,9 @@ def _of_definitions(folder: Path) -> Iterator[Kind]:
             for (table,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
                 rows = database.execute(f"SELECT * FROM {table} LIMIT 2").fetchall()
                 yield f"table {file}", f"{table} has {_count(rows)}"
-    definitions, problems = read_definitions(folder)
-    assert not problems, problems
+    found = read_definitions(folder)
+    assert not found.problems, found.problems
+    definitions = found.hosts[DEFAULT_HOST]
     for queue in definitions.queues:
         yield from sorts("queue", queue)
         kind = queue_type(queue.declaration.arguments)
