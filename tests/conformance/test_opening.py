@@ -19,6 +19,7 @@ from amqp10.wire.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEAD
 from amqp10.wire.messaging import Target
 from amqp10.wire.performatives import Attach, Begin, Close, Disposition, End, Open, encode_performative
 from core.access.mechanisms import offered
+from core.engine.virtual_hosts import HostLimits
 from tests.kit.cases import case
 from tests.kit.logins import from_here, make_access
 from tests.kit.settings import make_settings
@@ -333,6 +334,27 @@ def test_a_host_that_does_not_exist():
     peer.send(Open(container_id="test", hostname="vhost:missing"))
     assert isinstance(peer.expect(Open), Open)
     assert peer.closed_with("amqp:not-found")
+
+
+@case("amqp_auth_SUITE", "vhost_connection_limit")
+def test_a_virtual_host_that_has_as_many_connections_as_it_may():
+    """vhost_connection_limit (amqp_auth_SUITE): the close has the name of the limit, and the end of another connection
+    makes room."""
+    broker = InProcessBroker()
+    broker.control.hosts.set_limits("/", HostLimits(max_connections=1))
+    first = broker.connect()
+    for hostname in ("localhost", "vhost:/"):
+        peer = WirePeer(broker)
+        peer.handshake()
+        peer.send(Open(container_id="test", hostname=hostname))
+        assert isinstance(peer.expect(Open), Open)
+        error = peer.expect(Close).error
+        assert error is not None
+        assert error.condition == "amqp:resource-limit-exceeded"
+        assert "virtual host '/' has 1 connections, and its limit max-connections is 1" in str(error.description)
+    first.disconnect()
+    broker.run()
+    assert broker.connect().take(Close) == []
 
 
 @case("transport.connection.OpenTest", "idleTimeout")

@@ -17,6 +17,7 @@ from core.slices import run_at_once
 from tests.core.access.test_broker_users import KeptUsers, users_with
 from tests.kit.admin import Facts, client_of
 from tests.kit.audited import Audited
+from tests.kit.cases import case
 from tests.kit.engine import make_broker
 from tests.kit.wire import InProcessBroker
 from tests.kit.wire091 import connect
@@ -78,7 +79,9 @@ def test_a_limit_that_is_reached_is_in_the_audit_log():
 # --- AMQP 1.0 --------------------------------------------------------------------------------------------------------
 
 
+@case("amqp_auth_SUITE", "user_connection_limit")
 def test_a_connection_above_the_limit_is_closed_and_the_next_one_after_an_end_is_let_in():
+    """user_connection_limit (amqp_auth_SUITE)"""
     broker = InProcessBroker()
     broker.rights = limited(max_connections=1)
     first = broker.connect()
