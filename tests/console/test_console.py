@@ -37,6 +37,7 @@ PAGES = {
     "store": "Store",
     "limits": "Limits",
     "policies": "Policies",
+    "virtual-hosts": "Virtual hosts",
     "users": "Users",
 }
 LOOKS = {"wide": (1440, 900, "light"), "dark": (1440, 900, "dark"), "narrow": (360, 740, "light")}

@@ -90,7 +90,7 @@ def test_a_user_without_a_tag_is_not_let_in(page: Page, url: str):
 def test_each_user_sees_what_its_tags_allow(browser: Browser, url: str):
     everything = [
         *("Overview", "Flow map", "Connections", "Queues", "Slow consumers", "Blocked publishers", "Store", "Limits"),
-        *("Policies", "Users"),
+        *("Policies", "Virtual hosts", "Users"),
     ]
     seen = {"root": everything, "mona": everything[:-1], "max": ["Queues", "Policies"], "paul": ["Queues", "Policies"]}
     actions = {"root": ["peek", "move", "why"], "mona": ["peek", "why"], "max": [], "paul": []}
@@ -162,6 +162,30 @@ def test_a_user_is_made_permitted_changed_and_deleted(page: Page, url: str, watc
     assert page.locator("main img, dialog img").count() == 0
 
 
+def test_a_virtual_host_is_made_limited_and_deleted(page: Page, url: str, watch: Watch):
+    log_in(page, url, "root", ROOT_PASSWORD, "#/virtual-hosts")
+    dialog = page.locator("dialog")
+    expect(row(page, "Virtual hosts", "/").get_by_role("button")).to_have_text(["limits"])
+    page.get_by_role("button", name="Make a virtual host").click()
+    dialog.get_by_label("Name").fill(HTML_NAME)
+    dialog.get_by_role("button", name="Make").click()
+    expect(row(page, "Virtual hosts", HTML_NAME)).to_contain_text("no limit")
+    for given, shown in (("3", ["0", "3", "0", "no limit"]), ("", ["0", "no limit", "0", "no limit"])):
+        row(page, "Virtual hosts", HTML_NAME).get_by_role("button", name="change the limits").click()
+        dialog.get_by_label("Queues").fill(given)
+        dialog.get_by_role("button", name="Set").click()
+        expect(row(page, "Virtual hosts", HTML_NAME).locator("td")).to_contain_text([*shown, "limits"])
+    page.goto(f"{url}/#/users")
+    expect(row(page, "Permissions", "root", HTML_NAME)).to_have_count(1)  # who makes one may do everything in it
+    page.goto(f"{url}/#/virtual-hosts")
+    row(page, "Virtual hosts", HTML_NAME).get_by_role("button", name="delete").click()
+    expect(dialog).to_contain_text("the permissions on it are removed")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(row(page, "Virtual hosts", HTML_NAME)).to_have_count(0)
+    assert watch.dialogs == []
+    assert page.locator("main img, dialog img").count() == 0
+
+
 def test_a_login_that_has_ended_leads_to_the_login_page(browser: Browser, page: Page, url: str):
     log_in(page, url, "mona", PASSWORD, "#/connections")
     expect(page.locator("h1")).to_have_text("Connections")
@@ -183,7 +207,7 @@ def test_narrow_and_dark(page: Page, url: str):
     page.emulate_media(color_scheme="dark")
     log_in(page, url, "root", ROOT_PASSWORD, "#/users")
     expect(page.locator("h1")).to_have_text("Users")
-    for name in ("users", "queues"):
+    for name in ("users", "virtual-hosts", "queues"):
         page.goto(f"{url}/#/{name}")
         expect(page.locator("tbody tr").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -14,6 +14,7 @@ import { policiesPage } from "./pages/policies.js";
 import { queuePage, queuesPage } from "./pages/queues.js";
 import { storePage } from "./pages/store.js";
 import { usersPage } from "./pages/users.js";
+import { virtualHostsPage } from "./pages/virtual_hosts.js";
 import { blockedPublishersPage, slowConsumersPage } from "./pages/waiting.js";
 
 const REFRESH_MS = 2000;
@@ -32,6 +33,7 @@ const ALL_PAGES = [
   ["store", "Store", storePage, "store.status"],
   ["limits", "Limits", limitsPage, "limits"],
   ["policies", "Policies", policiesPage, "rabbitmq GET /policies"],
+  ["virtual-hosts", "Virtual hosts", virtualHostsPage, "vhosts.list"],
   ["users", "Users", usersPage, "users.list"],
 ];
 /** Pages of one thing, for users with the tag monitoring: the page of the menu that they belong to, the word, the page. */
