@@ -61,12 +61,14 @@ def compare(before: Results, after: Results, *, broker: str = "") -> list[Change
         raise Refused("unlike environments: " + "; ".join(differences))
     if before.warm_up_seconds != after.warm_up_seconds:
         raise Refused("unlike warm-up times")
-    old = {(entry.scenario, _product(entry.broker)): entry for entry in before.entries}
+    old: dict[tuple[str, str], list[Entry]] = {}
+    for entry in before.entries:
+        old.setdefault((entry.scenario, _product(entry.broker)), []).append(entry)
     changes: list[Change] = []
     for entry in after.entries:
-        match = old.get((entry.scenario, _product(entry.broker)))
-        if match is not None and broker in entry.broker:
-            changes += _changes(match, entry)
+        matches = old.get((entry.scenario, _product(entry.broker)), [])
+        if matches and broker in entry.broker:  # a table has some scenarios with several clients
+            changes += _changes(next((one for one in matches if one.parameters == entry.parameters), matches[0]), entry)
     return changes
 
 

@@ -24,6 +24,7 @@ Exit status: 0; 1 with --goals when a pipelined rate is below {goal:,} a second 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import sys
 import time
@@ -34,11 +35,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.broker import SCRATCH, Broker, started
+from bench.goals import Judgement, figures_of
 from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Peer10
 from bench.load import wire
 from bench.load.management import Management
+from bench.load.wire import WireError
+from bench.results import Entry, Figures
 from bench.run import SERVE
+from bench.turns import Say, void_run
 
 GOAL = 3000
 """Operations a second."""
@@ -47,6 +52,8 @@ CLIENTS = 20
 PROBE_PAUSE_SECONDS = 0.001
 SETTINGS = "[engine]\nqueues_max = 2000000\n"
 MANAGED = wire.map_of(wire.string("arguments"), wire.map_of())
+
+RATES = ("declared", "filled", "deleted")
 
 Ask = Callable[[Sequence[str]], None]
 
@@ -130,6 +137,11 @@ def _ways10(url: str) -> list[Way]:
     ]  # fmt: skip
 
 
+def ways(url: str, wanted: str = "") -> list[Way]:
+    """The ways in whose names this text is, with their connections."""
+    return [way for way in (*_ways091(url), *_ways10(url)) if wanted in way.name]
+
+
 def _probe(url: str, line: Connection) -> None:
     """Ask for small answers until told to stop, and send the longest wait since the last question, in seconds."""
     peer = Peer091(url)
@@ -179,6 +191,53 @@ def measure(broker: Broker, way: Way, names: Sequence[str], probe: Probe) -> tup
     return rates, waits, (broker.cpu_seconds() - cpu) / len(names)
 
 
+def compared(brokers: Sequence[Broker], wanted: Sequence[str], queues: int, runs: int, say: Say) -> list[list[Entry]]:
+    """Measure the ways with these names on the brokers by turns. Returns for each way an entry per broker."""
+    names = [f"declared-{one}" for one in range(queues)]
+    with contextlib.ExitStack() as stack:
+        asked = []
+        for broker in brokers:
+            probe = Probe(broker.url)
+            stack.callback(probe.stop)
+            asked.append((broker, {way.name: way for way in ways(broker.url)}, probe))
+        figures: list[list[list[Figures]]] = [[[] for _ in brokers] for _ in wanted]
+        for number in range(runs):
+            say(f"run {number + 1} of {runs}")
+            for name, kept in zip(wanted, figures, strict=True):
+                for (broker, of_broker, probe), of_runs in zip(asked, kept, strict=True):
+                    of_runs.append(_figures(broker, of_broker[name], names, probe))
+    return [
+        [
+            Entry(scenario=f"declarations, {name}", parameters={"queues": queues}, broker=broker.name, runs=tuple(runs))
+            for broker, runs in zip(brokers, kept, strict=True)
+        ]
+        for name, kept in zip(wanted, figures, strict=True)
+    ]
+
+
+def _figures(broker: Broker, way: Way, names: Sequence[str], probe: Probe) -> Figures:
+    try:
+        rates, waits, cpu = measure(broker, way, names, probe)
+    except (WireError, OSError) as failure:
+        return void_run(f"broke off: {failure}")
+    return {
+        **dict(zip(RATES, rates, strict=True)),
+        "longest_wait_ms": 1000 * max(waits),
+        "broker_cpu_us": 1e6 * cpu,
+        "void": "",
+    }
+
+
+def judged(entry: Entry) -> list[Judgement]:
+    """The goals of a pipelined way."""
+    return [
+        Judgement(what=f"queues {name}", limit=GOAL, than="a second", at_least=True, found=figures_of(entry, name))
+        for name in RATES
+    ] + [
+        Judgement(what="longest wait beside", limit=LATE_MS, than="ms", found=figures_of(entry, "longest_wait_ms"))
+    ]  # fmt: skip
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line; ends the program with status 2 when it is wrong."""
     parser = argparse.ArgumentParser(
@@ -206,11 +265,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.write_text(SETTINGS)
         with started(f"{SERVE} --config {path}") as broker:
             Peer091(broker.url).declare([f"beside-{one}" for one in range(options.beside)])
-            ways = [way for way in (*_ways091(broker.url), *_ways10(broker.url)) if options.only in way.name]
             probe = Probe(broker.url)
             names = [f"declared-{one}" for one in range(options.queues)]
             print(f"{'way':<24}{'declare/s':>12}{'fill/s':>12}{'delete/s':>12}{'longest waits ms':>24}{'CPU us':>10}")
-            for way in ways:
+            for way in ways(broker.url, options.only):
                 rates, waits, cpu = measure(broker, way, names, probe)
                 beside = ", ".join(f"{1000 * wait:.1f}" for wait in waits)
                 figures = "".join(f"{rate:>12,.0f}" for rate in rates)

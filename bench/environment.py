@@ -20,6 +20,7 @@ SYNC_BYTES = 4096
 class Environment:
     """The machine and the software of a measurement."""
 
+    date: str
     commit: str
     interpreter: str
     compiled: bool
@@ -32,11 +33,18 @@ class Environment:
     def to_json(self) -> dict[str, object]:
         return asdict(self)
 
+    def __str__(self) -> str:
+        return (
+            f"commit {self.commit}, {self.interpreter}, {self.machine}, {len(self.cpus)} CPUs, "
+            f"fdatasync p50 {self.fdatasync_p50_ms} ms"
+        )
+
 
 def observe(folder: Path) -> Environment:
     """The environment now; the disk that is probed is that of `folder`."""
     folder.mkdir(exist_ok=True)
     return Environment(
+        date=time.strftime("%Y-%m-%d"),
         commit=_commit(),
         interpreter=f"{platform.python_implementation()} {platform.python_version()}",
         compiled=_compiled(),

@@ -1,11 +1,12 @@
-"""Results as text: a line per scenario and broker, the ratios to the peer, the goals."""
+"""Results as text: a line per scenario and broker, the ratios to the peer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from bench.goals import pair_ratios
 from bench.results import Entry
-from bench.scenario import Goal, Scenario
+from bench.scenario import Scenario
 
 _HEADING = (
     f"{'broker':22}{'messages/s':>12} {'(lowest - highest)':>22}{'broker':>10}{'client':>9}{'RSS':>8}"
@@ -61,54 +62,9 @@ def _rate(entry: Entry | None) -> str:
     return "VOID" if entry.void else f"{entry.figures['rate'].median:,.0f}"
 
 
-def ratios(measured: Entry, peer: Entry) -> dict[str, float]:
-    """The measured broker's medians divided by the peer's; nothing when either is void."""
-    if measured.void or peer.void:
-        return {}
-    a, b = measured.figures, peer.figures
-    wanted = ("rate", "broker_cpu_us", "p99_ms", "value")
-    return {name: a[name].median / b[name].median for name in wanted if name in a and name in b and b[name].median}
-
-
 def versus(measured: Entry, peer: Entry) -> str:
-    """The ratios as text."""
-    found = ratios(measured, peer)
+    """The ratios to the peer as text: the medians of the pairs of runs."""
     words = {"rate": "messages/s", "broker_cpu_us": "CPU per message", "p99_ms": "p99", "value": "memory"}
-    parts = [f"{words[name]} x{value:.3g}" for name, value in found.items()]
+    found = {of: pair_ratios(measured, peer, name) for name, of in words.items()}
+    parts = [f"{of} x{ratio.median:.3g}" for of, ratio in found.items() if ratio is not None]
     return f"{'':22}against {peer.broker}: " + (", ".join(parts) or "nothing to compare")
-
-
-def verdicts(goal: Goal, measured: Entry, peer: Entry | None) -> list[tuple[str, bool]]:
-    """Each goal that could be judged by this scenario alone, as text, and whether it is met."""
-    if measured.void:
-        return []
-    found = ratios(measured, peer) if peer is not None else {}
-    figures = measured.figures
-    checks: list[tuple[str, bool]] = []
-    if goal.p99_ms_max is not None and "p99_ms" in figures:
-        checks.append((f"p99 at most {goal.p99_ms_max:g} ms", figures["p99_ms"].median <= goal.p99_ms_max))
-    if goal.rate_ratio_min is not None and "rate" in found:
-        checks.append((f"rate at least {goal.rate_ratio_min:g} times", found["rate"] >= goal.rate_ratio_min))
-    for name, words, limit in (
-        ("broker_cpu_us", "CPU per message", goal.cpu_ratio_max),
-        ("p99_ms", "p99", goal.p99_ratio_max),
-    ):
-        if limit is not None and name in found:
-            checks.append((f"{words} at most {limit:.3g} times", found[name] <= limit))
-    if goal.memory_max is not None and "value" in figures:
-        checks.append((f"at most {goal.memory_max:g}", figures["value"].median <= goal.memory_max))
-    return checks
-
-
-def verdicts_between(goal: Goal, measured: Entry, others: Mapping[str, Entry]) -> list[tuple[str, bool | None]]:
-    """Each goal beside another scenario of the same run, as text, and whether it is met; None: it cannot be judged."""
-    checks: list[tuple[str, bool | None]] = []
-    for name, limit in goal.cpu_ratio_max_to.items():
-        words = f"CPU per message at most {limit:.3g} times that of {name}"
-        other = others.get(name)
-        if other is None or other.void or measured.void:
-            checks.append((words, None))
-            continue
-        ratio = measured.figures["broker_cpu_us"].median / other.figures["broker_cpu_us"].median
-        checks.append((f"{words} (x{ratio:.3g})", ratio <= limit))
-    return checks

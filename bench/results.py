@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -84,6 +84,8 @@ class Results:
     environment: Figures
     warm_up_seconds: float
     entries: tuple[Entry, ...]
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    """What was to be measured and was not, with the reason."""
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,6 +94,7 @@ class Results:
             "environment": self.environment,
             "warm_up_seconds": self.warm_up_seconds,
             "entries": [entry.to_json() for entry in self.entries],
+            "not_run": dict(self.not_run),
         }
         path.write_text(json.dumps(table, indent=1) + "\n")
 
@@ -110,14 +113,19 @@ class Results:
                 )
                 for one in table["entries"]
             )
-            return Results(environment=table["environment"], warm_up_seconds=table["warm_up_seconds"], entries=entries)
+            return Results(
+                environment=table["environment"],
+                warm_up_seconds=table["warm_up_seconds"],
+                entries=entries,
+                not_run=table.get("not_run", {}),  # older files lack it
+            )
         except (json.JSONDecodeError, KeyError, TypeError) as problem:
             raise ResultError(f"{path}: not a result file: {problem!r}") from problem
 
 
 def unlike(a: Figures, b: Figures) -> list[str]:
     """The respects in which two environments differ and which make figures incomparable."""
-    may_differ = {"commit", "fdatasync_p50_ms"}
+    may_differ = {"commit", "date", "fdatasync_p50_ms"}
     assert may_differ <= set(Environment.__dataclass_fields__)
     return [
         f"{name}: {a.get(name)} against {b.get(name)}"

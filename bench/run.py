@@ -23,31 +23,25 @@ measured; with --goals, 3 when a goal of a scenario is missed or could not be ju
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import report
-from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started, started_with_tls
+from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started_with_tls
 from bench.clients.programs import PROTOCOLS, Client, ClientError, command
 from bench.environment import observe
+from bench.goals import judge, judge_beside
 from bench.load.plan import PATIENCE_SECONDS
 from bench.load.wire import WireError
-from bench.memory import measure_once
-from bench.results import Entry, Figures, Results
+from bench.results import Entry, Results
 from bench.scenario import Scenario, ScenarioError, load_scenarios
-from bench.trial import Run, TrialError, run_once
+from bench.turns import WARM_UP_SECONDS, measured_and_peer, runner, take_turns
 
 RUNS = 5
-WARM_UP_SECONDS = 1.0
-WARM_UP_MESSAGES = 100_000
-PAUSE_SECONDS = 0.3
-"""Pause between two runs, in which brokers clean up after a deleted queue."""
 SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data}"
 HEADGATE = f"{SERVE} --admin off"
 """The command without an admin server, whose cost bench.watched measures."""
@@ -83,9 +77,19 @@ def parse(arguments: Sequence[str] | None) -> Options:
     )
     parser.add_argument("names", nargs="*", help="scenarios, by the name of their file; all when none is named")
     parser.add_argument("--list", action="store_true", help="show the scenarios and stop")
+    parser.add_argument("--seed", type=int, help="of the bodies' content, instead of what the scenario says")
+    add_options(parser)
+    parser.add_argument("--tls", action="store_true", help="run each scenario without TLS and with it, alternately")
+    parser.add_argument("--client", choices=PROTOCOLS, help="send and receive with it; see python -m bench.clients")
+    parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
+    found = vars(parser.parse_args(arguments))
+    return Options(**{**found, "names": tuple(found["names"])})
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of every command that makes runs on a broker and its peer."""
     parser.add_argument("--runs", type=int, default=RUNS, help="measured runs per scenario and broker (5)")
     parser.add_argument("--seconds", type=float, help="how long to publish, instead of what the scenario says")
-    parser.add_argument("--seed", type=int, help="of the bodies' content, instead of what the scenario says")
     parser.add_argument("--url", help="measure the broker that runs there instead of starting Headgate")
     parser.add_argument("--pid", type=int, help="its process; found by its port if we may look")
     parser.add_argument("--start", default=HEADGATE, help="how to start the broker; {python}, {port}, {data}")
@@ -94,12 +98,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument(
         "--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for messages that do not come (10)"
     )
-    parser.add_argument("--tls", action="store_true", help="run each scenario without TLS and with it, alternately")
-    parser.add_argument("--client", choices=PROTOCOLS, help="send and receive with it; see python -m bench.clients")
-    parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
     parser.add_argument("--goals", action="store_true", help="exit with 3 when a goal is missed or cannot be judged")
-    found = vars(parser.parse_args(arguments))
-    return Options(**{**found, "names": tuple(found["names"])})
 
 
 def chosen(options: Options) -> list[Scenario]:
@@ -136,35 +135,13 @@ def with_overrides(scenario: Scenario, options: Options) -> Scenario:
     return replace(scenario, traffic=traffic, client=options.client or scenario.client)
 
 
-def queue_names() -> Iterator[str]:
-    """A new queue name for every run."""
-    number = 0
-    while True:
-        number += 1
-        yield f"bench-{os.getpid()}-{number}"
-
-
-def one_run(broker: Broker, scenario: Scenario, queue: str, patience_seconds: float) -> Figures:
-    """The figures of one run; a run that is interrupted is void."""
-    try:
-        if scenario.is_memory:
-            return measure_once(broker, scenario, queue).to_json()
-        return run_once(broker, scenario, queue, patience_seconds=patience_seconds).to_json()
-    except (TrialError, BrokerError, WireError, OSError) as failure:
-        broken = Run(
-            messages=0, seconds=0, rate=0, broker_cpu_us=0, client_cpu_us=0, resident_mib=0,
-            void=f"broke off: {failure}",
-        )  # fmt: skip
-        return broken.to_json()
-
-
 class Measurement:
     """Runs scenarios and prints the results as they come."""
 
     def __init__(self, options: Options, open_brokers: OpenBrokers) -> None:
         self._options = options
         self._open_brokers = open_brokers
-        self._queues = queue_names()
+        self._run = runner(options.patience)
         self.entries: list[Entry] = []
         self.goals_met = True
         self._of_measured: dict[str, Entry] = {}
@@ -173,7 +150,7 @@ class Measurement:
         """Make all runs of one scenario."""
         print(report.heading(scenario), flush=True)
         with self._open_brokers() as brokers:
-            found = self._take_turns(brokers, scenario)
+            [found] = take_turns([(scenario, brokers)], self._options.runs, self._run)
         self.entries += found
         print("\n".join(map(report.line, found)))
         peer = found[1] if len(found) > 1 else None
@@ -181,52 +158,17 @@ class Measurement:
             print(report.versus(found[0], peer))
         if self._options.tls:  # goals compare two brokers
             return
-        judged = report.verdicts(scenario.goal, found[0], peer)
-        for words, met in judged:
-            print(f"{'':22}goal: {words}: {'met' if met else 'MISSED'}", flush=True)
-        self.goals_met &= all(met for _, met in judged) and len(judged) == scenario.goal.count
+        for judgement in judge(scenario.goal, found[0], peer):
+            print(f"{'':22}goal: {judgement}", flush=True)
+            self.goals_met &= judgement.met is True
         self._of_measured[scenario.name] = found[0]
 
     def compare_scenarios(self, scenarios: Sequence[Scenario]) -> None:
         """Judge the goals that compare two scenarios of this run."""
         for scenario in scenarios:
-            for words, met in report.verdicts_between(
-                scenario.goal, self._of_measured[scenario.name], self._of_measured
-            ):
-                verdict = {True: "met", False: "MISSED", None: "NOT JUDGED, without a result of both"}[met]
-                print(f"{scenario.name}: goal: {words}: {verdict}", flush=True)
-                self.goals_met &= met is True
-
-    def _take_turns(self, brokers: Sequence[Broker], scenario: Scenario) -> list[Entry]:
-        """Warm each broker up, then make runs on the brokers alternately; returns an entry per broker.
-
-        A warm-up counts only when it is void: a message lost in it is a lost message.
-        """
-        figures: list[list[Figures]] = [[] for _ in brokers]
-        if not scenario.is_memory:
-            for broker, kept in zip(brokers, figures, strict=True):
-                kept += [run for run in [self._run(broker, warm_up(scenario))] if run["void"]]
-        for _ in range(1 if scenario.is_memory else self._options.runs):
-            for broker, kept in zip(brokers, figures, strict=True):
-                time.sleep(PAUSE_SECONDS)
-                kept.append(self._run(broker, scenario))
-        return [
-            Entry(scenario=scenario.name, parameters=scenario.parameters(), broker=broker.name, runs=tuple(kept))
-            for broker, kept in zip(brokers, figures, strict=True)
-        ]
-
-    def _run(self, broker: Broker, scenario: Scenario) -> Figures:
-        return one_run(broker, scenario, next(self._queues), self._options.patience)
-
-
-def warm_up(scenario: Scenario) -> Scenario:
-    """The scenario, shortened."""
-    traffic = replace(
-        scenario.traffic,
-        seconds=min(scenario.traffic.seconds, WARM_UP_SECONDS),
-        messages=min(scenario.traffic.messages, WARM_UP_MESSAGES),
-    )
-    return replace(scenario, traffic=traffic)
+            for judgement in judge_beside(scenario.goal, self._of_measured[scenario.name], self._of_measured):
+                print(f"{scenario.name}: goal: {judgement}", flush=True)
+                self.goals_met &= judgement.met is True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -248,23 +190,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: Options, scenarios: Sequence[Scenario]) -> int:
     environment = observe(SCRATCH)
-    print(f"commit {environment.commit}, {environment.interpreter}, {environment.machine}, "
-          f"{len(environment.cpus)} CPUs, fdatasync p50 {environment.fdatasync_p50_ms} ms")  # fmt: skip
+    print(environment)
     peer = connect(options.peer_url, options.peer_pid) if options.peer_url else None
     print(f"peer: {peer.name}" if peer else "peer: none; figures stand alone (give --peer-url to compare)")
 
-    @contextlib.contextmanager
-    def open_brokers() -> Iterator[Sequence[Broker]]:
+    def open_brokers() -> AbstractContextManager[Sequence[Broker]]:
         if options.tls:
-            with started_with_tls(options.start) as both:
-                yield both
-            return
-        others = [] if peer is None else [peer]
-        if options.url is not None:
-            yield [connect(options.url, options.pid), *others]
-            return
-        with started(options.start) as broker:
-            yield [broker, *others]
+            return started_with_tls(options.start)
+        return measured_and_peer(options.start, options.url, options.pid, peer)
 
     measurement = Measurement(options, open_brokers)
     for scenario in scenarios:

@@ -30,9 +30,10 @@ from tempfile import TemporaryDirectory
 
 from bench.broker import ROOT, SCRATCH, Broker, free_port, started
 from bench.environment import sync_p50_ms
-from bench.run import HEADGATE, PAUSE_SECONDS, SERVE, queue_names, warm_up
+from bench.run import HEADGATE, SERVE
 from bench.scenario import Scenario, load_scenarios
 from bench.trial import run_once
+from bench.turns import PAUSE_SECONDS, queue_names, warm_up
 
 GOAL = {"admin": 1.05, "flow-events": 1.05}
 CONFIDENCE = 0.95

@@ -36,9 +36,10 @@ from pathlib import Path
 
 from bench.broker import SCRATCH, Broker, BrokerError, started
 from bench.load.wire import WireError
-from bench.run import HEADGATE, warm_up
+from bench.run import HEADGATE
 from bench.scenario import Scenario, ScenarioError, load_scenarios
 from bench.trial import Run, TrialError, run_once
+from bench.turns import warm_up
 
 SCENARIOS = ("lone-500", "lone-1000", "lone-5000", "unbatched-12", "bulk-12")
 SECONDS = 3.0

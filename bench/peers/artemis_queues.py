@@ -19,6 +19,15 @@ PRODUCT = "apache-activemq-artemis"
 _ADDRESS = "activemq.management"
 
 
+def lacks(*, protocol: str, queue_type: str, routed: bool) -> str:
+    """What a load needs and Artemis does not have; empty when it has all."""
+    if protocol != "1.0":
+        return f"Artemis does not speak AMQP {protocol}"
+    if queue_type != "classic":
+        return f"Artemis has no {queue_type} queues"
+    return "Artemis has no exchanges" if routed else ""
+
+
 class ArtemisManagement:
     """What `bench.load.management.Management` is for other brokers, as far as scenarios need it.
 

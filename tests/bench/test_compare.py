@@ -6,6 +6,7 @@ import pytest
 
 from bench import compare, report
 from bench.compare import Refused
+from bench.goals import judge, judge_beside
 from bench.results import Entry, ResultError, Results, Spread
 from bench.scenario import Goal
 
@@ -92,17 +93,18 @@ def test_the_command_line_refuses_with_its_own_exit_status(tmp_path, capsys):
 def test_goals_are_judged_by_ratio_to_the_peer():
     goal = Goal(rate_ratio_min=5.0, cpu_ratio_max=0.25)
     mine, peer = entry(500.0), entry(100.0, broker="RabbitMQ 4.0.5")
-    assert [met for _, met in report.verdicts(goal, mine, peer)] == [True, True]
-    assert [met for _, met in report.verdicts(goal, entry(450.0), peer)] == [False, True]
-    assert report.verdicts(goal, mine, None) == []
-    assert report.verdicts(goal, mine, entry(100.0, void="1 lost")) == []
-    assert goal.count == 2
+    assert [one.met for one in judge(goal, mine, peer)] == [True, True]
+    assert [one.met for one in judge(goal, entry(450.0), peer)] == [False, True]
+    assert [one.met for one in judge(goal, mine, None)] == [None, None]
+    assert [one.met for one in judge(goal, mine, entry(100.0, void="1 lost"))] == [None, None]
 
 
 def test_a_limit_in_milliseconds_needs_no_peer():
     goal = Goal(p99_ms_max=1.0)
-    assert report.verdicts(goal, entry(5.0, p99_ms=0.9), None) == [("p99 at most 1 ms", True)]
-    assert report.verdicts(goal, entry(5.0, p99_ms=1.1), None) == [("p99 at most 1 ms", False)]
+    [met] = judge(goal, entry(5.0, p99_ms=0.9), None)
+    [missed] = judge(goal, entry(5.0, p99_ms=1.1), None)
+    assert (str(met), met.met) == ("p99 at most 1 ms: 0.9 (0.9–0.9): met", True)
+    assert missed.met is False
 
 
 @pytest.mark.parametrize(
@@ -115,9 +117,15 @@ def test_a_limit_in_milliseconds_needs_no_peer():
     ],
 )
 def test_goals_beside_another_scenario_need_its_result(others, met):
-    [(words, found)] = report.verdicts_between(Goal(cpu_ratio_max_to={"alike": 2.0}), entry(100.0), others)
-    assert found is met
-    assert "at most 2 times that of alike" in words
+    [found] = judge_beside(Goal(cpu_ratio_max_to={"alike": 2.0}), entry(100.0), others)
+    assert found.met is met
+    assert "at most 2 times that of alike" in found.goal
+
+
+def test_files_with_a_scenario_of_two_clients_are_compared_client_by_client():
+    other = replace(entry(5.0), parameters={"size": 12, "client": "pika"})
+    changes = compare.compare(results(entry(1.0), other), results(entry(1.0), other))
+    assert [(change.figure, change.ratio) for change in changes] == [("rate", 1.0), ("broker_cpu_us", 1.0)] * 2
 
 
 def test_a_void_entry_is_reported_as_such():

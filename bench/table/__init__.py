@@ -1,0 +1,1 @@
+"""The table of loads beside a peer, made by `python -m bench.table`; begin reading there."""
