@@ -399,8 +399,8 @@ class Engine(Protocol):
         """
 
     def known_routes(self, exchange: str, routing_keys: Sequence[str]) -> int:
-        """Return how many of these routing keys, from the first one on, are routed without a search. A search may take
-        milliseconds."""
+        """Return how many of these routing keys, from the first one on, are routed without a search that takes long.
+        The engine may search for some of them now, which adds to the work."""
 
     def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
         """Publish a run through one exchange, each message with a routing key of its own. The publisher has no fixed

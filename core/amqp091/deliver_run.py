@@ -134,6 +134,69 @@ def _encoded_names(redelivered: bool, exchange: str, routing_key: str) -> bytes:
     return bytes((redelivered,)) + encode_short_string(exchange) + encode_short_string(routing_key)
 
 
+def encode_by_keys(
+    channel: int,
+    consumer_tag: str,
+    first_delivery_tag: int,
+    redelivered: bool,
+    exchange: str,
+    routing_keys: list[str],
+    entries: list[bytes],
+    frame_max: int,
+) -> list[bytes | memoryview]:
+    """Encode the same for messages that came through one exchange with a routing key each: as many as entries."""
+    if len(entries) >= PACKED_MIN and len(entries[0]) <= min(PACKED_BYTES_MAX, frame_max - FRAME_OVERHEAD_BYTES):
+        header_bytes = header_length(entries[0])
+        of_one_size = len(set(map(len, entries))) == 1
+        if of_one_size and len({entry[BODY_SIZE_AT:PROPERTIES_AT] for entry in entries}) == 1:
+            before = _BASIC_DELIVER + encode_short_string(consumer_tag)
+            behind = bytes((redelivered,)) + encode_short_string(exchange)
+            return [_packed_by_keys(channel, before, first_delivery_tag, behind, routing_keys, header_bytes, entries)]
+    names = [(exchange, routing_key) for routing_key in routing_keys]
+    return encode_each(channel, consumer_tag, first_delivery_tag, redelivered, names, entries, frame_max)
+
+
+def _packed_by_keys(
+    channel: int,
+    before: bytes,
+    first_delivery_tag: int,
+    behind: bytes,
+    routing_keys: list[str],
+    header_bytes: int,
+    entries: list[bytes],
+) -> bytes:
+    """The same for entries of one size: ``before`` and ``behind`` are around the delivery tag."""
+    count = len(entries)
+    keys = list(map(str.encode, routing_keys))
+    lengths = list(map(len, keys))
+    fixed_bytes = len(before) + 8 + len(behind) + 1
+    sizes = [fixed_bytes + length for length in lengths]
+    pack = Struct(f">BBHI{len(before)}sQ{len(behind)}sB").pack
+    tags = range(first_delivery_tag, first_delivery_tag + count)
+    heads = map(
+        pack, repeat(FRAME_END), repeat(_METHOD_FRAME), repeat(channel), sizes, repeat(before), tags, repeat(behind),
+        lengths,
+    )  # fmt: skip
+    header_frame, body_frame = _content_frames(channel, header_bytes, len(entries[0]) - header_bytes)
+    header_frame = _FRAME_END + header_frame
+    header = entries[0][:header_bytes]
+    if all(map(bytes.startswith, entries, repeat(header))):
+        parts = [header_frame + header + body_frame] * (4 * count + 1)
+        parts[:-1:4] = heads
+        parts[1::4] = keys
+        parts[3::4] = [entry[header_bytes:] for entry in entries]
+    else:
+        parts = [header_frame] * (6 * count + 1)
+        parts[:-1:6] = heads
+        parts[1::6] = keys
+        parts[3::6] = [entry[:header_bytes] for entry in entries]
+        parts[4::6] = [body_frame] * count
+        parts[5::6] = [entry[header_bytes:] for entry in entries]
+    parts[0] = parts[0][len(_FRAME_END) :]
+    parts[-1] = _FRAME_END
+    return b"".join(parts)
+
+
 def _packed(lead: bytes, first_delivery_tag: int, middle: bytes, header_bytes: int, entries: list[bytes]) -> bytes:
     """The same bytes as in the loop of :func:`encode_run`, for entries that are alike."""
     pack = Struct(f">{len(lead)}sQ{len(middle)}s").pack

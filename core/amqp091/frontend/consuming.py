@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from core.amqp091.deliver_run import encode_each, encode_run
+from core.amqp091.deliver_run import encode_by_keys, encode_each, encode_run
 from core.amqp091.errors import ChannelFault, ReplyCode, cut
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.frontend.flow_report import settled_as
@@ -305,11 +305,17 @@ class Consuming:
         entries, redelivered = rendered(action, shared.converter), not action.first_acquirer
         frame_max = shared.connection.frame_max
         if isinstance(routes, list):
-            own = _names(None, action)
-            names = [
-                own if route is None else (route.exchange, _short(route.routing_keys[0]))
-                for route in routes[: len(entries)]
-            ]
+            own_exchange, own_key = _names(None, action)
+            of_each = routes[: len(entries)]
+            exchanges = [own_exchange if route is None else route.exchange for route in of_each]
+            keys = [own_key if route is None else route.routing_keys[0] for route in of_each]
+            if max(map(len, keys)) > SHORT_KEY:
+                keys = list(map(_short, keys))
+            if exchanges.count(exchanges[0]) == len(exchanges):
+                return encode_by_keys(
+                    self.channel, consumer_tag, tag, redelivered, exchanges[0], keys, entries, frame_max
+                )
+            names = list(zip(exchanges, keys, strict=True))
             return encode_each(self.channel, consumer_tag, tag, redelivered, names, entries, frame_max)
         exchange, routing_key = _names(routes, action)
         return encode_run(self.channel, consumer_tag, tag, redelivered, exchange, routing_key, entries, frame_max)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.amqp091.content import entry_of
-from core.amqp091.deliver_run import PACKED_MIN, encode_each, encode_run
+from core.amqp091.deliver_run import PACKED_MIN, encode_by_keys, encode_each, encode_run
 from core.amqp091.errors import Amqp091EncodeError
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.methods import BasicDeliver
@@ -130,3 +130,23 @@ def test_many_deliveries_with_content_headers_of_their_own(some, one_size):
     entries = (some * PACKED_MIN)[: PACKED_MIN + 2]
     arguments = (1, "ctag", 7, True, "e", "key", entries, 4096)
     assert b"".join(encode_run(*arguments)) == one_by_one(*arguments)
+
+
+@given(
+    some=st.lists(entries, min_size=1, max_size=3),
+    keys=st.lists(names, min_size=1, max_size=3),
+    exchange=names,
+    tag=st.sampled_from([1, 255, 2**63]),
+    redelivered=st.booleans(),
+    one_size=st.booleans(),
+    count=st.sampled_from([1, PACKED_MIN, PACKED_MIN + 2]),
+)
+def test_many_deliveries_with_routing_keys_of_their_own(some, keys, exchange, tag, redelivered, one_size, count):
+    if one_size:
+        some = [entry for entry in some if len(entry) == len(some[0])]
+    some, keys = (some * count)[:count], (keys * count)[:count]
+    expected = [
+        one_by_one(7, "ctag", tag + place, redelivered, exchange, key, [entry], FRAME_MAX)
+        for place, (key, entry) in enumerate(zip(keys, some, strict=True))
+    ]
+    assert b"".join(encode_by_keys(7, "ctag", tag, redelivered, exchange, keys, some, FRAME_MAX)) == b"".join(expected)

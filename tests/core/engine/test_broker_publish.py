@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.engine.routing.router import SEARCH_WORK
 from core.errors import Forbidden, Locked, NotFound, ResourceDeleted
 from core.interface import (
     Confirmed,
@@ -405,3 +406,56 @@ def test_the_runs_own_numbers_come_back():
     publisher = peer.publisher(QueueTarget("q"))
     broker.publish(publisher, QueueTarget("q"), Run(2**40, bodies(3), Attributes()), NOW)
     assert confirms(peer.turn()) == [(2**40, 2**40 + 2, ACCEPTED)]
+
+
+def test_routes_that_are_not_known_are_searched_for_together_but_not_without_end():
+    broker = make_broker("q")
+    peer = Peer(broker)
+    bound = [f"k{number}" for number in range(100)]
+    for key in bound:
+        broker.bind(binding("amq.direct", "q", key), "x")
+    before = broker.work.spent
+    found = broker.known_routes("amq.direct", bound)
+    assert SEARCH_WORK <= broker.work.spent - before <= SEARCH_WORK + 3
+    assert 0 < found < len(bound)
+    assert broker.known_routes("amq.direct", bound) == len(bound)
+    before = broker.work.spent
+    assert broker.known_routes("amq.direct", bound) == len(bound)
+    assert broker.work.spent == before
+    keys = ["none", *bound]
+    assert broker.known_routes("amq.direct", keys) == len(keys)
+    publisher = peer.publisher(None)
+    broker.publish_by_keys(publisher, "amq.direct", keys, Run(0, bodies(len(keys)), Attributes()), NOW)
+    assert confirms(peer.turn()) == [(0, 0, RELEASED), (1, 100, ACCEPTED)]
+    assert broker.queue_info("q", "x").ready == 100
+
+
+def test_routes_that_headers_decide_are_not_known():
+    broker = make_broker("q", "other")
+    assert broker.known_routes("none", ["k"]) == 0
+    broker.declare_exchange(exchange("turns", ExchangeType.LOCAL_RANDOM))
+    broker.bind(binding("amq.topic", "amq.headers", "h", to_exchange=True), "x")
+    for name in ("q", "other"):
+        broker.bind(binding("turns", name, "k"), "x")
+        broker.bind(binding("amq.topic", name, "k"), "x")
+    assert broker.known_routes("amq.topic", ["k", "h", "k"]) == 1
+    assert broker.known_routes("amq.topic", ["k", "l"]) == 1
+    assert broker.known_routes("turns", ["k"]) == 0
+    peer = Peer(broker)
+    for _ in range(2):
+        broker.known_routes("turns", ["k"])
+        peer.publish(ExchangeTarget("turns", "k"), bodies(1), anonymous=True)
+    peer.turn()
+    assert [broker.queue_info(name, "x").ready for name in ("q", "other")] == [1, 1]
+
+
+def test_more_routing_keys_than_routes_are_cached():
+    broker = make_broker("q", settings=make_settings(engine={"cached_routes_max": 3}))
+    peer = Peer(broker)
+    broker.bind(binding("amq.topic", "q", "#"), "x")
+    keys = list("abcdefg")
+    assert broker.known_routes("amq.topic", keys) == len(keys)
+    publisher = peer.publisher(None)
+    broker.publish_by_keys(publisher, "amq.topic", keys, Run(0, bodies(len(keys)), Attributes()), NOW)
+    assert confirms(peer.turn()) == [(0, 6, ACCEPTED)]
+    assert broker.snapshot("engine")[0]["cached_routes"] <= 3

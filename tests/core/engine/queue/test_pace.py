@@ -27,7 +27,7 @@ class Shared:
         """Publish messages together, and deliver them ``after`` this time. Returns what each consumer got."""
         self.at += after
         for consumer in self.consumers:
-            self.peer.broker.grant(consumer, 255, False)
+            self.peer.broker.grant(consumer, 2 * TURN_MAX - 1, False)
         self.peer.publish("q", bodies(count, self.published))
         self.published += count
         self.peer.broker.turn(later(self.at))
