@@ -104,7 +104,7 @@ class SignIn:
         while check.reply is WAIT:
             await woken.wait()
             woken = trio.Event()
-        return None if peer.token is None else peer.token.rights()
+        return None if peer.token_rights is None else peer.token_rights()
 
     def holds(self, user: ProvenUser) -> bool:
         """Whether the user may still log in with the same password, and has all tags that it had."""

@@ -98,8 +98,7 @@ class Broker:
         self.work = Work() if storage is None else storage.work
         """Counts all the work that peers cause in the event loop."""
         self._converter = converter
-        self._now = Now(0.0, 0.0)
-        """The time of the last turn."""
+        self._now = Now(0.0, 0.0)  # the time of the last turn
         self._queues: dict[str, AnyQueue] = {}
         self._confirms = Confirms()
         lanes = None if storage is None else Lanes(storage.store)
@@ -128,7 +127,15 @@ class Broker:
         self._topology = Topology(
             engine, recorder=recorder, alternate=alternate, new_identity=new_identity, work=self.work
         )
-        self._staged = StagedQueues(self._topology, recorder, self.work, broker=self)
+        self._staged = StagedQueues(
+            self._topology,
+            recorder,
+            self.work,
+            declare_now=lambda queue, owner, named: self.declare_queue(queue, owner, named_by_broker=named),
+            delete_now=self.delete_queue,
+            make=self._make_queue,
+            end=self._end_queue,
+        )
         self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
@@ -305,7 +312,7 @@ class Broker:
         made = self._topology.admit_queue(declaration, owner, named_by_broker=named_by_broker)
         definition = self._topology.queues[declaration.name]
         if made:
-            return self.make_queue(definition), True
+            return self._make_queue(definition), True
         self._totals.queues_declared += 1
         queue = self._queues[declaration.name]
         queue.used()
@@ -314,7 +321,7 @@ class Broker:
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         self.work.spent += VERB_WORK
-        return self.make_queue(self._topology.admit_dynamic_queue(name, owner))
+        return self._make_queue(self._topology.admit_dynamic_queue(name, owner))
 
     def queue_info(self, name: str, owner: object) -> QueueInfo:
         return self._info(self._topology.queue(name, owner))
@@ -325,9 +332,8 @@ class Broker:
 
     def delete_queue(self, name: str, owner: object) -> int:
         self._staged.settle(name)
-        if name not in self._queues:
-            return 0
-        self._topology.queue(name, owner)
+        if name in self._queues:
+            self._topology.queue(name, owner)
         return self._remove_queue(name)
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
@@ -378,8 +384,8 @@ class Broker:
         The call also advances the broker's time, so that snapshots show the right durations while nothing else happens.
         """
         self._now = now
-        if self._now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
-            self._sampled_at = self._now.monotonic
+        if now.monotonic >= self._sampled_at + SAMPLE_INTERVAL_S:
+            self._sampled_at = now.monotonic
             ratio = used / limit if limit else inf
             self._touch_owners(self._residency.sample(ratio, disk_alarm=self.alarms.paging_stopped))
 
@@ -434,33 +440,9 @@ class Broker:
         return self._begin_move(self._operated(queue), None, count)
 
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:
-        """For tests and benchmarks: limit the messages that a queue takes on per turn. None removes the limit.
-
-        Raises NotFound.
-        """
-        if queue not in self._queues:
-            raise NotFound(f"there is no queue '{queue}'")
+        """For tests: limit the messages that a queue takes on per turn. None removes the limit."""
         self._queues[queue].inbox.messages_per_turn = messages_per_turn
         self._pump.touch(self._queues[queue])
-
-    def make_queue(self, definition: QueueDefinition) -> QueueInfo:
-        """Make a queue that has been declared."""
-        self._totals.queues_declared += 1
-        self._totals.queues_created += 1
-        self._add_queue(definition)
-        return self._info(definition)
-
-    def end_queue(self, name: str) -> int:
-        """End a queue that has been deleted. Returns how many ready messages it had."""
-        queue = self._queues.pop(name)
-        self._enforcement.leave(name)
-        ready = queue.ready
-        self._pump.forget(queue)
-        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
-        self._totals.queues_deleted += 1
-        queue.stage_credit.end(self._now.monotonic)
-        self._maker.forget(queue)
-        return ready
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -520,13 +502,32 @@ class Broker:
         queue = self._queues[declaration.name] = self._maker.make(definition, options, self._now.monotonic)
         self._pump.touch(queue)
 
+    def _make_queue(self, definition: QueueDefinition) -> QueueInfo:
+        """Make a queue that has been declared."""
+        self._totals.queues_declared += 1
+        self._totals.queues_created += 1
+        self._add_queue(definition)
+        return self._info(definition)
+
+    def _end_queue(self, name: str) -> int:
+        """End a queue that has been deleted. Returns how many ready messages it had."""
+        queue = self._queues.pop(name)
+        self._enforcement.leave(name)
+        ready = queue.ready
+        self._pump.forget(queue)
+        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
+        self._totals.queues_deleted += 1
+        queue.stage_credit.end(self._now.monotonic)
+        self._maker.forget(queue)
+        return ready
+
     def _remove_queue(self, name: str) -> int:
         self._staged.settle(name)
         if name not in self._queues:
             return 0
         removed = self._topology.forget_queue(name)
         self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * removed
-        return self.end_queue(name)
+        return self._end_queue(name)
 
     def _go_on_removing(self) -> bool:
         """Remove some bindings whose queue or exchange is gone. Returns True when there are more to remove now."""
