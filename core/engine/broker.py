@@ -106,8 +106,7 @@ class Broker:
             self._confirms, lanes.all if lanes else (), work=self.work, work_per_turn=engine.work_per_turn.queues
         )
         self._residency = Residency(settings.alarms.paging_ratio)
-        self._sampled_at = -inf
-        self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
+        self._sampled_at = self._removal_at = -inf  # monotonic seconds; the latter is when to go on removing bindings
         self._totals = EngineTotals()
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
         store_stage = open_store_stage(settings, storage, lanes)
@@ -141,7 +140,7 @@ class Broker:
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
         self.known_routes = self._router.known_keys
-        self._snapshots = Snapshots(
+        rows = Snapshots(
             queues=self._queues,
             topology=self._topology,
             router=self._router,
@@ -154,7 +153,6 @@ class Broker:
             lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
             now=lambda: self._now.monotonic,
         )
-        rows = self._snapshots
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
         self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
         self.queue_sums = self._pump.sums.over(self._queues)
@@ -240,42 +238,39 @@ class Broker:
         self.work.spent += VERB_WORK
         self._topology.queue(queue, owner)
         consumers = () if options.getter else self._queues[queue].consumers
-        if consumers and (options.exclusive or next(iter(consumers)).options.exclusive):  # exclusive: the only one
+        if consumers and (options.exclusive or next(iter(consumers)).consumer.options.exclusive):
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
-        consumer = Attachment(self._next_consumer, queue, mailbox, options, reference)
+        consumer = Consumer(self._next_consumer, queue, mailbox, options, reference)
         self._next_consumer += 1
-        self._queues[queue].attach(consumer)
+        self._queues[queue].attach(Attachment(consumer))
         self._pump.sums.changed[self._queues[queue]] = None
         return consumer
 
     def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
-        assert isinstance(consumer, Attachment)
-        if consumer.gone:
+        queue = self._queues.get(consumer.queue_name)
+        if queue is None or (attachment := _attachment(queue, consumer)) is None:
             return
         self.work.spent += VERB_WORK
-        queue = self._queues[consumer.queue_name]
-        counted = not (consumer.options.getter or consumer.detached)
-        queue.cancel(consumer, requeue=requeue)
+        counted = not (consumer.options.getter or attachment.detached)
+        queue.cancel(attachment, requeue=requeue)
         if counted and not queue.consumers and self._topology.queues[queue.name].declaration.auto_delete:
             self._remove_unasked(queue)
         else:
             self._pump.touch(queue)
 
     def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
-        assert isinstance(consumer, Attachment)
-        if consumer.detached:
+        queue = self._queues.get(consumer.queue_name)
+        if queue is None or (attachment := _attachment(queue, consumer)) is None or attachment.detached:
             return
-        queue = self._queues[consumer.queue_name]
-        queue.grant(consumer, n, drain)
+        queue.grant(attachment, n, drain)
         self._pump.touch(queue)
 
     def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
-        assert isinstance(consumer, Attachment)
-        if consumer.gone:
+        queue = self._queues.get(consumer.queue_name)
+        if queue is None or (attachment := _attachment(queue, consumer)) is None:
             return
-        queue = self._queues[consumer.queue_name]
         self._pump.sums.changed[queue] = None
-        if queue.settle(consumer, first, last, disposal):
+        if queue.settle(attachment, first, last, disposal):
             self._pump.touch(queue)
 
     def turn(self, now: Now) -> bool:
@@ -598,3 +593,8 @@ class Broker:
             consumers=len(queue.consumers),
             identity=definition.identity,
         )
+
+
+def _attachment(queue: AnyQueue, consumer: Consumer) -> Attachment | None:
+    """What a queue knows of a consumer; None for one that has left and holds nothing."""
+    return queue.consumers.attached.get(consumer) or queue.attachments.others.get(consumer)
