@@ -169,7 +169,7 @@ class TokenCheck:
 
     def _answer(self, reply: Reply) -> None:
         self.answer.reply = reply
-        self.token = ""  # what logs in may be kept as long as the connection
+        self.token = ""  # the check may be kept as long as the connection
 
 
 def is_token(access: Access, name: str, password: str) -> bool:
@@ -187,5 +187,5 @@ def credentials_check(
 
 
 def _text(token: bytes) -> str:
-    """The token as text; what is none cannot be one."""
+    """The token as text. Bytes that are no ASCII stay, and make no valid token."""
     return token.decode("latin-1").strip()
