@@ -150,23 +150,23 @@ class ConsumeOptions:
     """How long its deliveries may stay unsettled, in milliseconds, when that is less than the queue allows."""
 
 
-class Consumer(Protocol):
-    """A consumer as the engine returns it. Front ends may only read its attributes."""
+@dataclass(eq=False, slots=True)
+class Consumer:
+    """A front end's consuming link or channel as the engine sees it. Front ends may only read its attributes.
 
-    @property
-    def reference(self) -> object:
-        """What the front end passed to ``consume``."""
+    ``reference`` belongs to the front end; the engine does not look inside.
+    """
 
-    @property
-    def queue_name(self) -> str: ...
-
-    @property
-    def active(self) -> bool:
-        """False for a consumer that waits because another one is the single active consumer."""
-
-    @property
-    def link_credit_max(self) -> int | None:
-        """The most link credit that its queue's policy lets it use; None for no limit."""
+    identity: int
+    """Unique in the engine and ascending, so it also orders consumers by age."""
+    queue_name: str
+    mailbox: Mailbox
+    options: ConsumeOptions
+    reference: object
+    active: bool = True
+    """False for a consumer that waits because another one is the single active consumer."""
+    link_credit_max: int | None = None
+    """The most link credit that its queue's policy lets it use; None for no limit."""
 
 
 # --- actions -------------------------------------------------------------------------------------------------------

@@ -500,13 +500,16 @@ async def _open_admin(
     that."""
     from core.admin.encrypted import EncryptedStream
     from core.admin.start import open_admin_server
+    from core.observe.link_sums import ConnectionLinks
     from core.observe.scrape import MetricSources
-    from core.server.changed_links import connection_links
 
+    changes = server.changes()
+    links = ConnectionLinks(changed=changes.take, rows=lambda one: server.connections("link_figures", one))
+    changes.gone = links.gone
     sources = MetricSources(
         broker=control.hosts,
         server=server,
-        links=connection_links(server),
+        links=links,
         traffic=traffic,
         lanes=data.lanes,
         lag=sampler,

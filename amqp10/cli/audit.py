@@ -30,7 +30,7 @@ class RecordFilter:
     """Which records are printed."""
 
     since: str | None = None
-    """The time of the first, as records have it."""
+    """The time of the first record, as records have it."""
     user: str | None = None
     action: str | None = None
     """The whole action, or its part before a dot."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from amqp10.cli.exits import CommandError, Exit
 
-DAYS_MAX = 3650
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 """Names of this machine for itself, which every certificate of a server has."""
 CLIENT_NAME_CHARACTERS_MAX = 64

@@ -208,7 +208,7 @@ class Amqp10FrontEnd:
 
     def deadline(self) -> float | None:
         deadline, next_report = self.connection.deadline(), self._blocks.deadline()
-        if (rights := self._engine.rights).token is not None:
+        if (rights := self._engine.rights).expires_at is not None:
             deadline = earlier(deadline, rights.deadline(self._now))
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output

@@ -353,13 +353,13 @@ def _renew_token(rights: Rights, body: object, serving: RequestInProgress) -> Wa
     """Replace the token with which the connection has logged in. A new one that is refused leaves the old one."""
     if not isinstance(body, bytes):
         raise RequestRefusal(400, f"a token must be binary, not {quote(body)}")
-    if rights.token is None:
+    answer = rights.renewed(body)
+    if answer is None:
         raise RequestRefusal(403, "this connection has not logged in with a token, so there is none to replace")
-    check = rights.token.renewed(rights, body)
-    while check.reply is WAIT:
+    while answer.reply is WAIT:
         serving.asleep = True
         yield
     serving.asleep = False
-    if check.reply[0] != "success":
-        raise RequestRefusal(403, check.why)
+    if answer.reply[0] != "success":
+        raise RequestRefusal(403, answer.why)
     return Response(204)

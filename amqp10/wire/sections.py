@@ -361,12 +361,6 @@ def encode_properties(properties: Properties) -> bytes:
     return _PROPERTIES.encode(properties)
 
 
-def encode_property_fields(properties: Properties) -> list[bytes]:
-    """The encoded fields up to the last that is not null; null fields before it are encoded as null. Raises
-    EncodeError."""
-    return _PROPERTIES.encode_fields(properties)
-
-
 def decode_map_section(payload: bytes, start: int, end: int) -> dict[object, object]:
     """The map of annotations, application-properties or footer at these bounds. Raises DecodeError only."""
     _, position = _section_code(payload, start, end, DEPTH_MAX)

@@ -29,7 +29,6 @@ class Consumer:
 
     def __init__(self, traffic: Traffic, link_credit: int, *, channel: int = 0) -> None:
         self.delivery_count = 0
-        self.first_arrival_ns = 0
         self.last_arrival_ns = 0
         self.frames = 0
         self._checks = Checks(traffic)
@@ -58,7 +57,7 @@ class Consumer:
 
     def start(self, now_ns: int) -> None:
         self._started = True
-        self.first_arrival_ns = self.last_arrival_ns = now_ns
+        self.last_arrival_ns = now_ns
 
     # What the broker sends
 

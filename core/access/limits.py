@@ -14,7 +14,7 @@ USER_LIMIT_MAX = 2**31 - 1
 
 
 def check_limits(limits: Mapping[str, int]) -> None:
-    """Raises Invalid for limits that there are not, and for values that cannot be used."""
+    """Raises Invalid for a limit that does not exist, and for a value that cannot be used."""
     for name, value in limits.items():
         if name not in USER_LIMITS:
             raise Invalid(f"there is no limit '{name[:64]}' of a user; there are {', '.join(USER_LIMITS)}")

@@ -19,7 +19,7 @@ from core.access.attempts import Attempts
 from core.access.audit import AuditedPeer, AuditLog
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
-from core.access.rights import VIRTUAL_HOST, Rights, RightsToken
+from core.access.rights import VIRTUAL_HOST, Rights
 from core.access.tokens import Tokens
 from core.access.users import SALT_BYTES, StoredPassword, Users
 from core.config.access import ScramKeys
@@ -49,8 +49,8 @@ class LoginPeer:
     """Where its logins are recorded; None if they are not."""
     asks_often: bool = False
     """Whether it shows its password with each request: then a login is recorded when the password is hashed."""
-    token: RightsToken | None = None
-    """The token with which the peer has logged in; None without one."""
+    token_rights: Callable[[str], Rights] | None = None
+    """Returns the rights of the token with which the peer has logged in; None without one."""
 
 
 class ThreadWork(Protocol):
@@ -103,7 +103,9 @@ class Access:
 
     def rights_of(self, peer: LoginPeer, user: str, virtual_host: str = VIRTUAL_HOST) -> Rights:
         """Return the rights of a peer that has logged in, on a virtual host: those of its token, or of the user."""
-        return self.users.rights_of(user, virtual_host) if peer.token is None else peer.token.rights(virtual_host)
+        return (
+            self.users.rights_of(user, virtual_host) if peer.token_rights is None else peer.token_rights(virtual_host)
+        )
 
     def takes_password_of(self, peer: LoginPeer) -> bool:
         """Return whether the peer may send its password as it is: with TLS, from this machine, or where the

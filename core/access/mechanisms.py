@@ -1,4 +1,5 @@
-"""The SASL mechanisms: PLAIN [RFC 4616], AMQPLAIN, SCRAM-SHA-256 [RFC 5802, RFC 7677], ANONYMOUS [RFC 4505].
+"""The SASL mechanisms: PLAIN [RFC 4616], AMQPLAIN, SCRAM-SHA-256 [RFC 5802, RFC 7677], EXTERNAL [RFC 4422 A],
+ANONYMOUS [RFC 4505].
 
 AMQPLAIN is in no standard; AMQP brokers used it before PLAIN, and clients still offer it. The response is the contents
 of a table without its length prefix: the fields ``LOGIN`` and ``PASSWORD``, both long strings. A field of another type
@@ -9,12 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from core.access.exchange import Reply, SaslExchange, SaslMechanism
-from core.access.external import ExternalMechanism
 from core.access.login import Access, LoginPeer, PasswordCheck
+from core.access.records import NAME_BYTES_MAX
 from core.access.token_login import TokenCheck, credentials_check
 from core.access.users import GUEST
 
-NAME_BYTES_MAX = 255
 PASSWORD_BYTES_MAX = 1024
 """Longer passwords are rejected without hashing them."""
 
@@ -127,6 +127,34 @@ def long_strings(fields: bytes) -> dict[str, bytes] | None:
         found[name] = fields[value_at:stop]
         position = stop
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalMechanism:
+    """The mechanism EXTERNAL for one peer, whose certificate has proven its name in the TLS handshake. It is offered
+    only to such a peer."""
+
+    access: Access
+    peer: LoginPeer
+    name: str = "EXTERNAL"
+
+    def start(self) -> SaslExchange:
+        """Begin a new attempt."""
+        return _ExternalExchange(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _ExternalExchange:
+    mechanism: ExternalMechanism
+
+    def respond(self, response: bytes) -> Reply:
+        """Accept an authorization identity that is empty or the name in the certificate. The user must exist: a
+        certificate proves a name, but gives no rights."""
+        access, peer = self.mechanism.access, self.mechanism.peer
+        name = peer.certificate_name
+        if name is None or response not in (b"", name.encode()) or not access.users.configured(name):
+            return access.failed(self.mechanism.name, name or "", peer)
+        return access.succeeded(self.mechanism.name, name, peer)
 
 
 @dataclass(frozen=True, slots=True)

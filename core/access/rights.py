@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
 
-from core.access.exchange import Reply
+from core.access.exchange import WAIT, Reply
 from core.access.limits import UserLimits
 from core.clock import Now
 from core.errors import Forbidden, Invalid
@@ -69,32 +69,14 @@ class Topics(Protocol):
         """The permission for the keys of this exchange; None if any key may be used."""
 
 
-class Renewal(Protocol):
-    """A new token that is being checked."""
+@dataclass(slots=True)
+class TokenAnswer:
+    """The answer to a token that is being checked."""
 
-    @property
-    def reply(self) -> Reply:
-        """``WAIT`` until it is known whether the token is accepted."""
-
-    @property
-    def why(self) -> str:
-        """Why it was refused."""
-
-
-class RightsToken(Protocol):
-    """The token from which rights are: see :class:`core.access.token_login.TokenLogin`."""
-
-    def deadline(self, now: Now) -> float:
-        """The monotonic time at which :meth:`is_over` has to be asked."""
-
-    def is_over(self, now: Now) -> bool:
-        """Whether it has expired."""
-
-    def rights(self, virtual_host: str = VIRTUAL_HOST) -> "Rights":
-        """New rights on a virtual host, for one connection."""
-
-    def renewed(self, rights: "Rights", token: bytes) -> Renewal:
-        """Begin to replace it by a new one."""
+    reply: Reply = WAIT
+    """The reply; ``WAIT`` until it is known."""
+    why: str = ""
+    """Why the token was refused, in a sentence for the client of a renewal and for the log."""
 
 
 def check_pattern(name: str, text: str) -> None:
@@ -119,14 +101,15 @@ class Rights:
         "_elsewhere",
         "_patterns",
         "_permission",
+        "_renew",
         "_topics",
         "expired",
+        "expires_at",
         "free_exchanges",
         "gone",
         "limits",
         "mailboxes",
         "tags",
-        "token",
         "user",
         "virtual_host",
     )
@@ -141,11 +124,12 @@ class Rights:
         virtual_host: str = VIRTUAL_HOST,
         elsewhere: "Callable[[str], Rights] | None" = None,
         limits: UserLimits | None = None,
-        token: RightsToken | None = None,
+        expires_at: float | None = None,
+        renew: "Callable[[Rights, bytes], TokenAnswer] | None" = None,
     ) -> None:
         """``permission`` is None for a user that may not use the virtual host; ``topics`` are by exchange.
-        ``elsewhere`` returns the same user's rights on another virtual host; without it there are none. ``token`` is
-        set for rights of one connection that end with a token."""
+        ``elsewhere`` returns the same user's rights on another virtual host; without it there are none. The last two
+        are for rights of one connection that end with a token: ``renew`` checks a new one and changes these rights."""
         self.user = user
         self.virtual_host = virtual_host
         self.tags = tags
@@ -162,8 +146,9 @@ class Rights:
         self._patterns: dict[str, Pattern] = {}
         self._permission = permission
         self._topics: Topics = {} if topics is None else topics
-        self.token = token
-        """The token from which the rights are, which says when they end; None for those of a user."""
+        self.expires_at = expires_at
+        """When the token expires from which the rights are, in wall-clock seconds; None for those of a user."""
+        self._renew = renew
         self.expired = False
         """Whether the token has expired, so that nothing is allowed any more."""
 
@@ -194,13 +179,18 @@ class Rights:
 
     def deadline(self, now: Now) -> float | None:
         """The monotonic time at which :meth:`tick` must be called; None for rights without an end, and after it."""
-        return None if self.token is None or self.expired else self.token.deadline(now)
+        return None if self.expires_at is None or self.expired else now.monotonic + self.expires_at - now.wall
 
     def tick(self, now: Now) -> None:
         """If the token has expired, take all rights away, which ends the connection."""
-        if self.token is not None and not self.expired and self.token.is_over(now):
+        if self.expires_at is not None and not self.expired and now.wall >= self.expires_at:
             self.expired = True
             self.change(None, {}, frozenset())
+
+    def renewed(self, token: bytes) -> TokenAnswer | None:
+        """Begin to replace the token by a new one: if it is accepted, these rights change and end later. Returns the
+        answer, which comes later; None for rights that did not come from a token."""
+        return None if self._renew is None else self._renew(self, token)
 
     @property
     def welcome(self) -> bool:

@@ -5,13 +5,12 @@ replies and the same threads. It may first wait for the provider's keys.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from core.access.exchange import LATER, WAIT, Reply
 from core.access.login import Access, LoginPeer, PasswordCheck, Proof
-from core.access.rights import VIRTUAL_HOST, Rights
+from core.access.rights import VIRTUAL_HOST, Rights, TokenAnswer
 from core.access.tokens import ACCEPTED, TokenClaims, TokenHeader, TokenRefused, Tokens, key_kind, verified
-from core.clock import Now
 
 RENEWAL = "renewal"
 """Stands in the log for the mechanism when a token is renewed."""
@@ -25,14 +24,6 @@ class TokenLogin:
     peer: LoginPeer
     claims: TokenClaims
 
-    def deadline(self, now: Now) -> float:
-        """The monotonic time at which :meth:`is_over` has to be asked, as the clocks are now."""
-        return now.monotonic + self.claims.expires_at - now.wall
-
-    def is_over(self, now: Now) -> bool:
-        """Whether the token has expired, so that the connection has to end."""
-        return now.wall >= self.claims.expires_at
-
     def rights(self, virtual_host: str = VIRTUAL_HOST) -> Rights:
         """Return new rights on a virtual host, for one connection. What the connection has open counts for the user of
         the token's name, whose limits apply."""
@@ -45,17 +36,17 @@ class TokenLogin:
             virtual_host=virtual_host,
             elsewhere=self.rights,
             limits=users.limits_of(self.claims.user),
-            token=self,
+            expires_at=self.claims.expires_at,
+            renew=self._renewed,
         )
         users.add_rights_of_token(rights)
         return rights
 
-    def renewed(self, rights: Rights, token: bytes) -> "TokenCheck":
-        """Begin to replace the token by a new one: if it is accepted, these rights, which came from :meth:`rights`,
-        change and end later."""
+    def _renewed(self, rights: Rights, token: bytes) -> TokenAnswer:
+        """See :meth:`core.access.rights.Rights.renewed`."""
         check = TokenCheck(self.access, self.peer, RENEWAL, _text(token), renews=rights, login=self)
         check.start()
-        return check
+        return check.answer
 
 
 @dataclass(slots=True)
@@ -70,11 +61,13 @@ class TokenCheck:
     """The rights that it renews; None for a login."""
     login: TokenLogin | None = None
     """The token that it replaces; None for a login."""
-    reply: Reply = WAIT
-    """The reply; ``WAIT`` until it is known."""
-    why: str = ""
-    """Why the token was refused, in a sentence for the client of a renewal and for the log."""
+    answer: TokenAnswer = field(default_factory=TokenAnswer)
     _found: TokenClaims | TokenRefused | None = None
+
+    @property
+    def reply(self) -> Reply:
+        """The reply; ``WAIT`` until it is known."""
+        return self.answer.reply
 
     def start(self) -> Reply:
         """Return the reply if it is known without a thread; else ``WAIT``."""
@@ -160,26 +153,28 @@ class TokenCheck:
             host = rights.virtual_host
             assert self.login is not None
             self.login.claims = claims
+            rights.expires_at = claims.expires_at
             rights.change(claims.scopes.permission(host), claims.scopes.topics(host), claims.scopes.tags)
         else:
-            self.peer.token = TokenLogin(self.access, replace(self.peer), claims)  # a peer of its own: no cycle
+            login = TokenLogin(self.access, replace(self.peer), claims)  # with a peer of its own: no cycle
+            self.peer.token_rights = login.rights
         self._tokens.outcomes[ACCEPTED] += 1
         self._answer(self.access.admitted(self.mechanism, claims.user, self.peer))
 
     def _refuse(self, refused: TokenRefused) -> None:
         self._tokens.outcomes[refused.reason] += 1
-        self.why = str(refused)
+        self.answer.why = str(refused)
         user = "" if self.renews is None else self.renews.user
-        self._answer(self.access.refused_token(self.mechanism, user, self.peer, refused.reason, self.why))
+        self._answer(self.access.refused_token(self.mechanism, user, self.peer, refused.reason, self.answer.why))
 
     def _put_off(self, reason: str, why: str) -> None:
-        self.why = f"{why}; try again later"
+        self.answer.why = f"{why}; try again later"
         self.access.tell_put_off(self.mechanism, "", self.peer, reason)
         self._answer(LATER)
 
     def _answer(self, reply: Reply) -> None:
-        self.reply = reply
-        self.token = ""  # what logs in may be kept as long as the connection
+        self.answer.reply = reply
+        self.token = ""  # the check may be kept as long as the connection
 
 
 def is_token(access: Access, name: str, password: str) -> bool:
@@ -197,5 +192,5 @@ def credentials_check(
 
 
 def _text(token: bytes) -> str:
-    """The token as text; what is none cannot be one."""
+    """The token as text. Bytes that are no ASCII stay, and make no valid token."""
     return token.decode("latin-1").strip()

@@ -51,7 +51,7 @@ class Callers:
     """Whether a request that shows nothing is refused even if no token is configured."""
 
     async def caller(self, scope: Scope, headers: Headers) -> Caller | None:
-        """Return who sent a request; None if it shows nothing and has to, or something that is wrong."""
+        """Return who sent a request; None if it shows something wrong, or nothing where a login is needed."""
         authorization = headers.get("authorization", "")
         rights = self.tokens.rights_of(given_token(authorization))
         if rights is not None:

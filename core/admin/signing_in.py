@@ -16,7 +16,7 @@ import trio
 
 from core.access.exchange import WAIT
 from core.access.login import Access, LoginPeer, PasswordCheck
-from core.access.rights import MONITORING, Rights, all_rights
+from core.access.rights import MONITORING, VIRTUAL_HOST, Rights, all_rights
 from core.access.token_login import TokenCheck, is_token
 from core.access.users import StoredPassword
 from core.config.address import is_loopback
@@ -104,7 +104,7 @@ class SignIn:
         while check.reply is WAIT:
             await woken.wait()
             woken = trio.Event()
-        return None if peer.token is None else peer.token.rights()
+        return None if peer.token_rights is None else peer.token_rights(VIRTUAL_HOST)
 
     def holds(self, user: ProvenUser) -> bool:
         """Whether the user may still log in with the same password, and has all tags that it had."""

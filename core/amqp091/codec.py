@@ -77,11 +77,6 @@ def decode_method(payload: bytes) -> Method:
     return layout.type(**values)
 
 
-def method_name(method: Method | type[Method]) -> str:
-    """The name of a method in the specification, such as ``basic.get-ok``."""
-    return _LAYOUTS[method.ID].name
-
-
 V = TypeVar("V")
 
 

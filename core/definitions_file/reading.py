@@ -115,11 +115,6 @@ def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
     return Reading(document=document, problems=found.problems, notes=found.notes, users=users)
 
 
-def document_of(things: list[Thing]) -> Document:
-    """Make a document of definitions in any order, each of them once."""
-    return run_at_once(_sorted(things))
-
-
 def _sorted(things: list[Thing]) -> Walk[Document]:
     exchanges, queues, bindings, policies = [], [], [], []
     for thing in (yield from in_order(things, key=sort_key)):

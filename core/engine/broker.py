@@ -123,7 +123,15 @@ class Broker:
             work=self.work,
             beside=shared.topologies,
         )
-        self._staged = StagedQueues(self._topology, recorder, self.work, broker=self)
+        self._staged = StagedQueues(
+            self._topology,
+            recorder,
+            self.work,
+            declare_now=lambda queue, owner, named: self.declare_queue(queue, owner, named_by_broker=named),
+            delete_now=self.delete_queue,
+            make=self._make_queue,
+            end=self._end_queue,
+        )
         self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
@@ -228,41 +236,38 @@ class Broker:
         self.work.spent += VERB_WORK
         self._topology.queue(queue, owner)
         consumers = () if options.getter else self._queues[queue].consumers
-        if consumers and (options.exclusive or next(iter(consumers)).options.exclusive):  # exclusive: the only one
+        if consumers and (options.exclusive or next(iter(consumers)).consumer.options.exclusive):
             raise Locked(f"queue '{queue}' has a consumer already, and one of the two is to be the only one")
-        consumer = Attachment(next(self.machinery.consumers), queue, mailbox, options, reference)
-        self._queues[queue].attach(consumer)
+        consumer = Consumer(next(self.machinery.consumers), queue, mailbox, options, reference)
+        self._queues[queue].attach(Attachment(consumer))
         self._pump.sums.changed[self._queues[queue]] = None
         return consumer
 
     def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
-        assert isinstance(consumer, Attachment)
-        if consumer.gone:
+        queue = self._queues.get(consumer.queue_name)
+        if queue is None or (attachment := _attachment(queue, consumer)) is None:
             return
         self.work.spent += VERB_WORK
-        queue = self._queues[consumer.queue_name]
-        counted = not (consumer.options.getter or consumer.detached)
-        queue.cancel(consumer, requeue=requeue)
+        counted = not (consumer.options.getter or attachment.detached)
+        queue.cancel(attachment, requeue=requeue)
         if counted and not queue.consumers and self._topology.queues[queue.name].declaration.auto_delete:
             self._remove_unasked(queue)
         else:
             self._pump.touch(queue)
 
     def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
-        assert isinstance(consumer, Attachment)
-        if consumer.detached:
+        queue = self._queues.get(consumer.queue_name)
+        if queue is None or (attachment := _attachment(queue, consumer)) is None or attachment.detached:
             return
-        queue = self._queues[consumer.queue_name]
-        queue.grant(consumer, n, drain)
+        queue.grant(attachment, n, drain)
         self._pump.touch(queue)
 
     def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
-        assert isinstance(consumer, Attachment)
-        if consumer.gone:
+        queue = self._queues.get(consumer.queue_name)
+        if queue is None or (attachment := _attachment(queue, consumer)) is None:
             return
-        queue = self._queues[consumer.queue_name]
         self._pump.sums.changed[queue] = None
-        if queue.settle(consumer, first, last, disposal):
+        if queue.settle(attachment, first, last, disposal):
             self._pump.touch(queue)
 
     def turn(self, now: Now) -> bool:
@@ -309,7 +314,7 @@ class Broker:
         made = self._topology.admit_queue(declaration, owner, named_by_broker=named_by_broker)
         definition = self._topology.queues[declaration.name]
         if made:
-            return self.make_queue(definition), True
+            return self._make_queue(definition), True
         self._totals.queues_declared += 1
         queue = self._queues[declaration.name]
         queue.used()
@@ -318,7 +323,7 @@ class Broker:
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         self.work.spent += VERB_WORK
-        return self.make_queue(self._topology.admit_dynamic_queue(name, owner))
+        return self._make_queue(self._topology.admit_dynamic_queue(name, owner))
 
     def queue_info(self, name: str, owner: object) -> QueueInfo:
         return self._info(self._topology.queue(name, owner))
@@ -329,9 +334,8 @@ class Broker:
 
     def delete_queue(self, name: str, owner: object) -> int:
         self._staged.settle(name)
-        if name not in self._queues:
-            return 0
-        self._topology.queue(name, owner)
+        if name in self._queues:
+            self._topology.queue(name, owner)
         return self._remove_queue(name)
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
@@ -434,33 +438,11 @@ class Broker:
         return self._begin_move(self._operated(queue), None, count)
 
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:
-        """For tests and benchmarks: limit the messages that a queue takes on per turn. None removes the limit.
-
-        Raises NotFound.
-        """
+        """For tests: limit the messages that a queue takes on per turn. None removes the limit. Raises NotFound."""
         if queue not in self._queues:
             raise NotFound(f"there is no queue '{queue}'")
         self._queues[queue].inbox.messages_per_turn = messages_per_turn
         self._pump.touch(self._queues[queue])
-
-    def make_queue(self, definition: QueueDefinition) -> QueueInfo:
-        """Make a queue that has been declared."""
-        self._totals.queues_declared += 1
-        self._totals.queues_created += 1
-        self._add_queue(definition)
-        return self._info(definition)
-
-    def end_queue(self, name: str) -> int:
-        """End a queue that has been deleted. Returns how many ready messages it had."""
-        queue = self._queues.pop(name)
-        self._enforcement.leave(name)
-        ready = queue.ready
-        self._pump.forget(queue)
-        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
-        self._totals.queues_deleted += 1
-        queue.stage_credit.end(self.machinery.now.monotonic)
-        self._maker.forget(queue)
-        return ready
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -520,13 +502,32 @@ class Broker:
         queue = self._queues[declaration.name] = self._maker.make(definition, options, self.machinery.now.monotonic)
         self._pump.touch(queue)
 
+    def _make_queue(self, definition: QueueDefinition) -> QueueInfo:
+        """Make a queue that has been declared."""
+        self._totals.queues_declared += 1
+        self._totals.queues_created += 1
+        self._add_queue(definition)
+        return self._info(definition)
+
+    def _end_queue(self, name: str) -> int:
+        """End a queue that has been deleted. Returns how many ready messages it had."""
+        queue = self._queues.pop(name)
+        self._enforcement.leave(name)
+        ready = queue.ready
+        self._pump.forget(queue)
+        queue.dissolve(self._confirms, ResourceDeleted(f"queue '{name}' was deleted"), self._pump.remains.let_go)
+        self._totals.queues_deleted += 1
+        queue.stage_credit.end(self.machinery.now.monotonic)
+        self._maker.forget(queue)
+        return ready
+
     def _remove_queue(self, name: str) -> int:
         self._staged.settle(name)
         if name not in self._queues:
             return 0
         removed = self._topology.forget_queue(name)
         self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * removed
-        return self.end_queue(name)
+        return self._end_queue(name)
 
     def _go_on_removing(self) -> bool:
         """Remove some bindings whose queue or exchange is gone. Returns True when there are more to remove now."""
@@ -598,3 +599,8 @@ class Broker:
             consumers=len(queue.consumers),
             identity=definition.identity,
         )
+
+
+def _attachment(queue: AnyQueue, consumer: Consumer) -> Attachment | None:
+    """What a queue knows of a consumer; None for one that has left and holds nothing."""
+    return queue.consumers.attached.get(consumer) or queue.attachments.others.get(consumer)

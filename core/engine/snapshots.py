@@ -53,7 +53,7 @@ class Snapshots:
             case "lanes":
                 return map(_lane, self.lanes)
             case "consumers":
-                return map(_consumer, [consumer for queue in self.queues.values() for consumer in queue.consumers])
+                return map(_consumer, [attachment for queue in self.queues.values() for attachment in queue.consumers])
             case "consumers_with_grant":
                 found = self._queues(identity)
                 return ({"name": queue.name, "count": _with_grant(queue)} for queue in found)
@@ -201,7 +201,7 @@ def _with_grant(queue: AnyQueue) -> int:
     """How many consumers have a queue grant."""
     if isinstance(queue, Queue):
         return queue.consumers.with_grant
-    return sum(consumer.grant > 0 for consumer in queue.consumers)
+    return sum(attachment.grant > 0 for attachment in queue.consumers)
 
 
 def _lane(lane: Lane) -> Snapshot:
@@ -219,16 +219,16 @@ def _lane(lane: Lane) -> Snapshot:
     }
 
 
-def _consumer(consumer: Attachment) -> Snapshot:
+def _consumer(attachment: Attachment) -> Snapshot:
     return {
-        "name": str(consumer.identity),
-        "queue": consumer.queue_name,
-        "priority": consumer.options.priority,
-        "exclusive": consumer.options.exclusive,
-        "active": consumer.active,
-        "grant": consumer.grant,
-        "messages_unacknowledged": consumer.unsettled.count,
-        "delivered": consumer.next_number,
+        "name": str(attachment.consumer.identity),
+        "queue": attachment.consumer.queue_name,
+        "priority": attachment.consumer.options.priority,
+        "exclusive": attachment.consumer.options.exclusive,
+        "active": attachment.consumer.active,
+        "grant": attachment.grant,
+        "messages_unacknowledged": attachment.unsettled.count,
+        "delivered": attachment.next_number,
     }
 
 

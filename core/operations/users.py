@@ -47,34 +47,30 @@ WAY = (
     AnswerField("password", "text", "``scram``, ``rabbitmq`` for a hash of RabbitMQ, or ``none``."),
     AnswerField("limits", "map", "The limits on connections and channels."),
 )
-PERMISSIONS = Shape(
-    "rows",
-    (
-        AnswerField("user", "text", "The user."),
-        AnswerField("vhost", "text", "The virtual host."),
-        AnswerField("configure", "text", "The pattern of names to declare and delete."),
-        AnswerField("write", "text", "The pattern of names to publish to."),
-        AnswerField("read", "text", "The pattern of names to read from."),
-    ),
+
+
+def _rows(*fields: AnswerField) -> Shape:
+    """The shape of rows that each belong to one user."""
+    return Shape("rows", (AnswerField("user", "text", "The user."), *fields))
+
+
+ON_VHOST = AnswerField("vhost", "text", "The virtual host.")
+PERMISSIONS = _rows(
+    ON_VHOST,
+    AnswerField("configure", "text", "The pattern of names to declare and delete."),
+    AnswerField("write", "text", "The pattern of names to publish to."),
+    AnswerField("read", "text", "The pattern of names to read from."),
 )
-TOPIC_PERMISSIONS = Shape(
-    "rows",
-    (
-        AnswerField("user", "text", "The user."),
-        AnswerField("vhost", "text", "The virtual host."),
-        AnswerField("exchange", "text", "The topic exchange."),
-        AnswerField("write", "text", "The pattern of routing keys."),
-        AnswerField("read", "text", "The pattern of binding keys."),
-    ),
+TOPIC_PERMISSIONS = _rows(
+    ON_VHOST,
+    AnswerField("exchange", "text", "The topic exchange."),
+    AnswerField("write", "text", "The pattern of routing keys."),
+    AnswerField("read", "text", "The pattern of binding keys."),
 )
-USER_LIMITS_ROWS = Shape(
-    "rows",
-    (
-        AnswerField("user", "text", "The user."),
-        AnswerField("limit", "text", "``max-connections`` or ``max-channels``."),
-        AnswerField("value", "number", "The most that the user may have."),
-        AnswerField("used", "number", "How many the user has."),
-    ),
+USER_LIMITS_ROWS = _rows(
+    AnswerField("limit", "text", "``max-connections`` or ``max-channels``."),
+    AnswerField("value", "number", "The most that the user may have."),
+    AnswerField("used", "number", "How many the user has."),
 )
 
 

@@ -68,7 +68,7 @@ class KeyDownload:
         return data
 
     def stop(self) -> None:
-        """Have a read end now, from another thread."""
+        """End a read now, from another thread."""
         self._stopped = True
         if self._socket is not None:
             with suppress(OSError):  # it has just ended

@@ -22,7 +22,7 @@ from core.errors import Invalid
 from core.server.key_download import DownloadFailed, KeyDownload
 
 THREADS_MAX = 2
-"""One that has taken too long, and one that tries anew."""
+"""One thread that has taken too long, and one that tries again."""
 
 
 class Download(Protocol):
@@ -32,7 +32,7 @@ class Download(Protocol):
         """Read all, in a thread. Raises DownloadFailed."""
 
     def stop(self) -> None:
-        """Have a read end now."""
+        """End a read now."""
 
 
 class KeyFetching:
@@ -74,7 +74,7 @@ class KeyFetching:
         self._wanted.set()
 
     async def run(self, turn: Callable[[], None]) -> None:
-        """Fetch until cancelled. ``turn`` has the connections that were woken go on."""
+        """Fetch until cancelled. ``turn`` gives the connections that were woken their turn."""
         seconds = inf
         while True:
             with trio.move_on_after(seconds):

@@ -53,10 +53,6 @@ class Compactor:
     """Empties sparse files of one message store, step by step."""
 
     def __init__(self, store: MessageStore, staging: Staging, *, garbage_fraction: float) -> None:
-        self.moved_bytes = 0
-        """Bytes of bodies that were copied."""
-        self.emptied = 0
-        """Files that were emptied."""
         self._store = store
         self._staging = staging
         self._garbage_fraction = garbage_fraction
@@ -112,7 +108,6 @@ class Compactor:
         else:
             if self._number in self._store.files:
                 return
-            self.emptied += 1
         self._records = None
 
     def _move(self, record: SoundRecord) -> None:
@@ -120,4 +115,3 @@ class Compactor:
         place = self._store.place(body_id)
         if place is not None and unpack_place(place)[:2] == (self._number, record.offset):
             self._store.move(body_id, body)
-            self.moved_bytes += len(body)

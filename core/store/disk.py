@@ -59,9 +59,6 @@ class Disk(Protocol):
     def remove_folder(self, folder: str) -> None:
         """Remove a folder with all its contents, if it exists."""
 
-    def free_bytes(self) -> int:
-        """Return how many bytes are free on the file system."""
-
     def will_need(self, path: str, offset: int, length: int) -> None:
         """Hint that these bytes will be read soon. Never raises or waits."""
 
@@ -211,11 +208,6 @@ class FolderDisk:
             self._forget(path)
 
     # --- the data folder as a whole
-
-    def free_bytes(self) -> int:
-        """See :meth:`Disk.free_bytes`: the bytes available to users other than root."""
-        state = os.fstatvfs(self._folder)
-        return state.f_bavail * state.f_frsize
 
     def check(self) -> None:
         """See :meth:`Disk.check`. Raises OSError with ESTALE if another folder is there, else the system's own error.

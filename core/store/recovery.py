@@ -82,8 +82,6 @@ class Report:
     """Messages that were dropped because they were only paged out."""
     without_body: int = 0
     """Messages that were dropped because their bodies are not in the message store."""
-    wiped_queues: int = 0
-    """How many folders of deleted queues were removed."""
     torn: list[TornTail] = field(default_factory=list)
     torn_count: int = 0
     lost: list[LostRecord] = field(default_factory=list)

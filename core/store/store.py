@@ -201,7 +201,6 @@ def _open(
             set_aside(int(queue_id))
         else:
             disk.remove_folder(f"{QUEUES}/{queue_id}")
-            report.wiped_queues += 1
     recovery.mend()
     floor = 0 if report.clean else first_free(0, generation - 1)
     store = Store(

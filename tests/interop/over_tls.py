@@ -43,28 +43,9 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 def tls_broker(trial: Trial) -> Iterator[BrokerAddress]:
     """A broker that asks for certificates, with the user alice, and a second certificate for broker.example.org."""
     keys = hash_password("wonderland", salt=b"salt of the test", iterations=4096)
-    config = Path(trial.path("broker.toml"))
-    config.write_text(f"""
-[server]
-tls_listen = ["127.0.0.1:0"]
-[tls]
-certificate = "{trial.path("server.pem")}"
-key = "{trial.path("server.key")}"
-client_ca = "{trial.path("ca.pem")}"
-client_certificate = "optional"
-[[tls.sni]]
-name = "broker.example.org"
-certificate = "{trial.path("named.pem")}"
-key = "{trial.path("named.key")}"
-[access]
-password_iterations = 4096
-[admin]
-enabled = false
-[[users]]
-name = "alice"
-scram = "{keys.render()}"
-""")
-    with broker_process("--config", str(config)) as address:
+    named = f'certificate = "{trial.path("named.pem")}"\nkey = "{trial.path("named.key")}"'
+    config = trial.write_broker_config(keys, more=f'[[tls.sni]]\nname = "broker.example.org"\n{named}')
+    with broker_process("--config", config) as address:
         with BlockingConnection.open(Url.parse(f"{url_of(address)}?ca={trial.path('ca.pem')}")) as connection:
             for name in QUEUES:
                 assert BlockingManagement(connection).request("PUT", f"/queues/{name}", {}).status == 201

@@ -41,25 +41,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 def tls_broker(trial: Trial) -> Iterator[BrokerAddress]:
     """A broker with one user, alice, which asks for certificates."""
     keys = hash_password("wonderland", salt=b"salt of the test", iterations=4096)
-    tls = trial.asking("optional")
-    config = Path(trial.path("broker.toml"))
-    config.write_text(f"""
-[server]
-tls_listen = ["127.0.0.1:0"]
-[tls]
-certificate = "{tls.certificate}"
-key = "{tls.key}"
-client_ca = "{tls.client_ca}"
-client_certificate = "optional"
-[access]
-password_iterations = 4096
-[admin]
-enabled = false
-[[users]]
-name = "alice"
-scram = "{keys.render()}"
-""")
-    with broker_process("--config", str(config)) as address:
+    with broker_process("--config", trial.write_broker_config(keys)) as address:
         yield address
 
 

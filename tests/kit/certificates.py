@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from amqp10.cli.trial_certificates import SignedKey, new_authority, new_client, new_server
+from core.config.access import ScramKeys
 from core.config.tls import TlsSettings
 
 
@@ -71,6 +72,29 @@ class Trial:
     def asking(self, how: str = "required", **changed: object) -> TlsSettings:
         """The settings of a broker that asks its clients for certificates."""
         return self.settings(client_ca=self.path("ca.pem"), client_certificate=how, **changed)
+
+    def write_broker_config(self, keys: ScramKeys, *, more: str = "") -> str:
+        """Write the configuration of a broker that asks for certificates and knows the user alice; returns its path.
+        ``more`` are further lines of its section on TLS."""
+        path = self.folder / "broker.toml"
+        path.write_text(f"""
+[server]
+tls_listen = ["127.0.0.1:0"]
+[tls]
+certificate = "{self.path("server.pem")}"
+key = "{self.path("server.key")}"
+client_ca = "{self.path("ca.pem")}"
+client_certificate = "optional"
+{more}
+[access]
+password_iterations = 4096
+[admin]
+enabled = false
+[[users]]
+name = "alice"
+scram = "{keys.render()}"
+""")
+        return str(path)
 
     def context(self, user: str | None = None, *, trust: bool = True) -> ssl.SSLContext:
         """A client's context, which trusts the authority, with the certificate of this user."""

@@ -16,6 +16,7 @@ from core.interface import (
     Action,
     Confirmed,
     ConsumeOptions,
+    Consumer,
     Delivered,
     GrantReply,
     Mailbox,
@@ -150,7 +151,7 @@ class StreamAtWork:
 
     def consumer(self, options: StreamOptions | None = None, *, priority: int = 0) -> Attachment:
         wanted = ConsumeOptions(stream=options or StreamOptions(), priority=priority)
-        consumer = Attachment(self.consumers, "s", Mailbox(lambda: None), wanted, None)
+        consumer = Attachment(Consumer(self.consumers, "s", Mailbox(lambda: None), wanted, None))
         self.consumers += 1
         self.queue.attach(consumer)
         return consumer
@@ -162,7 +163,7 @@ class StreamAtWork:
 
 def got(consumer: Attachment) -> list[tuple[int, bytes]]:
     """The messages delivered since the last call, as offset and body; answers to grants are dropped."""
-    return delivered(consumer.mailbox.take())
+    return delivered(consumer.consumer.mailbox.take())
 
 
 def delivered(actions: Sequence[Action]) -> list[tuple[int, bytes]]:

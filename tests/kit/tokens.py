@@ -100,5 +100,5 @@ def log_in(access: Access, token: str, wake: Callable[[], object] = lambda: None
     peer = from_here(wake=wake)
     reply = PlainMechanism(access, peer).start().respond(b"\0any\0" + token.encode())
     assert reply[0] == "success", reply
-    assert peer.token is not None
+    assert peer.token_rights is not None
     return peer

@@ -14,7 +14,7 @@ from core.access.rights import Rights
 SECRET_BYTES = 32
 """Bytes of a secret: 256 bits, which cannot be guessed or looked for."""
 SESSIONS_PER_USER_MAX = 16
-"""The most console sessions of one user: more than one person has browsers. So one user cannot take all places."""
+"""The most console sessions of one user, who may have several browsers. One user cannot take all places."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -22,16 +22,16 @@ class ConsoleSession:
     """One login of a browser."""
 
     rights: Rights
-    """Those of the user, which change in place."""
+    """The rights of the user, which change in place."""
     is_user: bool
     """Whether a user has logged in, and not a client with a token."""
     holds: Callable[[], bool]
-    """Returns whether what the login has proven is still so."""
+    """Returns whether the user still has the password and the tags of the login."""
     csrf_token: str
-    """What a write has to show besides the cookie, because only pages of this server can read it."""
+    """A text that a write has to show besides the cookie. Only pages of this server can read it."""
     digest: bytes
     ends: float
-    """When it ends in any case, in monotonic seconds."""
+    """When the console session ends in any case, in monotonic seconds."""
     used: float
     """When the last request came, in monotonic seconds."""
 

@@ -5,7 +5,7 @@
 - *Leaving* are consumers and getters that were cancelled and still hold messages. They get no more messages but may
   settle those that they hold. Once everything is settled they are forgotten.
 
-Invariants: an attachment that is not gone is in exactly one of these groups; one that is gone holds nothing.
+Invariants: each attachment is in exactly one of these groups; one that is forgotten holds nothing.
 
 This module does not know what happens to messages that a consumer returns.
 """
@@ -20,24 +20,24 @@ from core.engine.queue.expiry import DeliveryTimes
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
 from core.errors import EngineError
-from core.interface import Cancelled, TakenBack
+from core.interface import Cancelled, Consumer, TakenBack
 
 
 class Attachments:
     """All attachments of one queue. Iterating goes over all groups."""
 
-    __slots__ = ("_consumers", "_others", "timed")
+    __slots__ = ("_consumers", "others", "timed")
 
     def __init__(self, consumers: Consumers) -> None:
         self._consumers = consumers
-        self._others: dict[Attachment, None] = {}
-        """Getters, and attachments that are leaving."""
+        self.others: dict[Consumer, Attachment] = {}
+        """The attachment of each getter, and of each consumer that is leaving. For reading only."""
         self.timed = False
         """Whether some deliveries have a time-out, or had one at the last ``mark``. If so, ``mark`` has to be
         called."""
 
     def __iter__(self) -> Iterator[Attachment]:
-        return chain(self._consumers, self._others)
+        return chain(self._consumers, self.others.values())
 
     @property
     def unacknowledged(self) -> int:
@@ -48,28 +48,28 @@ class Attachments:
 
     def attach(self, attachment: Attachment) -> None:
         """Add a consumer or getter."""
-        if attachment.options.getter:
-            self._others[attachment] = None
+        if attachment.consumer.options.getter:
+            self.others[attachment.consumer] = attachment
         else:
             self._consumers.attach(attachment)
 
     def leave(self, attachment: Attachment) -> None:
         """The attachment gets no more messages. If it still holds messages, ``leave`` may be called for it once
         more."""
-        if attachment.options.getter or attachment.detached:
+        if attachment.consumer.options.getter or attachment.detached:
             attachment.detached = True
         else:
             self._consumers.detach(attachment)
         if attachment.unsettled.count:
-            self._others[attachment] = None
+            self.others[attachment.consumer] = attachment
         else:
-            self._forget(attachment)
+            self.others.pop(attachment.consumer, None)
 
     def vacated(self, attachment: Attachment) -> bool:
         """The attachment has nothing unsettled any more. Returns True if another consumer becomes the active one in its
         place."""
         if attachment.detached:
-            self._forget(attachment)
+            self.others.pop(attachment.consumer, None)
             return False
         return self._consumers.vacated(attachment)
 
@@ -77,14 +77,10 @@ class Attachments:
         """The queue is deleted: cancel all attachments with ``error``."""
         for attachment in list(self):
             if not attachment.detached:
-                attachment.mailbox.put(Cancelled(attachment, error))
+                attachment.consumer.mailbox.put(Cancelled(attachment.consumer, error))
             attachment.detached = True
             let_go(attachment.unsettled.remove_all())
-            self._forget(attachment)
-
-    def _forget(self, attachment: Attachment) -> None:
-        attachment.gone = True
-        self._others.pop(attachment, None)
+        self.others.clear()
 
     # --- deliveries that are held too long
 
@@ -116,7 +112,7 @@ class Attachments:
         for attachment in list(self):
             below = attachment.marks.overdue(now) if attachment.marks is not None else 0
             for first, last in attachment.unsettled.numbers(below):
-                attachment.mailbox.put(TakenBack(attachment, first, last))
+                attachment.consumer.mailbox.put(TakenBack(attachment.consumer, first, last))
                 yield attachment, attachment.unsettled.remove(first, last)
             if below and not attachment.unsettled.count:
                 self.vacated(attachment)

@@ -23,25 +23,17 @@ from core.engine.queue.expiry import DeliveryTimes
 from core.engine.queue.pace import Pace
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
-from core.interface import ActivityChanged, ConsumeOptions, Delivered, GrantReply, Mailbox
+from core.interface import ActivityChanged, Consumer, Delivered, GrantReply
 from core.message import first_of
 
 
 @dataclass(eq=False, slots=True)
 class Attachment:
-    """A consumer or getter inside the engine; front ends see it as ``core.interface.Consumer``."""
+    """What a queue knows of one consumer or getter."""
 
-    identity: int
-    """Unique in the engine and ascending, so it also orders consumers by age."""
-    queue_name: str
-    mailbox: Mailbox
-    options: ConsumeOptions
-    reference: object
-    active: bool = True
+    consumer: Consumer
     detached: bool = False
     """It was cancelled and gets no more messages."""
-    gone: bool = False
-    """It was cancelled and holds no messages: settling its deliveries has no effect."""
     in_turn: bool = False
     """Whether it is in the turns of its level."""
     grant: int = 0
@@ -51,7 +43,6 @@ class Attachment:
     next_number: int = 0
     """The delivery number of the next message."""
     unsettled: Unsettled = field(default_factory=Unsettled)
-    link_credit_max: int | None = None
     sequence_key: str = ""
     """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
     marks: DeliveryTimes | None = None
@@ -72,9 +63,10 @@ class Attachment:
         number = self.next_number
         self.grant -= count
         self.next_number = number + count
-        self.mailbox.put(
+        consumer = self.consumer
+        consumer.mailbox.put(
             Delivered(
-                self,
+                consumer,
                 number,
                 batch.entries.copy(),
                 attributes.copy() if isinstance(attributes, list) else attributes,
@@ -90,12 +82,13 @@ class Attachment:
 
     def reply(self, available: int) -> None:
         """Answer every grant since the last reply. The newest grant decides whether the rest is drained."""
+        consumer = self.consumer
         for _ in range(self.replies_due - 1):
-            self.mailbox.put(GrantReply(self, available, 0))
+            consumer.mailbox.put(GrantReply(consumer, available, 0))
         drained = 0
         if self.drain:
             drained, self.grant, self.drain = self.grant, 0, False
-        self.mailbox.put(GrantReply(self, available, drained))
+        consumer.mailbox.put(GrantReply(consumer, available, drained))
         self.replies_due = 0
 
 
@@ -105,7 +98,7 @@ class Level:
     __slots__ = ("_turns", "attached")
 
     def __init__(self) -> None:
-        self.attached: OrderedDict[int, Attachment] = OrderedDict()
+        self.attached: OrderedDict[Consumer, Attachment] = OrderedDict()
         """All consumers of this priority, in order of age."""
         self._turns: deque[Attachment] = deque()
 
@@ -117,19 +110,19 @@ class Level:
         """The consumer whose turn it is."""
         return self._turns[0]
 
-    def enter(self, consumer: Attachment) -> None:
+    def enter(self, attachment: Attachment) -> None:
         """Take a place at the end, unless the consumer has one."""
-        if not consumer.in_turn:
-            consumer.in_turn = True
-            self._turns.append(consumer)
-            if consumer.pace is not None:
-                consumer.pace.left = 0
+        if not attachment.in_turn:
+            attachment.in_turn = True
+            self._turns.append(attachment)
+            if attachment.pace is not None:
+                attachment.pace.left = 0
 
-    def leave(self, consumer: Attachment) -> None:
+    def leave(self, attachment: Attachment) -> None:
         """Give up the place, if any."""
-        if consumer.in_turn:
-            consumer.in_turn = False
-            self._turns.remove(consumer)
+        if attachment.in_turn:
+            attachment.in_turn = False
+            self._turns.remove(attachment)
 
     def skip(self) -> None:
         """Move the consumer whose turn it is to the end: it may take none of the ready messages."""
@@ -147,7 +140,7 @@ class Level:
         shares, left = self._shares(ready, now)
         if left <= 0:
             return ready
-        return max(ready - left, count * min(ready // count, *(consumer.grant for consumer, _ in shares)))
+        return max(ready - left, count * min(ready // count, *(attachment.grant for attachment, _ in shares)))
 
     def deal(self, batch: Batch, now: float) -> int:
         """Hand out messages to the consumers in turn; there are at most ``room`` of them. Returns how many consumers
@@ -163,25 +156,25 @@ class Level:
         served = [turns.popleft() for _ in range(min(len(shares), len(turns)))]
         if left <= 0:
             start = 0
-            for consumer, share in shares:
+            for attachment, share in shares:
                 stop = min(start + share, total)
-                _hand(consumer, batch if stop - start == total else batch.part(start, stop), share, now)
+                _hand(attachment, batch if stop - start == total else batch.part(start, stop), share, now)
                 start = stop
             if len(shares) > len(served):
                 served.append(served.pop(0))
         else:
             count = len(served)
-            for place, consumer in enumerate(served):
-                _hand(consumer, batch.part(place, total, count), None, now)
+            for place, attachment in enumerate(served):
+                _hand(attachment, batch.part(place, total, count), None, now)
             next_place = total % count
             served = served[next_place:] + served[:next_place]
-        for consumer in served:
-            if not consumer.grant:
-                consumer.in_turn = False
-            elif consumer.pace is not None and consumer.pace.left:
-                turns.appendleft(consumer)  # its turn goes on; that is so for one consumer at most
+        for attachment in served:
+            if not attachment.grant:
+                attachment.in_turn = False
+            elif attachment.pace is not None and attachment.pace.left:
+                turns.appendleft(attachment)  # its turn goes on; that is so for one consumer at most
             else:
-                turns.append(consumer)
+                turns.append(attachment)
         return len(served)
 
     def _shares(self, total: int, now: float) -> tuple[list[tuple[Attachment, int]], int]:
@@ -191,9 +184,9 @@ class Level:
         first = self._turns[0]
         begun = 0 if first.pace is None else first.pace.left
         shares = []
-        for consumer in self._turns:
-            share = consumer.share(now)
-            shares.append((consumer, share))
+        for attachment in self._turns:
+            share = attachment.share(now)
+            shares.append((attachment, share))
             total -= share
             if total <= 0:
                 return shares, total
@@ -204,14 +197,14 @@ class Level:
         return shares, total
 
 
-def _hand(consumer: Attachment, batch: Batch, share: int | None, now: float) -> None:
+def _hand(attachment: Attachment, batch: Batch, share: int | None, now: float) -> None:
     """Deliver to one of several consumers, and measure its pace. ``share`` is how many messages it may get in its turn;
     None for an equal share, which does not count towards its turn."""
-    pace = consumer.pace
+    pace = attachment.pace
     if pace is None:
-        pace = consumer.pace = Pace(consumer.next_number - 1)
-    consumer.deliver(batch)
-    pace.gave(consumer.next_number - 1, now)
+        pace = attachment.pace = Pace(attachment.next_number - 1)
+    attachment.deliver(batch)
+    pace.gave(attachment.next_number - 1, now)
     if share is not None:
         pace.left = max(0, share - len(batch))
 
@@ -219,11 +212,12 @@ def _hand(consumer: Attachment, batch: Batch, share: int | None, now: float) -> 
 class Consumers:
     """All consumers attached to a queue, in order of age."""
 
-    __slots__ = ("_active", "_attached", "_granted_inactive", "_settled_runs", "_single_active", "levels")
+    __slots__ = ("_active", "_granted_inactive", "_settled_runs", "_single_active", "attached", "levels")
 
     def __init__(self, *, single_active: bool) -> None:
         self._single_active = single_active
-        self._attached: dict[int, Attachment] = {}
+        self.attached: dict[Consumer, Attachment] = {}
+        """The attachment of each consumer, in order of age. For reading only."""
         self._active: Attachment | None = None
         """The active consumer of a queue with a single active consumer; else None."""
         self._granted_inactive: dict[Attachment, None] = {}
@@ -234,10 +228,10 @@ class Consumers:
         """Of consumers that have settled the run that is being timed, since the last ``judge_paces``."""
 
     def __len__(self) -> int:
-        return len(self._attached)
+        return len(self.attached)
 
     def __iter__(self) -> Iterator[Attachment]:
-        return iter(self._attached.values())
+        return iter(self.attached.values())
 
     @property
     def with_grant(self) -> int:
@@ -251,51 +245,51 @@ class Consumers:
                 return level
         return None
 
-    def attach(self, consumer: Attachment) -> None:
+    def attach(self, attachment: Attachment) -> None:
         """Add a consumer; it has no grant yet."""
-        self._attached[consumer.identity] = consumer
-        priority = consumer.options.priority
+        self.attached[attachment.consumer] = attachment
+        priority = attachment.consumer.options.priority
         if priority not in self.levels:
             self.levels[priority] = Level()
             self.levels = dict(sorted(self.levels.items(), reverse=True))
-        self.levels[priority].attached[consumer.identity] = consumer
+        self.levels[priority].attached[attachment.consumer] = attachment
         if self._single_active:
-            consumer.active = False
-            self._choose_active(newcomer=consumer)
+            attachment.consumer.active = False
+            self._choose_active(newcomer=attachment)
 
-    def detach(self, consumer: Attachment) -> None:
+    def detach(self, attachment: Attachment) -> None:
         """Remove a consumer; if it was the active one, the next becomes active."""
-        priority = consumer.options.priority
+        priority = attachment.consumer.options.priority
         level = self.levels[priority]
-        level.leave(consumer)
-        del level.attached[consumer.identity]
-        del self._attached[consumer.identity]
-        consumer.detached = True
-        self._granted_inactive.pop(consumer, None)
+        level.leave(attachment)
+        del level.attached[attachment.consumer]
+        del self.attached[attachment.consumer]
+        attachment.detached = True
+        self._granted_inactive.pop(attachment, None)
         if not level.attached:
             del self.levels[priority]
-        if consumer is self._active:
+        if attachment is self._active:
             self._active = None
         if self._single_active:
             self._choose_active()
 
-    def granted(self, consumer: Attachment) -> None:
+    def granted(self, attachment: Attachment) -> None:
         """The consumer's grant was set or drained: it enters the turns of its level, or leaves them."""
-        level = self.levels[consumer.options.priority]
-        if consumer.grant and consumer.active and not self._yields(consumer):
-            level.enter(consumer)
-            self._granted_inactive.pop(consumer, None)
+        level = self.levels[attachment.consumer.options.priority]
+        if attachment.grant and attachment.consumer.active and not (self._single_active and self._yields(attachment)):
+            level.enter(attachment)
+            self._granted_inactive.pop(attachment, None)
         else:
-            level.leave(consumer)
-            if consumer.grant:
-                self._granted_inactive[consumer] = None
+            level.leave(attachment)
+            if attachment.grant:
+                self._granted_inactive[attachment] = None
             else:
-                self._granted_inactive.pop(consumer, None)
+                self._granted_inactive.pop(attachment, None)
 
-    def settled(self, consumer: Attachment, last: int) -> None:
-        """The consumer has settled deliveries up to this number."""
-        if consumer.pace is not None and consumer.pace.completes(last):
-            self._settled_runs.append(consumer.pace)
+    def settled(self, pace: Pace, last: int) -> None:
+        """The consumer with this pace has settled deliveries up to this number."""
+        if pace.completes(last):
+            self._settled_runs.append(pace)
 
     def judge_paces(self, now: float) -> None:
         """Note which consumers have settled quickly. Called at the beginning of the queue's turn; monotonic seconds."""
@@ -304,10 +298,10 @@ class Consumers:
                 pace.judge(now)
             self._settled_runs.clear()
 
-    def vacated(self, consumer: Attachment) -> bool:
+    def vacated(self, attachment: Attachment) -> bool:
         """The consumer has nothing unsettled any more. If it is active and must hand over, another becomes active:
         return True."""
-        if consumer is not self._active or not self._yields(consumer):
+        if attachment is not self._active or not self._yields(attachment):
             return False
         self._choose_active()
         return True
@@ -321,13 +315,13 @@ class Consumers:
             pass
         elif active is None or (self._yields(active) and not active.unsettled.count):
             if active is not None:
-                active.active = False
-                active.mailbox.put(ActivityChanged(active, False))
+                active.consumer.active = False
+                active.consumer.mailbox.put(ActivityChanged(active.consumer, False))
                 self.granted(active)
             self._active = best
-            best.active = True
+            best.consumer.active = True
             if best is not newcomer:
-                best.mailbox.put(ActivityChanged(best, True))
+                best.consumer.mailbox.put(ActivityChanged(best.consumer, True))
         if self._active is not None:
             self.granted(self._active)
 
@@ -341,4 +335,4 @@ class Consumers:
         everything."""
         if not self._single_active:
             return False
-        return next(iter(self.levels)) > active.options.priority
+        return next(iter(self.levels)) > active.consumer.options.priority

@@ -51,15 +51,15 @@ class Endings:
         self._purged: list[Heap] = []
         """Returned messages that were purged and are not settled yet."""
 
-    def dispose(self, consumer: Attachment, batches: Sequence[Batch], disposal: Disposal | Return) -> None:
+    def dispose(self, attachment: Attachment, batches: Sequence[Batch], disposal: Disposal | Return) -> None:
         """Settle messages of a consumer: at once, or in steps by ``go_on`` if there are many batches or others wait
         already."""
         if not self._waiting and len(batches) <= SETTLED_AT_ONCE:
             for batch in batches:
-                self._dispose_of(consumer, batch, disposal)
+                self._dispose_of(attachment, batch, disposal)
             return
         if batches:
-            self._waiting.append((consumer, [*reversed(batches)], disposal))
+            self._waiting.append((attachment, [*reversed(batches)], disposal))
             self.count += sum(map(len, map(SEQUENCES, batches)))
             self.returning += isinstance(disposal, Return)
 
@@ -67,11 +67,11 @@ class Endings:
         """Process the next step of the unfinished settlements. Returns its cost in units of :mod:`core.work`."""
         seen_to = self._settle_purged()
         while self._waiting and seen_to < SETTLED_AT_ONCE:
-            consumer, batches, disposal = self._waiting[0]
+            attachment, batches, disposal = self._waiting[0]
             for _ in range(min(len(batches), SETTLED_AT_ONCE - seen_to)):
                 batch = batches.pop()
                 self.count -= len(batch)
-                self._dispose_of(consumer, batch, disposal)
+                self._dispose_of(attachment, batch, disposal)
                 seen_to += 1
             if not batches:
                 self._waiting.popleft()
@@ -138,24 +138,24 @@ class Endings:
                 if not self._letters.post(batch, DeathReason(reason), self.options):
                     self.settle((batch,))
 
-    def _dispose_of(self, consumer: Attachment, batch: Batch, disposal: Disposal | Return) -> None:
+    def _dispose_of(self, attachment: Attachment, batch: Batch, disposal: Disposal | Return) -> None:
         if disposal is Disposal.ACCEPTED:
             self._counters.accepted += len(batch.sequences)
             self._sub_queues[-1 - batch.level].backing.settle(batch)
         elif isinstance(disposal, Return):
-            self._take_back(consumer, batch, disposal)
+            self._take_back(attachment, batch, disposal)
         else:
             self._counters.rejected += len(batch)
             self.give_up(batch, DeathReason.REJECTED)
 
-    def _take_back(self, consumer: Attachment, batch: Batch, how: Return) -> None:
+    def _take_back(self, attachment: Attachment, batch: Batch, how: Return) -> None:
         limit = self.options.delivery_limit
         self._counters.returned += len(batch)
         if not how.unsent:
             batch.first_acquirer = False
             batch.delivery_count += how.delivery_failed
-        if how.undeliverable_here and not consumer.detached:
-            batch.barred |= {consumer}
+        if how.undeliverable_here and not attachment.detached:
+            batch.barred |= {attachment}
         if how.annotations:
             batch.annotate(how.annotations)
         if how.undeliverable_here and self.options.dead_letter_exchange is not None:

@@ -12,6 +12,7 @@ from core.credit_flow.flow import CreditFlow
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
+from core.engine.queue.attachments import Attachments
 from core.engine.queue.consumers import Attachment, Consumers
 from core.engine.queue.queue_counters import Counted
 from core.engine.ready.remains import LetGo
@@ -49,6 +50,10 @@ class AnyQueue(Hashable, Protocol):
 
     @property
     def consumers(self) -> Consumers: ...
+
+    @property
+    def attachments(self) -> Attachments:
+        """The consumers, and what else may hold messages."""
 
     @property
     def counters(self) -> Counted: ...
@@ -92,18 +97,18 @@ class AnyQueue(Hashable, Protocol):
         """Do what is due, deliver ready messages to consumers within their grants, then answer the grants. Returns the
         cost in units of :mod:`core.work`."""
 
-    def attach(self, consumer: Attachment) -> None:
+    def attach(self, attachment: Attachment) -> None:
         """Add a consumer, which has no grant yet. Raises EngineError for options that this kind of queue does not
         support."""
 
-    def grant(self, consumer: Attachment, n: int, drain: bool) -> None:
+    def grant(self, attachment: Attachment, n: int, drain: bool) -> None:
         """Set the grant; the next dispatch answers."""
 
-    def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
+    def settle(self, attachment: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
         """Settle the consumer's unsettled deliveries from ``first`` to ``last`` (inclusive). Returns True if the queue
         needs a turn after that."""
 
-    def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
+    def cancel(self, attachment: Attachment, *, requeue: bool = True) -> None:
         """Detach the consumer. The messages that it holds return to the queue before anything is delivered to another
         consumer.
 

@@ -72,10 +72,10 @@ class Queue:
     """A classic or quorum queue. Its definition is kept in the topology."""
 
     __slots__ = (
-        "_admissions", "_asking", "_attachments", "_blocked", "_by_durable", "_cares", "_context", "_disuse",
-        "_endings", "_getting", "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging",
-        "_passes", "_removable", "_sub_queues", "_to_store", "_work_left", "arrivals", "consumers", "counters",
-        "deadline", "expired", "inbox", "name", "options", "publishers", "stage_credit",
+        "_admissions", "_asking", "_blocked", "_by_durable", "_cares", "_context", "_disuse", "_endings", "_getting",
+        "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging", "_passes", "_removable",
+        "_sub_queues", "_to_store", "_work_left", "arrivals", "attachments", "consumers", "counters", "deadline",
+        "expired", "inbox", "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +103,7 @@ class Queue:
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=options.single_active_consumer)
-        self._attachments = Attachments(self.consumers)
+        self.attachments = Attachments(self.consumers)
         self.publishers: dict[Publisher, None] = {}
         """Publishers whose fixed target is this queue."""
         self.stage_credit = stage_credit
@@ -167,7 +167,7 @@ class Queue:
     @property
     def unacknowledged(self) -> int:
         """How many messages consumers hold, with those whose settlement is not processed yet."""
-        return self._attachments.unacknowledged + self._endings.count
+        return self.attachments.unacknowledged + self._endings.count
 
     def counts(self) -> Mapping[str, object]:
         """Counters and states for the snapshot."""
@@ -287,9 +287,9 @@ class Queue:
             self._due(now.monotonic)
         if letters.here:
             self._endings.settle(letters.collect(self.options, now))
-        if self._attachments.timed:
-            for consumer, batches in self._attachments.overdue(now):
-                self._endings.dispose(consumer, batches, Return())
+        if self.attachments.timed:
+            for attachment, batches in self.attachments.overdue(now):
+                self._endings.dispose(attachment, batches, Return())
         if letters.room and not self._endings.returning:
             if self.consumers.levels:
                 self._serve_consumers(now)
@@ -411,8 +411,8 @@ class Queue:
         if self.options.expires_ms is not None:
             self._due(self._disuse.look(self.options.expires_ms, bool(self.consumers), now))
             self.expired = self._disuse.expired
-        if self._attachments.timed:
-            self._due(self._attachments.mark(now))
+        if self.attachments.timed:
+            self._due(self.attachments.mark(now))
         if self._move is not None and not self._move.done:
             self._go_on_moving(self._move, now)
         for sub_queue, pages in self._paging:
@@ -434,10 +434,10 @@ class Queue:
 
     def _answer_grants(self) -> None:
         ready = self.ready
-        for consumer in self._asking:
-            consumer.reply(ready if consumer.active else 0)
-            if not (consumer.grant or consumer.options.getter):
-                self.consumers.granted(consumer)
+        for attachment in self._asking:
+            attachment.reply(ready if attachment.consumer.active else 0)
+            if not (attachment.grant or attachment.consumer.options.getter):
+                self.consumers.granted(attachment)
         self._asking.clear()
         self._getting.clear()
 
@@ -446,63 +446,64 @@ class Queue:
 
     # --- what consumers do ----------------------------------------------------------------------------------
 
-    def attach(self, consumer: Attachment) -> None:
+    def attach(self, attachment: Attachment) -> None:
         """Add a consumer, which has no grant yet."""
-        self._fit_out(consumer)
-        self._attachments.attach(consumer)
+        self._fit_out(attachment)
+        self.attachments.attach(attachment)
         self._disuse.used()
         self._take_note()
 
-    def grant(self, consumer: Attachment, n: int, drain: bool) -> None:
+    def grant(self, attachment: Attachment, n: int, drain: bool) -> None:
         """Set the grant; the next dispatch answers."""
         assert n >= 0
-        consumer.grant = n
-        consumer.drain = drain
-        consumer.replies_due += 1
-        self._asking[consumer] = None
-        if not consumer.options.getter:
-            self.consumers.granted(consumer)
+        attachment.grant = n
+        attachment.drain = drain
+        attachment.replies_due += 1
+        self._asking[attachment] = None
+        if not attachment.consumer.options.getter:
+            self.consumers.granted(attachment)
             return
-        consumer.drain = True
-        self._getting[consumer] = None
+        attachment.drain = True
+        self._getting[attachment] = None
         self._disuse.used()
 
-    def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
+    def settle(self, attachment: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
         """Settle the unsettled deliveries in the range (delivery numbers, both inclusive).
 
         Returns True if the queue needs a turn after that.
         """
-        self._endings.dispose(consumer, consumer.unsettled.remove(first, last), disposal)
-        self.consumers.settled(consumer, last)
-        vacated = not consumer.unsettled.count and self._attachments.vacated(consumer)
+        self._endings.dispose(attachment, attachment.unsettled.remove(first, last), disposal)
+        if attachment.pace is not None:
+            self.consumers.settled(attachment.pace, last)
+        vacated = not attachment.unsettled.count and self.attachments.vacated(attachment)
         return vacated or disposal is not Disposal.ACCEPTED or self._endings.count > 0
 
-    def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
+    def cancel(self, attachment: Attachment, *, requeue: bool = True) -> None:
         """See :class:`core.engine.queue.kinds.AnyQueue`."""
         if requeue:
-            self._endings.dispose(consumer, consumer.unsettled.remove_all(), Return())
-        self._asking.pop(consumer, None)
-        self._getting.pop(consumer, None)
+            self._endings.dispose(attachment, attachment.unsettled.remove_all(), Return())
+        self._asking.pop(attachment, None)
+        self._getting.pop(attachment, None)
         for sub_queue in self._sub_queues:
-            sub_queue.returned.lift_bars(consumer)
-        if not (consumer.options.getter or consumer.detached):
+            sub_queue.returned.lift_bars(attachment)
+        if not (attachment.consumer.options.getter or attachment.detached):
             self._disuse.used()
-        self._attachments.leave(consumer)
+        self.attachments.leave(attachment)
         self._take_note()
 
-    def _fit_out(self, consumer: Attachment) -> None:
+    def _fit_out(self, attachment: Attachment) -> None:
         """Apply the queue's options to a consumer."""
-        options = self.options
+        options, consumer = self.options, attachment.consumer
         consumer.link_credit_max = options.max_link_credit
-        consumer.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
-        self._attachments.limit(consumer, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
+        attachment.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
+        self.attachments.limit(attachment, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
 
     def _take_note(self) -> None:
         """Recompute ``_cares`` and ``_one_place`` after consumers, options or the move have changed."""
         self._one_place = len(self._sub_queues) == 1 and self.options.message_ttl_ms is None
         limits = self._limit.blocks or self.options.expires_ms is not None
         moving = self._move is not None and not self._move.done
-        self._cares = limits or self._attachments.timed or bool(self._paging) or moving
+        self._cares = limits or self.attachments.timed or bool(self._paging) or moving
 
     # --- where messages end, and what the sub-queues are told ---------------------------------------------------
 
@@ -514,7 +515,7 @@ class Queue:
 
     def _out_of_sub_queues(self) -> Iterator[Batch]:
         """Iterate over all messages that were taken from a backing and may return to it."""
-        for attachment in self._attachments:
+        for attachment in self.attachments:
             yield from attachment.unsettled.batches()
         yield from self._endings.batches()
         for sub_queue in self._sub_queues:
@@ -535,7 +536,7 @@ class Queue:
         self._disuse.used()
         for _, pages in self._paging:
             pages.set_lazy(options.lazy)
-        for attachment in self._attachments:
+        for attachment in self.attachments:
             self._fit_out(attachment)
         self._take_note()
         for publisher in self.publishers:
@@ -587,7 +588,7 @@ class Queue:
             confirms.gone(submission, self, start)
         for publisher in self.publishers:
             confirms.close(publisher, error)
-        self._attachments.dissolve(error, let_go)
+        self.attachments.dissolve(error, let_go)
         self._endings.clear(let_go)
         self._letters.retire()
         if self._move is not None:

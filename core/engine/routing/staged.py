@@ -9,8 +9,8 @@ depends on another change. There is one staged change for a queue; a second one 
 recorded one by one, and first what is staged for the same queue.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from core.declaring import Recording
 from core.engine.routing.recorder import DefinitionsRecorder
@@ -24,22 +24,6 @@ STAGED_WORK = 150
 
 Declared = tuple[QueueInfo, bool]
 """What a declaration returns: see :meth:`core.interface.Engine.declare_queue`."""
-
-
-class QueuesOfBroker(Protocol):
-    """The broker, which makes and ends queues."""
-
-    def declare_queue(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False) -> Declared:
-        """Declare a queue now."""
-
-    def delete_queue(self, name: str, owner: object) -> int:
-        """Delete a queue now."""
-
-    def make_queue(self, definition: QueueDefinition) -> QueueInfo:
-        """Make a queue that has been declared."""
-
-    def end_queue(self, name: str) -> int:
-        """End a queue that has been deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +46,19 @@ class StagedQueues:
         recorder: DefinitionsRecorder | None,
         work: Work,
         *,
-        broker: QueuesOfBroker,
+        declare_now: Callable[[QueueDeclaration, object, bool], Declared],
+        delete_now: Callable[[str, object], int],
+        make: Callable[[QueueDefinition], QueueInfo],
+        end: Callable[[str], int],
     ) -> None:
+        """``declare_now`` and ``delete_now`` declare and delete a queue at once; the third argument of the former is
+        ``named_by_broker``. ``make`` makes a queue that has been declared, and ``end`` ends one that has been deleted
+        and returns how many ready messages it had."""
         self._topology = topology
         self._recorder = recorder
         self._work = work
-        self._broker = broker
+        self._declare_now, self._delete_now = declare_now, delete_now
+        self._make, self._end = make, end
         self.waiting: dict[str, _Declaration | _Deletion] = {}
         """By the name of the queue, in the order in which they came."""
 
@@ -79,8 +70,7 @@ class StagedQueues:
         name = declaration.name
         self._check_not_staged(name)
         if self._recorder is None or name in self._topology.queues or not self._topology.keeps(declaration):
-            found = self._broker.declare_queue(declaration, owner, named_by_broker=named_by_broker)
-            return Recording[Declared]().finish(found)
+            return Recording[Declared]().finish(self._declare_now(declaration, owner, named_by_broker))
         self._work.spent += STAGED_WORK
         definition = self._topology.new_queue(
             declaration, owner, named_by_broker=named_by_broker, beside=len(self.waiting)
@@ -94,7 +84,7 @@ class StagedQueues:
         self._check_not_staged(name)
         definition = self._topology.queues.get(name)
         if definition is None or definition.id is None or self._topology.has_bindings(name):
-            return Recording[int]().finish(self._broker.delete_queue(name, owner))
+            return Recording[int]().finish(self._delete_now(name, owner))
         self._topology.queue(name, owner)
         self._work.spent += STAGED_WORK
         recording: Recording[int] = Recording()
@@ -126,11 +116,11 @@ class StagedQueues:
         for name, one in staged.items():
             if isinstance(one, _Deletion):
                 self._topology.drop_queue(name)
-                one.recording.finish(self._broker.end_queue(name))
+                one.recording.finish(self._end(name))
             else:
                 definition = replace(one.definition, id=numbers[name])
                 self._topology.add_queue(definition)
-                one.recording.finish((self._broker.make_queue(definition), True))
+                one.recording.finish((self._make(definition), True))
 
     def _check_not_staged(self, name: str) -> None:
         if name in self.waiting:

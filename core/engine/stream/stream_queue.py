@@ -116,10 +116,10 @@ class _Batch:
     """The messages of one turn for one consumer. Messages of neighbouring chunks that are alike are delivered
     together."""
 
-    __slots__ = ("_attributes", "_consumer", "_entries", "_offsets", "_route")
+    __slots__ = ("_attachment", "_attributes", "_entries", "_offsets", "_route")
 
-    def __init__(self, consumer: Attachment) -> None:
-        self._consumer = consumer
+    def __init__(self, attachment: Attachment) -> None:
+        self._attachment = attachment
         self._attributes: Attributes | None = None
         self._route: Route | None = None
         self._entries: list[bytes] = []
@@ -145,18 +145,18 @@ class _Batch:
         if not self._entries:
             return
         assert self._attributes is not None
-        consumer, entries, count = self._consumer, self._entries, len(self._entries)
-        assert count <= consumer.grant
-        number = consumer.next_number
-        consumer.grant -= count
-        consumer.next_number += count
-        consumer.mailbox.put(
+        attachment, entries, count = self._attachment, self._entries, len(self._entries)
+        assert count <= attachment.grant
+        number = attachment.next_number
+        attachment.grant -= count
+        attachment.next_number += count
+        attachment.consumer.mailbox.put(
             Delivered(
-                consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
+                attachment.consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
                 sequences=self._offsets, sequence_key=OFFSET_ANNOTATION, routes=self._route,
             )
         )  # fmt: skip
-        consumer.unsettled.append(number, Batch(self._offsets, [], self._attributes))
+        attachment.unsettled.append(number, Batch(self._offsets, [], self._attributes))
         self._entries, self._offsets = [], ()
 
 
@@ -164,9 +164,9 @@ class StreamQueue:
     """A stream, as a :class:`core.engine.queue.kinds.AnyQueue`."""
 
     __slots__ = (
-        "_asking", "_attachments", "_filter_value", "_held_until", "_log", "_more", "_pending", "_readers",
-        "_retain_at", "_synced", "_synced_waits", "_work_left", "_written_waits", "consumers", "counters", "inbox",
-        "name", "options", "publishers", "stage_credit",
+        "_asking", "_filter_value", "_held_until", "_log", "_more", "_pending", "_readers", "_retain_at", "_synced",
+        "_synced_waits", "_work_left", "_written_waits", "attachments", "consumers", "counters", "inbox", "name",
+        "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -187,7 +187,7 @@ class StreamQueue:
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
         self.consumers = Consumers(single_active=options.single_active_consumer)
-        self._attachments = Attachments(self.consumers)
+        self.attachments = Attachments(self.consumers)
         self.publishers: dict[Publisher, None] = {}
         self.stage_credit = stage_credit
         self.counters = StreamCounters()
@@ -219,7 +219,7 @@ class StreamQueue:
     @property
     def unacknowledged(self) -> int:
         """How many deliveries consumers have not settled."""
-        return self._attachments.unacknowledged
+        return self.attachments.unacknowledged
 
     @property
     def deadline(self) -> float:
@@ -314,30 +314,31 @@ class StreamQueue:
         log.commit(synced=self._synced)
         self._more = False
         self._work_left = DISPATCH_WORK
-        for consumer, reader in list(self._readers.items()):
+        for attachment, reader in list(self._readers.items()):
             if self._work_left <= 0:
                 self._more = True
                 break
-            if consumer.grant and self._may_read(consumer) and self._serve(consumer, reader):
+            if attachment.grant and self._may_read(attachment) and self._serve(attachment, reader):
                 self._more = True
-                self._readers[consumer] = self._readers.pop(consumer)  # behind readers not served yet
-            elif consumer in self._asking:
-                del self._asking[consumer]
-                consumer.reply(log.messages_between(reader.offset, log.committed) if consumer.active else 0)
-                if not consumer.grant:
-                    self.consumers.granted(consumer)
+                self._readers[attachment] = self._readers.pop(attachment)  # behind readers not served yet
+            elif attachment in self._asking:
+                del self._asking[attachment]
+                active = attachment.consumer.active
+                attachment.reply(log.messages_between(reader.offset, log.committed) if active else 0)
+                if not attachment.grant:
+                    self.consumers.granted(attachment)
         self._retain(now)
         return DISPATCH_WORK - self._work_left
 
-    def _may_read(self, consumer: Attachment) -> bool:
+    def _may_read(self, attachment: Attachment) -> bool:
         """Return whether a consumer may read: all may, except that of a single active consumer only the active one
         may."""
-        return not self.options.single_active_consumer or consumer.in_turn
+        return not self.options.single_active_consumer or attachment.in_turn
 
-    def _serve(self, consumer: Attachment, reader: _Reader) -> bool:
+    def _serve(self, attachment: Attachment, reader: _Reader) -> bool:
         """Deliver as much as one turn allows. Returns True if there is more for this grant."""
-        log, batch = self._log, _Batch(consumer)
-        messages = min(consumer.grant, TURN_MESSAGES_MAX)
+        log, batch = self._log, _Batch(attachment)
+        messages = min(attachment.grant, TURN_MESSAGES_MAX)
         room = TURN_BYTES_MAX
         while messages and room > 0 and self._work_left > 0:
             chunk = log.chunk(reader.offset, reader.chunk)
@@ -356,7 +357,7 @@ class StreamQueue:
                 self.counters.delivered += len(taken)
             room -= chunk.size + CHUNK_OVERHEAD_BYTES
         batch.deliver()
-        return consumer.grant > 0 and reader.offset < log.committed
+        return attachment.grant > 0 and reader.offset < log.committed
 
     def _retain(self, now: Now) -> None:
         log, options = self._log, self.options
@@ -367,17 +368,18 @@ class StreamQueue:
 
     # --- what consumers do ----------------------------------------------------------------------------------
 
-    def attach(self, consumer: Attachment) -> None:
+    def attach(self, attachment: Attachment) -> None:
         """Add a consumer, which has no grant yet. Raises PreconditionFailed for a getter: basic.get does not work on
         streams."""
+        consumer = attachment.consumer
         if consumer.options.getter:
             raise PreconditionFailed(f"'{self.name}' is a stream: messages are not got from it one by one; consume it")
         options = consumer.options.stream
         self._log.commit(synced=self._synced)
-        consumer.sequence_key = OFFSET_ANNOTATION
+        attachment.sequence_key = OFFSET_ANNOTATION
         consumer.link_credit_max = self.options.max_link_credit
-        self._readers[consumer] = _Reader(self._begin(options.position), options)
-        self._attachments.attach(consumer)
+        self._readers[attachment] = _Reader(self._begin(options.position), options)
+        self.attachments.attach(attachment)
 
     def _begin(self, position: StreamPosition | float) -> int:
         log = self._log
@@ -393,25 +395,25 @@ class StreamQueue:
             case _:
                 return log.offset_at(max(0, int(position * 1000)))
 
-    def grant(self, consumer: Attachment, n: int, drain: bool) -> None:
+    def grant(self, attachment: Attachment, n: int, drain: bool) -> None:
         """Set the grant. A dispatch answers it once it is used up or nothing is left to read."""
         assert n >= 0
-        consumer.grant = n
-        consumer.drain = drain
-        consumer.replies_due += 1
+        attachment.grant = n
+        attachment.drain = drain
+        attachment.replies_due += 1
         if self.options.single_active_consumer:
-            self.consumers.granted(consumer)
-        self._asking[consumer] = None
+            self.consumers.granted(attachment)
+        self._asking[attachment] = None
 
-    def settle(self, consumer: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
+    def settle(self, attachment: Attachment, first: int, last: int, disposal: Disposal | Return) -> bool:
         """Count the unsettled deliveries in the range (delivery numbers, both inclusive) as settled, with any outcome.
 
         Only for messages that never left the broker does the reader go back to their offset.
         """
-        settled = consumer.unsettled.remove(first, last)
+        settled = attachment.unsettled.remove(first, last)
         count = sum(map(len, settled))
         if isinstance(disposal, Return) and disposal.unsent:
-            reader = self._readers.get(consumer)
+            reader = self._readers.get(attachment)
             if settled and reader is not None:  # unsent messages are always the newest
                 reader.offset = min(reader.offset, settled[0].sequences[0])
             return True
@@ -421,15 +423,15 @@ class StreamQueue:
             self.counters.accepted += count
         else:
             self.counters.rejected += count
-        return not consumer.unsettled.count and self._attachments.vacated(consumer)
+        return not attachment.unsettled.count and self.attachments.vacated(attachment)
 
-    def cancel(self, consumer: Attachment, *, requeue: bool = True) -> None:
+    def cancel(self, attachment: Attachment, *, requeue: bool = True) -> None:
         """Detach the consumer. With ``requeue`` its unsettled deliveries are forgotten; without, they still count."""
         if requeue:
-            consumer.unsettled.remove_all()
-        self._readers.pop(consumer, None)
-        self._asking.pop(consumer, None)
-        self._attachments.leave(consumer)
+            attachment.unsettled.remove_all()
+        self._readers.pop(attachment, None)
+        self._asking.pop(attachment, None)
+        self.attachments.leave(attachment)
 
     # --- what the control plane does ------------------------------------------------------------------------
 
@@ -468,7 +470,7 @@ class StreamQueue:
             confirms.gone(submission, self, start, stop)
         for publisher in self.publishers:
             confirms.close(publisher, error)
-        self._attachments.dissolve(error, let_go)
+        self.attachments.dissolve(error, let_go)
         self._readers.clear()
         self._asking.clear()
         self._log.delete()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from amqp10.frontend.ages import Ages
-from amqp10.frontend.session_watches import SessionWatches
+from amqp10.frontend.session_watches import Ages, SessionWatches
 from amqp10.wire.messaging import ACCEPTED
 from core.waiting.blocked_time import BlockedTimes
 from core.waiting.times import AGE_SHARE, THINNED_FROM

@@ -6,9 +6,8 @@ import pytest
 
 from core.access.audit import TEXT_MAX, WINDOWS_MAX, AuditLog, encode_record
 from core.access.checked_engine import CheckedEngine
-from core.access.external import ExternalMechanism
 from core.access.login import LoginPeer
-from core.access.mechanisms import Amqplain, AnonymousMechanism, PlainMechanism, ScramSha256Mechanism
+from core.access.mechanisms import Amqplain, AnonymousMechanism, ExternalMechanism, PlainMechanism, ScramSha256Mechanism
 from core.access.rights import FULL, Rights, all_rights, no_rights
 from core.config.audit import AuditSettings
 from core.errors import EngineError, Forbidden, Inequivalent, NotFound

@@ -158,7 +158,7 @@ def test_tokens_that_are_not_accepted_any_more():
     assert exchange.respond(b"") == FAILURE
     access.tokens.replace(type(oauth2())())
     assert plain(access, make_token()) == WAIT, "a wrong password, which is hashed"
-    assert rights.token.renewed(rights, make_token().encode()).reply == FAILURE
+    assert rights.renewed(make_token().encode()).reply == FAILURE
     assert access.tokens.outcomes["off"] == 1
 
 
@@ -168,10 +168,10 @@ def test_tokens_that_are_not_accepted_any_more():
 def test_a_new_token_changes_the_rights_in_place_and_their_end():
     access = token_access()
     rights = access.rights_of(log_in(access, make_token(scope="broker.read:*/a")), "alice")
-    check = rights.token.renewed(rights, make_token(scope="broker.read:*/b", exp=NOW + 7200).encode())
-    assert check.reply == ("success", b"alice")
+    answer = rights.renewed(make_token(scope="broker.read:*/b", exp=NOW + 7200).encode())
+    assert answer.reply == ("success", b"alice")
     assert (rights.may("read", "a"), rights.may("read", "b")) == (False, True)
-    assert rights.token.claims.expires_at == NOW + 7200
+    assert rights.expires_at == NOW + 7200
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,13 @@ def test_a_new_token_changes_the_rights_in_place_and_their_end():
 def test_a_new_token_that_is_refused_leaves_the_old_one(claims: dict[str, object], words: str):
     access = token_access()
     rights = access.rights_of(log_in(access, make_token()), "alice")
-    check = rights.token.renewed(rights, make_token(**claims).encode())
-    assert check.reply == FAILURE
-    assert words in check.why
+    answer = rights.renewed(make_token(**claims).encode())
+    assert answer.reply == FAILURE
+    assert words in answer.why
     assert rights.may("read", "a")
-    assert rights.token.claims.expires_at == NOW + 3600
+    assert rights.expires_at == NOW + 3600
     for nonsense in (b"", b"\xff\xfe\x00", b"ey" * 2**20):
-        assert rights.token.renewed(rights, nonsense).reply == FAILURE
+        assert rights.renewed(nonsense).reply == FAILURE
 
 
 # --- the audit log ---------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_logins_and_renewals_are_recorded_without_the_token():
         PlainMechanism(access, peer).start().respond(b"\0any\0" + token.encode())
     rights = access.rights_of(peer, "alice")
     for token in tokens[2:]:
-        rights.token.renewed(rights, token.encode())
+        rights.renewed(token.encode())
     access.submit = Held(most=0).submit
     PlainMechanism(access, peer).start().respond(b"\0any\0" + tokens[0].encode())
     records = audited.taken()

@@ -262,6 +262,6 @@ def test_a_renewal_gives_no_rights_on_a_virtual_host_that_is_gone():
     rights = place.access.rights_of(log_in(place.access, make_token()), "alice", "b")
     assert rights.may("read", "q")
     place.access.users.close_virtual_host("b")
-    assert rights.token.renewed(rights, make_token().encode()).reply == ("success", b"alice")
+    assert rights.renewed(make_token().encode()).reply == ("success", b"alice")
     assert not rights.may("read", "q")
     assert rights.refusal() == "vhost 'b' was deleted"

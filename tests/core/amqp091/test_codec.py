@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.amqp091 import methods
-from core.amqp091.codec import decode_method, domains_of, encode_method, method_name
+from core.amqp091.codec import decode_method, domains_of, encode_method
 from core.amqp091.domains import Domain
 from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, ReplyCode
 from core.amqp091.methods import (
@@ -15,8 +15,6 @@ from core.amqp091.methods import (
     BasicAck,
     BasicConsume,
     BasicDeliver,
-    BasicGetOk,
-    ConnectionUpdateSecretOk,
     ExchangeDeclare,
     QueueBind,
     QueueDeclare,
@@ -125,12 +123,6 @@ def test_a_field_without_an_encoding_is_named(method, text: str):
     with pytest.raises(Amqp091EncodeError) as caught:
         encode_method(method)
     assert str(caught.value).startswith(text)
-
-
-def test_methods_have_the_names_of_the_specification():
-    assert method_name(BasicGetOk) == "basic.get-ok"
-    assert method_name(QueueDeclare(queue="q")) == "queue.declare"
-    assert method_name(ConnectionUpdateSecretOk) == "connection.update-secret-ok"
 
 
 def test_a_dataclass_without_domains_is_no_method():

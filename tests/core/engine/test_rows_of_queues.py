@@ -14,7 +14,7 @@ from core.engine.queue.consumers import Attachment
 from core.engine.queue.queue import Queue
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.remains import Remains
-from core.interface import ConsumeOptions, Delivered, Disposal, Mailbox, Publisher
+from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, Mailbox, Publisher
 from core.message import Attributes, Return, Run
 from core.slices import run_at_once
 from tests.kit.engine import NOW, bodies, entries_for, later, queue
@@ -167,7 +167,7 @@ class OneQueue:
         self._settle_down()
 
     def consume(self) -> Attachment:
-        consumer = Attachment(self._consumers, "q", self.mailbox, ConsumeOptions(), None)
+        consumer = Attachment(Consumer(self._consumers, "q", self.mailbox, ConsumeOptions(), None))
         self._consumers += 1
         self.queue.attach(consumer)
         return consumer

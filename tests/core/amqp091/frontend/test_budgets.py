@@ -37,9 +37,8 @@ from core.amqp091.methods import (
 from core.amqp091.properties import BasicProperties
 from core.amqp091.publish_run import DECODED_BYTES_A_UNIT, IN_COLUMNS, SINGLE_WORK
 from core.amqp091.table import FieldTable
-from core.engine.queue.consumers import Attachment
 from core.errors import NotFound
-from core.interface import ConsumeOptions, Delivered, Mailbox
+from core.interface import ConsumeOptions, Consumer, Delivered, Mailbox
 from core.work import AMPLE
 from tests.kit.engine import NOW, PLAIN
 from tests.kit.settings import make_settings
@@ -395,7 +394,7 @@ def test_a_channel_that_is_closed_leaves_nothing_to_the_collector_of_garbage(bro
 def test_a_delivery_is_cut_by_bytes_and_nothing_is_lost(sizes: list[int], limit: int, told: bool, first: int):
     entries = [bytes(size) for size in sizes]
     sequences = list(range(7, 7 + 3 * len(sizes), 3)) if told else None
-    consumer = Attachment(0, "q", Mailbox(lambda: None), ConsumeOptions(), None)
+    consumer = Consumer(0, "q", Mailbox(lambda: None), ConsumeOptions(), None)
     whole = Delivered(consumer, first, [*entries], PLAIN, 0, True, sequences=sequences)
     parts = [whole]
     while (rest := beyond(parts[-1], limit)) is not None:

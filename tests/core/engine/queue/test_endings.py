@@ -11,7 +11,7 @@ from core.engine.queue.queue_counters import QueueCounters
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Remains
 from core.engine.ready.sub_queue import SubQueue
-from core.interface import ConsumeOptions, DeathReason, Disposal, Mailbox
+from core.interface import ConsumeOptions, Consumer, DeathReason, Disposal, Mailbox
 from core.message import Return
 from tests.kit.engine import PLAIN
 
@@ -45,7 +45,7 @@ class Settling:
         self.counters = QueueCounters()
         sub_queue = SubQueue(0, self.shelved)  # type: ignore[arg-type]
         self.endings = Endings([sub_queue], self.shelved, self.counters, QueueOptions())  # type: ignore[arg-type]
-        self.consumer = Attachment(0, "q", Mailbox(lambda: None), ConsumeOptions(), None)
+        self.consumer = Attachment(Consumer(0, "q", Mailbox(lambda: None), ConsumeOptions(), None))
         self._next = 0
 
     def dispose(self, n: int, disposal: Disposal | Return) -> list[int]:

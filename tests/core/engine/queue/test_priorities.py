@@ -15,7 +15,7 @@ from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo, Remains
 from core.engine.ready.waits import Waits
 from core.errors import ResourceDeleted
-from core.interface import ConsumeOptions, Delivered, Disposal, Mailbox, Outcome, Publisher
+from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, Mailbox, Outcome, Publisher
 from core.message import Attributes, Return, Run
 from core.slices import run_at_once
 from tests.kit.engine import NOW, PLAIN, Peer, bodies, confirms, entries_for, make_broker, queue
@@ -216,7 +216,7 @@ class Alone:
         self.number += count
 
     def consume(self, n: int) -> Attachment:
-        consumer = Attachment(0, "q", self.mailbox, ConsumeOptions(), "c")
+        consumer = Attachment(Consumer(0, "q", self.mailbox, ConsumeOptions(), "c"))
         self.queue.attach(consumer)
         self.queue.grant(consumer, n, False)
         return consumer
@@ -233,9 +233,9 @@ def test_the_delivery_limit_counts_failed_deliveries():
     consumer = one.consume(10)
     outcomes = [Return(delivery_failed=True), Return(), Return(delivery_failed=True), Return(delivery_failed=True)]
     for number, outcome in enumerate(outcomes):
-        assert entries_for(one.turn(), consumer) == [b"0"]
+        assert entries_for(one.turn(), consumer.consumer) == [b"0"]
         assert one.queue.settle(consumer, number, number, outcome)
-    assert entries_for(one.turn(), consumer) == []
+    assert entries_for(one.turn(), consumer.consumer) == []
     assert one.queue.counts()["dropped"] == {"delivery_limit": 1}
     assert one.backing.settled == [0]
 
@@ -267,7 +267,7 @@ def test_messages_that_were_paged_out_are_read_back_before_delivery():
     assert one.queue.ready_bytes == 2
     one.queue.settle(consumer, 2, 3, Return())
     one.queue.grant(consumer, 9, False)
-    assert entries_for(one.turn(), consumer) == bodies(6)
+    assert entries_for(one.turn(), consumer.consumer) == bodies(6)
 
 
 def test_options_that_change_and_a_stop_in_order():
@@ -277,7 +277,7 @@ def test_options_that_change_and_a_stop_in_order():
     one.turn()
     one.queue.publishers[one.publisher] = None
     one.queue.apply(QueueOptions(lazy=True, max_link_credit=7, sequence_annotation=True), NOW)
-    assert (one.backing.lazy, consumer.link_credit_max, one.publisher.link_credit_max) == (True, 7, 7)
+    assert (one.backing.lazy, consumer.consumer.link_credit_max, one.publisher.link_credit_max) == (True, 7, 7)
     one.queue.grant(consumer, 3, False)
     (delivered,) = [a for a in one.turn() if isinstance(a, Delivered)]
     assert (list(delivered.sequences or ()), delivered.sequence_key) == ([100, 101, 102], "x-opt-sequence")

@@ -106,7 +106,7 @@ def test_small_runs_that_are_alike_share_a_chunk():
     reader = stream.consumer(FIRST)
     stream.queue.grant(reader, 100, drain=False)
     stream.turn()
-    actions = [action for action in reader.mailbox.take() if isinstance(action, Delivered)]
+    actions = [action for action in reader.consumer.mailbox.take() if isinstance(action, Delivered)]
     assert [(action.first, len(action.entries), action.attributes.durable) for action in actions] == [
         (0, 10, False),
         (10, 1, True),
@@ -176,7 +176,7 @@ def test_an_offset_beyond_the_end_waits_for_just_that_one():
     reader = stream.consumer(StreamOptions(position=5))
     stream.queue.grant(reader, 100, drain=False)
     stream.settle_down(*bodies(3, 2))
-    assert delivered(actions := reader.mailbox.take()) == []
+    assert delivered(actions := reader.consumer.mailbox.take()) == []
     assert replies(actions) == [(0, 0)]
     stream.settle_down(*bodies(2, 5))
     assert got(reader) == numbered(2, 5)
@@ -202,16 +202,16 @@ def test_a_grant_is_never_passed_and_is_answered_with_what_is_left():
     reader = stream.consumer(FIRST)
     stream.queue.grant(reader, 4, drain=False)
     stream.turn()
-    actions = reader.mailbox.take()
+    actions = reader.consumer.mailbox.take()
     assert delivered(actions) == numbered(4)
     assert replies(actions) == [(6, 0)]
     stream.queue.grant(reader, 0, drain=False)
     stream.turn()
-    assert replies(reader.mailbox.take()) == [(6, 0)]
+    assert replies(reader.consumer.mailbox.take()) == [(6, 0)]
     stream.queue.grant(reader, 1, drain=False)
     stream.queue.grant(reader, 2, drain=False)
     stream.turn()
-    actions = reader.mailbox.take()
+    actions = reader.consumer.mailbox.take()
     assert delivered(actions) == numbered(2, 4)
     assert replies(actions) == [(4, 0), (4, 0)]
 
@@ -222,7 +222,7 @@ def test_drain_gives_back_what_the_end_leaves():
     reader = stream.consumer(FIRST)
     stream.queue.grant(reader, 10, drain=True)
     stream.turn()
-    actions = reader.mailbox.take()
+    actions = reader.consumer.mailbox.take()
     assert delivered(actions) == numbered(3)
     assert replies(actions) == [(0, 7)]
     stream.settle_down(*bodies(2, 3))
@@ -236,12 +236,12 @@ def test_one_turn_hands_out_a_bounded_amount_and_the_answer_waits_for_the_rest()
     reader = stream.consumer(FIRST)
     stream.queue.grant(reader, 100, drain=True)
     stream.queue.dispatch(stream.now)
-    actions = reader.mailbox.take()
+    actions = reader.consumer.mailbox.take()
     assert 0 < len(delivered(actions)) < 10
     assert replies(actions) == []
     assert stream.queue.deadline <= stream.now.monotonic
     stream.turn()
-    actions += reader.mailbox.take()
+    actions += reader.consumer.mailbox.take()
     assert [body for _, body in delivered(actions)] == large
     assert replies(actions) == [(0, 90)]
 
@@ -254,7 +254,7 @@ def test_passing_over_is_work_too():
     reader = stream.consumer(StreamOptions(position=StreamPosition.FIRST, filter_values=("pear",)))
     stream.queue.grant(reader, 1, drain=False)
     turns = 0
-    while not (actions := reader.mailbox.take()):
+    while not (actions := reader.consumer.mailbox.take()):
         stream.queue.dispatch(stream.now)
         turns += 1
     assert delivered(actions) == [(20, b"pear:1")]
@@ -288,7 +288,7 @@ def test_only_messages_with_the_values_wanted():
         )
         stream.queue.grant(reader, 100, drain=True)
         stream.turn()
-        actions = reader.mailbox.take()
+        actions = reader.consumer.mailbox.take()
         assert replies(actions) == [(0, 100 - len(delivered(actions)))]
         return delivered(actions)
 
@@ -377,17 +377,17 @@ def test_deliveries_that_are_not_settled_do_not_keep_their_bodies():
 def test_a_single_active_consumer_hands_over_when_it_leaves():
     stream = StreamAtWork(QueueOptions(single_active_consumer=True))
     first, second = stream.consumer(FIRST), stream.consumer(FIRST)
-    assert (first.active, second.active) == (True, False)
+    assert (first.consumer.active, second.consumer.active) == (True, False)
     for one in (first, second):
         stream.queue.grant(one, 3, drain=False)
     stream.settle_down(*bodies(5))
-    assert delivered(first.mailbox.take()) == numbered(3)
-    waiting = second.mailbox.take()
+    assert delivered(first.consumer.mailbox.take()) == numbered(3)
+    waiting = second.consumer.mailbox.take()
     assert delivered(waiting) == []
     assert replies(waiting) == [(0, 0)]
     stream.queue.cancel(first)
     stream.turn()
-    actions = second.mailbox.take()
+    actions = second.consumer.mailbox.take()
     assert isinstance(actions[0], ActivityChanged)
     assert delivered(actions) == numbered(3)
 
@@ -438,7 +438,7 @@ def test_a_slow_reader_goes_on_with_the_first_that_is_left():
         stream.settle_down(b"%d" % number * 500)
     stream.queue.grant(reader, 100, drain=True)
     stream.turn()
-    actions = reader.mailbox.take()
+    actions = reader.consumer.mailbox.take()
     first = stream.log.first
     assert first > 0
     assert [offset for offset, _ in delivered(actions)] == list(range(first, 10))
@@ -466,7 +466,7 @@ def test_a_deleted_stream_tells_every_consumer():
     assert {one.outcome for one in confirmed} == {Outcome.RELEASED}
     assert sorted(number for one in confirmed for number in range(one.first, one.last + 1)) == list(range(5))
     assert stream.publisher.unsynced == 0
-    assert isinstance(reader.mailbox.take()[-1], Cancelled)
+    assert isinstance(reader.consumer.mailbox.take()[-1], Cancelled)
     assert reader.detached
     stream.store.sync()
     stream.turn()
@@ -509,7 +509,7 @@ def test_damaged_messages_are_passed_over_to_the_end():
     reader = stream.consumer(FIRST)
     stream.queue.grant(reader, 10, drain=True)
     stream.turn()
-    actions = reader.mailbox.take()
+    actions = reader.consumer.mailbox.take()
     assert delivered(actions) == []
     assert replies(actions) == [(0, 10)]
     assert stream.queue.counts()["damaged_records"] == 1
