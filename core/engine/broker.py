@@ -53,23 +53,17 @@ from core.virtual_hosts import VIRTUAL_HOST
 
 VERB_WORK, REMOVAL_WORK = 40, 100
 """The cost of declaring, binding, consuming or cancelling, and of deleting a queue, in units of :mod:`core.work`."""
-
 POLICIES_WORK_PER_TURN = 1_000
 """The most work that one turn spends on applying changed policies, in these units."""
-
 HEARING_WORK, POLICY_WORK = 1, 20
 """The cost of checking one queue or exchange after a policy change, and of giving a queue the settings of another
 policy, in these units."""
-
 CONSUMERS_A_UNIT = 20
 """Reading a queue's state costs one unit for this many consumers, because their unsettled messages are added up."""
-
 REMOVAL_RETRY_S = 1.0
 """The wait before the next try after the disk refused a removal of bindings: a full disk is not tried every turn."""
-
 BINDING_REMOVAL_WORK = 5
 """The cost of removing one binding together with its queue or exchange, in these units."""
-
 EXCLUSIVE_WORK = 2_000
 """The most work that one step spends on deleting the exclusive queues of a closed connection, in these units. A queue
 is always deleted in one step."""

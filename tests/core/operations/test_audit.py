@@ -222,6 +222,7 @@ def test_refused_attaches_and_consumers_are_recorded_with_the_connection():
     Wire091Peer(broker).negotiate()
     assert broker.audited.told() == [("connect", "refused", "carol")]
     broker.rights = Rights("carol", Permission(configure="", write="", read=""))
+    broker.rights = Rights("carol", Permission(configure="", write="", read=""))
     other = connect(broker)
     other.send(1, BasicConsume(queue="q"))
     assert broker.audited.told() == [("read", "refused", "carol")]
