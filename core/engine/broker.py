@@ -91,10 +91,8 @@ class Broker:
         engine, recorder = settings.engine, None if storage is None else storage.recorder
         self.virtual_host = virtual_host
         self.machinery = shared = machinery or Machinery(settings, storage)
-        self.alarms = shared.alarms
-        """The samplers raise and clear alarms here."""
-        self.work = shared.work
-        """Counts all the work that peers cause in the event loop."""
+        self.alarms, self.work = shared.alarms, shared.work
+        """Samplers raise and clear alarms in the former; the latter counts the work that peers cause."""
         self.connections = 0
         """Connections that use this virtual host."""
         self._converter = converter
@@ -108,11 +106,10 @@ class Broker:
         self._storage = storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
-        alternate = self.policies.alternate_exchange
         self._topology = Topology(
             engine,
             recorder=recorder,
-            alternate=alternate,
+            alternate=self.policies.alternate_exchange,
             new_identity=new_identity,
             work=self.work,
             beside=shared.topologies,
