@@ -4,6 +4,7 @@ The tests run in their order on one broker that serves users only: the first mak
 """
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -177,6 +178,24 @@ def test_a_virtual_host_is_made_limited_and_deleted(page: Page, url: str, watch:
         expect(row(page, "Virtual hosts", HTML_NAME).locator("td")).to_contain_text([*shown, "limits"])
     page.goto(f"{url}/#/users")
     expect(row(page, "Permissions", "root", HTML_NAME)).to_have_count(1)  # who makes one may do everything in it
+    declare = f"/queues/{quote(HTML_NAME, safe='')}/orders of another"
+    httpx.put(f"{url}/api{declare}", auth=("root", ROOT_PASSWORD), json={}).raise_for_status()
+    page.goto(f"{url}/#/virtual-hosts")
+    row(page, "Virtual hosts", HTML_NAME).get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text(f"Queues of {HTML_NAME}")
+    expect(row(page, "Queues", "")).to_have_count(1)
+    row(page, "Queues", "").get_by_role("button", name="peek").click()
+    expect(dialog).to_contain_text("No message is ready")
+    dialog.get_by_role("button", name="Close").click()
+    row(page, "Queues", "").get_by_role("button", name="why").click()
+    expect(page.locator("#why")).to_contain_text("orders of another")
+    expect(page.locator("#why .sentence")).not_to_contain_text("there is no")
+    row(page, "Queues", "").get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text(f"vhost:{HTML_NAME}:orders of another")
+    expect(page.locator("main")).to_contain_text("orders of another")
+    expect(page.locator(".fault")).to_be_hidden()
+    page.locator("main").get_by_role("link", name="Queues", exact=True).click()
+    expect(page.locator("h1")).to_have_text(f"Queues of {HTML_NAME}")
     page.goto(f"{url}/#/virtual-hosts")
     row(page, "Virtual hosts", HTML_NAME).get_by_role("button", name="delete").click()
     expect(dialog).to_contain_text("the permissions on it are removed")

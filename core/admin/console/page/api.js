@@ -6,6 +6,7 @@
 const API = "/api/";
 const ROOT = "/api/headgate/";
 const LOGIN = "/console/login";
+export const DEFAULT_HOST = "/"; // the virtual host that every broker has
 const ROWS_MAX = 3000; // of one kind: what a page can show, with some to spare for sorting
 const JSON_BODY = { "content-type": "application/json" };
 const SILENT_MS = 5000; // a live stream has an event each second
@@ -60,21 +61,29 @@ export async function timeLineOf(kind, identity, signal) {
   }
 }
 
-/** All rows of a kind, page by page, as far as they can be shown. */
-export async function list(kind, signal) {
+/** All rows of a kind of one virtual host, page by page, as far as they can be shown. */
+export async function list(kind, signal, host = DEFAULT_HOST) {
   const rows = [];
-  let query = "";
+  let after = "";
   do {
-    const page = await get(kind + query, signal);
+    const page = await get(inHost(kind, host) + after, signal);
     rows.push(...page.items);
-    query = page.next === null ? null : `?after=${encodeURIComponent(page.next)}`;
-  } while (query !== null && rows.length < ROWS_MAX);
+    after = page.next === null ? null : `&after=${encodeURIComponent(page.next)}`;
+  } while (after !== null && rows.length < ROWS_MAX);
   return rows;
 }
 
-/** All rows of a kind, for pages of users with less than the tag monitoring too: they get what RabbitMQ's API has of it. */
-export async function listed(kind, signal) {
-  return may("rows.list") ? list(kind, signal) : rabbit(kind, signal);
+/**
+ * All rows of a kind, for pages of users with less than the tag monitoring too: they get what RabbitMQ's API has of it, of
+ * every virtual host that they may use.
+ */
+export async function listed(kind, signal, host = DEFAULT_HOST) {
+  return may("rows.list") ? list(kind, signal, host) : rabbit(kind, signal);
+}
+
+/** The path with the virtual host that it is about. */
+export function inHost(path, host) {
+  return `${path}?vhost=${encodeURIComponent(host)}`;
 }
 
 /** Rows of RabbitMQ's API. */

@@ -1,6 +1,6 @@
 /** The panel at the side that says why something waits. It is asked again while it is open, since things change. */
 
-import { at, get, Refused } from "./api.js";
+import { at, DEFAULT_HOST, get, inHost, Refused } from "./api.js";
 import { element, facts } from "./dom.js";
 import { duration, moment, plain, words } from "./format.js";
 import { badge } from "./reasons.js";
@@ -20,8 +20,8 @@ export class WhyPanel {
     });
   }
 
-  /** Ask why about a thing; focus returns to `opener` when the panel is closed. */
-  async show(kind, identity, opener = null) {
+  /** Ask why about a thing of a virtual host; focus returns to `opener` when the panel is closed. */
+  async show(kind, identity, opener = null, host = DEFAULT_HOST) {
     this.#shut();
     const open = new AbortController();
     this.#open = open;
@@ -37,7 +37,7 @@ export class WhyPanel {
     let said = null;
     while (!open.signal.aborted) {
       try {
-        const found = await get(`why/${at(kind, identity)}`, open.signal);
+        const found = await get(inHost(`why/${at(kind, identity)}`, host), open.signal);
         if (JSON.stringify(found) !== said) answer.replaceChildren(...told(found));
         said = JSON.stringify(found);
       } catch (error) {

@@ -1,11 +1,11 @@
 /** Queues: how much is in each, where it is kept, and what an operator may do with it. */
 
-import { at, get, listed, may, post, timeLineOf } from "../api.js";
+import { at, DEFAULT_HOST, get, inHost, listed, may, post, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
 import { form, opened } from "../dialog.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
 import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
-import { queueHref } from "../places.js";
+import { queueHref, queuesHref, shownName } from "../places.js";
 import { Table } from "../table.js";
 
 const PEEK_COUNT = 10;
@@ -14,26 +14,27 @@ const STATES = ["alpha", "beta", "gamma", "delta"];
 
 const count = (title, field) => ({ title, number: true, of: (row) => number(row[field]), sort: (row) => row[field] ?? -1 });
 
-export function queuesPage({ why }) {
+export function queuesPage({ why }, host = DEFAULT_HOST) {
+  const named = (row) => shownName(row.name, row.vhost);
   const table = new Table("Queues", [
-    { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
+    { title: "queue", of: (row) => ({ text: named(row), href: may("rows.show") ? queueHref(row.name, host) : undefined }), sort: named },
     count("ready", "messages_ready"), count("unsettled", "messages_unacknowledged"),
     { title: "oldest", number: true, of: (row) => duration(row.oldest_ready_seconds), sort: (row) => row.oldest_ready_seconds ?? -1 },
     ...STATES.map((state) => count(state, state)),
     count("consumers", "consumers"), count("publishers", "publishers"),
     { title: "type", of: (row) => row.type, sort: (row) => row.type },
     { title: "policy", of: (row) => ({ text: plain(row.policy), tone: row.policy ? "" : "faint" }) },
-    { title: "", of: (row) => ({ buttons: actionsOf(row, why) }) },
-  ], { key: (row) => row.name, order: ["ready", "descending"] });
+    { title: "", of: (row) => ({ buttons: actionsOf(row.name, host, why) }) },
+  ], { key: named, order: ["ready", "descending"] });
   const none = empty("No queues", "Declare one: headgate queues declare NAME. Or let a client declare it on the management node.");
   return {
     node: element(
       "div", {},
-      heading("Queues", { about: "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone." }),
+      heading(host === DEFAULT_HOST ? "Queues" : `Queues of ${host}`, { about: "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone." }),
       card(null, table.node, none),
     ),
     async refresh(signal) {
-      const rows = await listed("queues", signal);
+      const rows = await listed("queues", signal, host);
       table.update(rows);
       table.node.hidden = rows.length === 0;
       none.hidden = rows.length > 0;
@@ -41,7 +42,7 @@ export function queuesPage({ why }) {
   };
 }
 
-export function queuePage({ why }, name) {
+export function queuePage({ why }, name, host = DEFAULT_HOST) {
   const strip = figures([
     ["ready", "ready"], ["unsettled", "unsettled"], ["oldest", "oldest ready"], ["consumers", "consumers"], ["publishers", "publishers"],
     ...STATES.map((state) => [state, state]),
@@ -54,19 +55,19 @@ export function queuePage({ why }, name) {
     { name: "in", show: rate }, { name: "out", show: rate }, { name: "settled", show: rate },
   ]);
   const rest = element("div");
-  const buttons = actionsOf({ name }, why).map(([text, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, text));
+  const buttons = actionsOf(name, host, why).map(([text, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, text));
   depth.node.classList.add("inside");
   age.node.classList.add("inside");
   rates.node.classList.add("inside");
   return {
     node: element(
       "div", {},
-      heading(name, { trail: [["Queues", "#/queues"]] }, ...buttons), strip.node,
+      heading(shownName(name, host), { trail: [["Queues", queuesHref(host)]] }, ...buttons), strip.node,
       element("div", { class: "pair" }, card("Depth", depth.node), card("Messages a second", rates.node), card("Oldest ready message", age.node)),
       card("Everything about it", rest),
     ),
     async refresh(signal) {
-      const [row, line] = await Promise.all([get(at("queues", name), signal), timeLineOf("queues", name, signal)]);
+      const [row, line] = await Promise.all([get(inHost(at("queues", name), host), signal), timeLineOf("queues", shownName(name, host), signal)]);
       strip.show({
         ready: number(row.messages_ready), unsettled: number(row.messages_unacknowledged),
         oldest: duration(row.oldest_ready_seconds), consumers: number(row.consumers), publishers: number(row.publishers),
@@ -88,22 +89,22 @@ export function queuePage({ why }, name) {
   };
 }
 
-function actionsOf({ name }, why) {
+function actionsOf(name, host, why) {
   return [
-    ["queues.peek", "peek", () => peek(name), `peek into ${name}`],
-    ["queues.move", "move", () => move(name), `move messages out of ${name}`],
-    ["why", "why", (event) => why.show("addresses", name, event.currentTarget), `why ${name} holds something up`],
+    ["queues.peek", "peek", () => peek(name, host), `peek into ${name}`],
+    ["queues.move", "move", () => move(name, host), `move messages out of ${name}`],
+    ["why", "why", (event) => why.show("addresses", name, event.currentTarget, host), `why ${name} holds something up`],
   ].filter(([operation]) => may(operation)).map(([, ...action]) => action);
 }
 
-async function peek(name) {
+async function peek(name, host) {
   const room = element("div", { class: "list", tabindex: 0, role: "region", "aria-label": "Messages" }, "Asking…");
   const close = element("button", { type: "button", autofocus: true, on: { click: () => dialog.close() } }, "Close");
   const dialog = opened(
     `First messages of ${name}`, element("p", { class: "faint" }, "They stay in the queue as they are."), room, element("menu", {}, close),
   );
   try {
-    const { messages } = await get(`${at("queues", name, "peek")}?count=${PEEK_COUNT}`);
+    const { messages } = await get(`${inHost(at("queues", name, "peek"), host)}&count=${PEEK_COUNT}`);
     room.replaceChildren(...(messages.length ? messages.map(messageOf) : [empty("No message is ready", "What consumers have and did not settle is not shown here.")]));
   } catch (error) {
     room.replaceChildren(element("p", { role: "alert" }, error.message));
@@ -122,11 +123,11 @@ function messageOf(message) {
   );
 }
 
-function move(name) {
+function move(name, host) {
   const to = element("input", { required: true, autofocus: true });
   const count = element("input", { type: "number", min: 1, placeholder: "all that are ready" });
   form(`Move messages out of ${name}`, {
     fields: [["To the queue", to], ["How many", count]], word: "Move",
-    act: () => post(at("queues", name, "move"), { to: to.value, ...(count.value ? { count: Number(count.value) } : {}) }),
+    act: () => post(at("queues", name, "move"), { to: to.value, vhost: host, ...(count.value ? { count: Number(count.value) } : {}) }),
   });
 }

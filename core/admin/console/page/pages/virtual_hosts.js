@@ -1,19 +1,18 @@
 /** Virtual hosts: which there are, how much is in each, and their limits. */
 
-import { at, get, may, put, remove } from "../api.js";
+import { at, DEFAULT_HOST, get, may, put, remove } from "../api.js";
 import { form } from "../dialog.js";
 import { card, element, heading } from "../dom.js";
 import { number } from "../format.js";
+import { queuesHref } from "../places.js";
 import { Table } from "../table.js";
-
-const DEFAULT = "/";
 
 export function virtualHostsPage() {
   const count = (title, field, none) => ({
     title, number: true, of: (row) => row[field] === null ? none : number(row[field]), sort: (row) => row[field] ?? Infinity,
   });
   const hosts = new Table("Virtual hosts", [
-    { title: "virtual host", of: (row) => row.name, sort: (row) => row.name },
+    { title: "virtual host", of: (row) => ({ text: row.name, href: queuesHref(row.name) }), sort: (row) => row.name },
     count("queues", "queues"), count("queues at most", "max_queues", "no limit"),
     count("connections", "connections"), count("connections at most", "max_connections", "no limit"),
     { title: "", of: (row) => ({ buttons: actionsOf(row.name) }) },
@@ -30,7 +29,7 @@ export function virtualHostsPage() {
     return [
       ["vhosts.limit", "limits", () => limit(found.find((host) => host.name === name), done), `change the limits of ${name}`],
       ["vhosts.delete", "delete", () => drop(name, done), `delete ${name}`],
-    ].filter(([operation]) => may(operation) && (operation !== "vhosts.delete" || name !== DEFAULT)).map(([, ...action]) => action);
+    ].filter(([operation]) => may(operation) && (operation !== "vhosts.delete" || name !== DEFAULT_HOST)).map(([, ...action]) => action);
   }
 
   return {
