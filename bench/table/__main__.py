@@ -101,7 +101,8 @@ def show(group: LoadGroup, results: Results) -> None:
     """Print the rows of a group."""
     print(f"\n{group.title}")
     for row in rows(group, results):
-        print(f"{row.name}" + (f": not run: {row.note}" if row.note else ""))
+        not_run = "not run" if row.measured is None else "the peer: not run"
+        print(row.name + (f": {not_run}: {row.note}" if row.note else ""))
         if row.measured is not None and group.scenarios:
             print("\n".join(f"  {report.line(one)}" for one in (row.measured, row.peer) if one is not None))
         for judgement in row.judgements:

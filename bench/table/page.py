@@ -73,14 +73,14 @@ def markdown(results: Results, groups: Sequence[LoadGroup]) -> str:
 
 def _about(results: Results, all_rows: Sequence[LoadRow]) -> list[str]:
     about, peer = results.environment, peer_of(results)
-    runs = max((len(entry.runs) for entry in results.entries), default=0)
+    runs = max((len(entry.runs) for entry in results.entries if not entry.void), default=0)
     judged = [one for row in all_rows for one in row.judgements]
     met = sum(one.met is True for one in judged)
     void = sum(bool(row.void) for row in all_rows)
     cpus = about["cpus"]
     assert isinstance(cpus, list | tuple)
     beside = f"by turns on Headgate and on {peer}" if peer != ALONE else "without a peer"
-    lost = f"{void} rows are void" if void else "No message was lost, duplicated or reordered"
+    lost = f"Void rows: {void}" if void else "No message was lost, duplicated or reordered"
     words = (
         f"Measured on {about.get('date', 'a day that the file does not name')}, commit {about['commit']}, with "
         f"`python -m bench.table`: {runs} runs of each row, {beside}; {about['machine']}, {len(cpus)} CPUs shared by "
