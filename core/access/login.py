@@ -11,7 +11,7 @@ This module neither awaits nor starts threads. Only :meth:`PasswordCheck._prove`
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
@@ -20,11 +20,13 @@ from core.access.audit import AuditedPeer, AuditLog
 from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
 from core.access.rights import VIRTUAL_HOST, Rights
-from core.access.tokens import Tokens
 from core.access.users import SALT_BYTES, StoredPassword, Users
 from core.config.access import ScramKeys
 from core.errors import EngineError, Invalid, LimitReached
 from core.slices import Walk
+
+if TYPE_CHECKING:  # 0.2 MiB, only for a broker that has tokens
+    from core.access.tokens import Tokens
 
 PASSWORD_CHARACTERS_MAX = 512
 """With it a password has no more bytes than the mechanisms take."""
@@ -89,12 +91,16 @@ class Access:
     """Replaces old keys by new ones in the configuration file, in a worker thread. Raises OSError and ValueError."""
     audit: AuditLog | None = None
     """The audit log; None if there is none."""
-    tokens: Tokens | None = None
+    tokens: "Tokens | None" = None
     """What checks tokens; None while none are accepted."""
 
     def audited(self, protocol: str, host: str, port: int, connection: str = "") -> AuditedPeer | None:
         """Return the audit log for one peer; None if there is none."""
         return None if self.audit is None else AuditedPeer(self.audit, protocol, host, port, connection)
+
+    def is_token(self, name: str, password: str) -> bool:
+        """Return whether what a client gives as its password is a token."""
+        return self.tokens is not None and self.tokens.takes(name, password)
 
     def largest_login(self, own: int) -> int:
         """Return the bytes of the largest frame of a login, where ``own`` bytes suffice without tokens."""

@@ -8,12 +8,15 @@ ends the attempt, so that no general table decoder is needed here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from core.access.exchange import Reply, SaslExchange, SaslMechanism
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.records import NAME_BYTES_MAX
-from core.access.token_login import TokenCheck, credentials_check
 from core.access.users import GUEST
+
+if TYPE_CHECKING:
+    from core.access.token_login import TokenCheck
 
 PASSWORD_BYTES_MAX = 1024
 """Longer passwords are rejected without hashing them."""
@@ -46,7 +49,7 @@ class PasswordExchange:
     peer: LoginPeer
     credentials: Callable[[bytes], tuple[bytes, bytes] | None]
     fresh: bool = True
-    check: PasswordCheck | TokenCheck | None = None
+    check: "PasswordCheck | TokenCheck | None" = None
 
     def respond(self, response: bytes) -> Reply:
         """Answer an empty first response with a challenge; any other response has the credentials."""
@@ -62,11 +65,20 @@ class PasswordExchange:
             name, password = found[0].decode(), found[1].decode()
         except UnicodeDecodeError:
             return self.access.failed(self.mechanism, "", self.peer)
-        check = credentials_check(self.access, self.peer, self.mechanism, name, password)
+        check = _check(self.access, self.peer, self.mechanism, name, password)
         if len(found[1]) > PASSWORD_BYTES_MAX and isinstance(check, PasswordCheck):
             return self.access.failed(self.mechanism, "", self.peer)
         self.check = check
         return check.start()
+
+
+def _check(access: Access, peer: LoginPeer, mechanism: str, name: str, password: str) -> "PasswordCheck | TokenCheck":
+    """The check of what a client gives as its password."""
+    if not access.is_token(name, password):
+        return PasswordCheck(access, peer, mechanism, name, password)
+    from core.access.token_login import TokenCheck  # here and not above: most brokers have no provider of OAuth 2
+
+    return TokenCheck(access, peer, mechanism, password)
 
 
 @dataclass(frozen=True, slots=True)

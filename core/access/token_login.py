@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from core.access.exchange import LATER, WAIT, Reply
-from core.access.login import Access, LoginPeer, PasswordCheck, Proof
+from core.access.login import Access, LoginPeer, Proof
 from core.access.rights import VIRTUAL_HOST, Rights, TokenAnswer
 from core.access.tokens import ACCEPTED, TokenClaims, TokenHeader, TokenRefused, Tokens, key_kind, verified
 
@@ -175,20 +175,6 @@ class TokenCheck:
     def _answer(self, reply: Reply) -> None:
         self.answer.reply = reply
         self.token = ""  # the check may be kept as long as the connection
-
-
-def is_token(access: Access, name: str, password: str) -> bool:
-    """Whether what a client gives as its password is a token."""
-    return access.tokens is not None and access.tokens.takes(name, password)
-
-
-def credentials_check(
-    access: Access, peer: LoginPeer, mechanism: str, name: str, password: str
-) -> PasswordCheck | TokenCheck:
-    """The check of what a client gives as its password."""
-    if is_token(access, name, password):
-        return TokenCheck(access, peer, mechanism, password)
-    return PasswordCheck(access, peer, mechanism, name, password)
 
 
 def _text(token: bytes) -> str:

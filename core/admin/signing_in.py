@@ -17,7 +17,7 @@ import trio
 from core.access.exchange import WAIT
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.rights import MONITORING, VIRTUAL_HOST, Rights, all_rights
-from core.access.token_login import TokenCheck, is_token
+from core.access.token_login import TokenCheck
 from core.access.users import StoredPassword
 from core.config.address import is_loopback
 
@@ -64,7 +64,7 @@ class SignIn:
         credentials = self._credentials(authorization)
         if credentials is None:
             return None
-        if is_token(self._access, *credentials):
+        if self._access.is_token(*credentials):
             return await self._rights_of_token(credentials[1], MECHANISM, host, port)
         found = await self.prove(*credentials, host=host, port=port, asks_often=True)
         return found.rights if isinstance(found, ProvenUser) else None
@@ -138,7 +138,7 @@ class SignIn:
             return None
         if not colon or not name:
             return None
-        fits = len(given) <= 2 * CREDENTIAL_BYTES_MAX or is_token(self._access, name, password)
+        fits = len(given) <= 2 * CREDENTIAL_BYTES_MAX or self._access.is_token(name, password)
         return (name, password) if fits else None
 
 

@@ -17,10 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from core.access.audit import AuditLog
-from core.access.tokens import Tokens
 from core.counters.traffic import Traffic
 from core.engine.queue.sums import QUEUE_FIGURES
 from core.interface import Observable, Snapshot
@@ -31,6 +30,9 @@ from core.slices import Walk
 from core.store.lane import Lane
 from core.virtual_hosts import VIRTUAL_HOST, shown_name
 from core.waiting.blocked_time import BlockedTime
+
+if TYPE_CHECKING:  # as in core.access.login
+    from core.access.tokens import Tokens
 
 REFUSALS = (
     ("being drained", "drain"),
@@ -126,7 +128,7 @@ class MetricSources:
     """The configured limits, by the things that they limit: queues, exchanges, bindings, policies, unauthenticated."""
     audit: AuditLog | None = None
     """The audit log; None if there is none."""
-    tokens: Callable[[], Tokens | None] = lambda: None
+    tokens: "Callable[[], Tokens | None]" = lambda: None
     """What checks tokens of OAuth 2; returns None while none are accepted."""
 
 
@@ -218,7 +220,7 @@ class Scrape:
         rows = self.sources.server.snapshot("certificates")
         return [(str(row["identity"]), _float(row, "not_after")) for row in rows]
 
-    def tokens(self, figures: Callable[[Tokens], Mapping[str, float]]) -> Series | None:
+    def tokens(self, figures: "Callable[[Tokens], Mapping[str, float]]") -> Series | None:
         """Figures of the tokens by a key; None while no tokens are accepted."""
         tokens = self.sources.tokens()
         return None if tokens is None else figures(tokens).items()

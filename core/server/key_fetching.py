@@ -1,25 +1,27 @@
 """The task that keeps the keys of the OAuth 2 provider: fetched at the start, at intervals, and when a token asks.
 
 One fetch is under way at a time, in a thread. A thread whose fetch has taken too long is left to end by itself; there
-are never more than :data:`THREADS_MAX`.
+are never more than :data:`THREADS_MAX`. What reads tokens and keys is imported with the first settings that have
+tokens: it takes 0.2 MiB, and most brokers have no provider.
 """
 
 from collections.abc import Callable
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
 from core.access.login import Access
-from core.access.token_keys import PublicKey, TokenKeys, read_keys
-from core.access.tokens import Tokens
 from core.clock import Now
 from core.config.oauth2 import OAuth2Settings
 from core.errors import Invalid
 from core.server.key_download import DownloadFailed, KeyDownload
+
+if TYPE_CHECKING:
+    from core.access.token_keys import PublicKey, TokenKeys
 
 THREADS_MAX = 2
 """One thread that has taken too long, and one that tries again."""
@@ -63,6 +65,8 @@ class KeyFetching:
             raise Invalid("[oauth2] needs the package joserfc: pip install 'headgate[oauth2]'")
         keys = None if settings.jwks_file is None else _read_file(settings.jwks_file, settings.jwks_bytes_max)
         if tokens is None:
+            from core.access.tokens import Tokens
+
             tokens = Tokens(settings, wall=lambda: self._clock().wall, monotonic=lambda: self._clock().monotonic)
             tokens.keys.fetches_wanted = lambda: self._wanted.set()
             self._access.tokens = tokens
@@ -88,13 +92,13 @@ class KeyFetching:
             seconds = settings.jwks_refresh if await self._fetch(tokens.keys, settings) else settings.jwks_interval_min
             turn()
 
-    async def _fetch(self, keys: TokenKeys, settings: OAuth2Settings) -> bool:
+    async def _fetch(self, keys: "TokenKeys", settings: OAuth2Settings) -> bool:
         """Fetch the keys once. Returns whether there are new ones."""
         keys.begin()
         download = self._download(settings)
 
         def read() -> "list[PublicKey]":
-            return [*read_keys(download.read())]
+            return _keys(download.read())
 
         try:
             with trio.fail_after(settings.jwks_time_out):
@@ -123,6 +127,13 @@ def _read_file(path: Path, bytes_max: int) -> "list[PublicKey]":
     if len(data) > bytes_max:
         raise Invalid(f"oauth2.jwks_file {path} has more than {bytes_max} bytes, the limit oauth2.jwks_bytes_max")
     try:
-        return [*read_keys(data)]
+        return _keys(data)
     except Invalid as error:
         raise Invalid(f"oauth2.jwks_file {path}: {error}") from None
+
+
+def _keys(data: bytes) -> "list[PublicKey]":
+    """The keys in what was read. Raises Invalid."""
+    from core.access.token_keys import read_keys
+
+    return [*read_keys(data)]

@@ -109,11 +109,14 @@ CLIENT = ("amqp10.client", "amqp10.blocking", "amqp10.cli.remote")
 
 SERVE = "['serve', '--listen', '127.0.0.1:0', '--data', sys.argv[1], '--admin', sys.argv[2]]"
 NOT_WHILE_IDLE: Mapping[str, str] = {
+    "core.access.token_login": "for tokens of OAuth 2",
+    "core.access.tokens": "for a broker with a provider of OAuth 2",
     "core.admin.service": "imported when the first client of the admin server connects",
     "core.definitions_file": "for definitions that are exported or imported",
     "core.observe.why": "for the operation why",
     "core.operations.all_operations": "imported for the first request for an operation",
     "difflib": "for a configuration with a mistake",
+    "greenlet": "imported by structlog for threads of another kind than the broker has",
     "http": "for the admin server's clients",
     "hypercorn": "for the admin server's clients",
     "prometheus_client": "for the admin server's clients",

@@ -43,6 +43,5 @@ def test_what_an_application_leaves_out_has_a_default():
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.__name__)
 def test_methods_are_values(method):
     parameters = method.__dataclass_params__
-    assert parameters.frozen
     assert parameters.eq
     assert "__dict__" not in dir(method)
