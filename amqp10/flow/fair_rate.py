@@ -107,10 +107,10 @@ class FairRate:
         "_shortest",
         "_starting",
         "_turns",
-        "_unconfirmed",
         "_waiting",
         "confirm",
         "rate",
+        "unconfirmed",
         "wait_now",
     )
 
@@ -127,7 +127,7 @@ class FairRate:
         self._probe = PROBE_MIN
         self._starting = 0
         self._waiting: deque[PublisherWindow] = deque()
-        self._unconfirmed = 0
+        self.unconfirmed = 0
         """Messages of all links. While there is one, a turn will come."""
         self._turns = 1.0
         """Links whose turn comes for each message that is confirmed."""
@@ -164,13 +164,9 @@ class FairRate:
         """A link waits for its turn to send one message."""
         self._waiting.append(link)
 
-    def received(self, messages: int) -> None:
-        """Messages came; negative, if a link is gone with messages unconfirmed."""
-        self._unconfirmed += messages
-
     def confirmed(self, link: "PublisherWindow", messages: int, age: float) -> None:
         """``messages`` of a link were confirmed, ``age`` seconds after the oldest of them came."""
-        self._unconfirmed -= messages
+        self.unconfirmed -= messages
         self._confirmed += messages
         self._round_trips += messages * link.round_trip
         if link.limited:
@@ -183,6 +179,10 @@ class FairRate:
         if age < self._least:
             self._least = age
 
+    def due(self, now: float) -> bool:
+        """Whether :meth:`turn` has something to do."""
+        return now >= self._period_end or bool(self._waiting)
+
     def turn(self, now: float) -> None:
         """Adjust the rate if a period is over, and call the links whose turn to send a message has come.
 
@@ -190,7 +190,7 @@ class FairRate:
         called: some of them may have nothing to send, and cannot say so.
         """
         if self._waiting:
-            self._call(int(self._owed) if self._unconfirmed else len(self._waiting), now)
+            self._call(int(self._owed) if self.unconfirmed else len(self._waiting), now)
         else:
             self._owed = 0.0
         if now >= self._period_end and self._confirmed:
@@ -286,8 +286,10 @@ class PublisherWindow:
 
     __slots__ = (
         "_call",
+        "_came_before",
         "_clean",
         "_confirmed",
+        "_due",
         "_fair",
         "_least_clean",
         "_limit_before",
@@ -321,9 +323,10 @@ class PublisherWindow:
         self._call = call
         self.budget = budget
         self.bytes_received = 0
-        """Bytes of the messages that came since the last look; the owner of the window counts them."""
+        """Bytes of the messages that came since ``message_bytes`` was computed; the owner of the window counts
+        them."""
         self.message_bytes = 0.0
-        """The size of a message: rises at once to the mean of one look, and falls by tenths."""
+        """The size of a message: rises at once to the mean of what came between two flows, and falls by tenths."""
         self.held_bytes = 0
         """What this window takes of its budget."""
         self.held_by_bytes = False
@@ -352,6 +355,10 @@ class PublisherWindow:
         self._stamps: deque[tuple[int, float]] = deque()
         """Of unconfirmed messages that came together: the number of the last one, and when."""
         self._waits = False
+        self._due = 0
+        """With so many confirmed, a flow may be due, until the limit is reached."""
+        self._came_before = 0
+        """What had been received when ``message_bytes`` was computed."""
         self.closed = False
 
     @property
@@ -381,33 +388,36 @@ class PublisherWindow:
     def look(self, received: int, confirmed: int, now: float, most: int = WINDOW_MAX) -> None:
         """Take the counts of messages since the attach, and raise the limit if it is due. The window may have ``most``
         messages, with 0 there is no top-up."""
-        fair, stamps, fresh = self._fair, self._stamps, confirmed - self._confirmed
-        came = received - self._received
-        self._received, self._confirmed = received, confirmed
+        fair, came, fresh = self._fair, received - self._received, confirmed - self._confirmed
         if came:
-            fair.received(came)
-            mean, self.bytes_received = self.bytes_received / came, 0
-            self.message_bytes = max(mean, 0.9 * self.message_bytes + 0.1 * mean)
+            self._received = received
+            fair.unconfirmed += came
+            stamps = self._stamps
             if len(stamps) < STAMPS_MAX:
                 stamps.append((received, now))
             else:
                 stamps[-1] = received, stamps[-1][1]
-            if self._limit_before is not None and received > self._limit_before:
-                self._end_round(now)
         if fresh:
-            self._end_start()
+            self._confirmed = confirmed
+            stamps = self._stamps
             age = now - stamps[0][1]
             while stamps and stamps[0][0] <= confirmed:
                 stamps.popleft()
+            if self._started_with:
+                self._end_start()
             fair.confirmed(self, fresh, age)
+        if came and self._limit_before is not None and received > self._limit_before:
+            self._end_round(now)
+        if fresh and fair.due(now):
             fair.turn(now)
-        if most:
+        if most and (confirmed >= self._due or received >= self.limit):
             self._top_up(now, most)
 
     def skip(self, messages: int) -> None:
         """The publisher gave back link credit without sending messages."""
         self._received += messages
         self._confirmed += messages
+        self._came_before += messages
         round_at, confirmed = self._round
         self._round = round_at, confirmed + messages
         for at, (last, came_at) in enumerate(self._stamps):
@@ -418,6 +428,7 @@ class PublisherWindow:
         knows still comes, beyond the limit."""
         self.limit = received + link_credit
         self._limit_before = None
+        self._due = 0
 
     def close(self, now: float) -> None:
         """The link is gone, and with it its place in the turns."""
@@ -425,7 +436,7 @@ class PublisherWindow:
         self._end_start()
         if self.budget is not None:
             self.budget.change(-self.held_bytes)
-        self._fair.received(self._confirmed - self._received)
+        self._fair.unconfirmed -= self._received - self._confirmed
         self._fair.turn(now)
 
     def called(self, now: float) -> bool:
@@ -460,12 +471,18 @@ class PublisherWindow:
         self.size = max(1, min(most, WINDOW_MAX, int(wanted)))
         if self.budget is not None:
             self._keep_to(self.budget, unconfirmed + left)
+        step = max(1, min(self.size // 2, max(self.size // TOP_UP_SHARE, TOP_UP_MIN)))
         room = self.size - unconfirmed - left
-        if room >= self._step:
+        if room >= step:
             self._raise(self._received + left + room, now)
+        self._due = self.limit - self.size + step
 
     def _keep_to(self, budget: ByteBudget, under_way: int) -> None:
         """Make the window so small that the budget has room for it. Link credit that was granted keeps its room."""
+        came, self._came_before = self._received - self._came_before, self._received
+        if came:
+            mean, self.bytes_received = self.bytes_received / came, 0
+            self.message_bytes = max(mean, 0.9 * self.message_bytes + 0.1 * mean)
         size = self.message_bytes or 1.0
         most = max(1, int(budget.room(self.held_bytes) / size))
         self.held_by_bytes = most < self.size
@@ -473,11 +490,6 @@ class PublisherWindow:
         held = int(max(self.size, under_way) * size)
         budget.change(held - self.held_bytes)
         self.held_bytes = held
-
-    @property
-    def _step(self) -> int:
-        """How much of the window must be free for a flow."""
-        return max(1, min(self.size // 2, max(self.size // TOP_UP_SHARE, TOP_UP_MIN)))
 
     def _wanted(self) -> float:
         """The window for the present rate, if the link uses it."""

@@ -298,7 +298,7 @@ def test_the_bytes_of_a_broker_are_bounded_and_each_link_has_some():
     windows = far.broker.windows
     assert windows is not None
     assert windows.bytes_held <= 1.5 * limit
-    assert min(link.settled for link in far.all) >= 0.5 * max(link.settled for link in far.all)
+    assert min(link.settled for link in far.all) >= 0.25 * max(link.settled for link in far.all)
 
 
 def test_link_credit_and_session_window_come_in_one_flow():
