@@ -20,7 +20,7 @@ None of them knows a frame, a session or the engine.
 from collections.abc import Callable
 
 from amqp10.errors import ErrorCondition, LinkFault
-from amqp10.flow.fair_rate import PublisherWindow
+from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
 from amqp10.wire import serial
 
 
@@ -154,6 +154,12 @@ class ReceiverCredit:
         """Messages that may come without breaking a rule."""
         return self.link_credit + self.margin
 
+    @property
+    def most(self) -> int:
+        """The most link credit that the peer gets."""
+        most = min(self.maximum, self.ceiling)
+        return most if self.window is None else min(most, WINDOW_MAX)
+
     def received(self, n: int) -> None:
         """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when the link credit does not cover
         them."""
@@ -213,7 +219,7 @@ class ReceiverCredit:
             self.grant(self.ceiling, drain=self.drain)
             window.take_back(self.ceiling, received)
             return True
-        most = 0 if self.withheld else min(self.maximum, self.ceiling)
+        most = 0 if self.withheld else self.most
         window.look(received, received - self.unconfirmed, self._clock(), most)
         if not most or window.limit - received <= self.link_credit:
             return False

@@ -142,7 +142,7 @@ def _link_snapshot(info: PeerInfo, session: Session, link: Link, now: Now) -> Sn
         shown["queue_grant"] = link.grant.outstanding if link.grant is not None else None
     else:
         shown["unconfirmed"] = link.credit.unconfirmed
-        shown["max_link_credit"] = min(link.credit.maximum, link.credit.ceiling)
+        shown["max_link_credit"] = link.credit.most
     shown["paused"] = _paused(link)
     if link.reference is not None:
         shown |= balance_row(link)
@@ -186,7 +186,7 @@ def _publisher(user: PublisherLink, now: Now) -> Snapshot:
     return {
         "queue": target.queue if isinstance(target, QueueTarget) else None,
         "exchange": target.exchange if isinstance(target, ExchangeTarget) else None,
-        "unconfirmed_limit": credit.unconfirmed_limit,
+        "unconfirmed_limit": credit.unconfirmed_limit if credit.window is None else credit.window.size,
         "unsynced": publisher.unsynced,
         "withheld": credit.withheld,
         "bound_by_policy": publisher.link_credit_max,
@@ -204,7 +204,7 @@ def _window(credit: ReceiverCredit, now: Now) -> Snapshot:
         "window": window.size,
         "used_per_second": round(window.use),
         "share_per_second": None if window.share == inf else round(window.share),
-        "limited_by": window.limited_by(min(credit.maximum, credit.ceiling), now.monotonic).value,
+        "limited_by": window.limited_by(credit.most, now.monotonic).value,
     }
 
 
