@@ -352,8 +352,9 @@ class PublisherWindow:
         """When a round last took about as long as the round trip."""
         self._round = now, 0
         """When the last round ended, and what had been confirmed."""
-        self._stamps: deque[tuple[int, float]] = deque()
-        """Of unconfirmed messages that came together: the number of the last one, and when."""
+        self._stamps: list[tuple[int, float]] = []
+        """Of unconfirmed messages that came together: the number of the last one, and when. A list, since most links
+        have none or few."""
         self._waits = False
         self._due = 0
         """With so many confirmed, a flow may be due, until the limit is reached."""
@@ -402,7 +403,7 @@ class PublisherWindow:
             stamps = self._stamps
             age = now - stamps[0][1]
             while stamps and stamps[0][0] <= confirmed:
-                stamps.popleft()
+                del stamps[0]
             if self._started_with:
                 self._end_start()
             fair.confirmed(self, fresh, age)
@@ -433,6 +434,7 @@ class PublisherWindow:
     def close(self, now: float) -> None:
         """The link is gone, and with it its place in the turns."""
         self.closed = True
+        self._call = None  # it refers to the link: this breaks the cycle
         self._end_start()
         if self.budget is not None:
             self.budget.change(-self.held_bytes)
