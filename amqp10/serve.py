@@ -19,6 +19,7 @@ from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
+from amqp10.frontend.publisher_windows import PublisherWindows
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.handshake import NoHandshake, ServerHandshake
@@ -157,6 +158,7 @@ def amqp10_factory(
     node = management_node(broker, control)
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
+    windows = PublisherWindows(settings.amqp10) if settings.amqp10.flow == "adaptive" else None
 
     def connection(peer: LoginPeer) -> Connection:
         own = replace(announced, pre_open_frame_size_max=access.largest_login(announced.pre_open_frame_size_max))
@@ -189,6 +191,7 @@ def amqp10_factory(
             work=broker.work,
             rights_of=partial(access.rights_of, peer),
             hosts=control.hosts,
+            windows=windows,
         )
 
     return FrontEndFactory(

@@ -116,15 +116,20 @@ def listening_pid(port: int) -> int:
 
 
 @contextlib.contextmanager
-def started(command: str) -> Iterator[Broker]:
+def started(command: str, *, configuration: str = "") -> Iterator[Broker]:
     """Start a broker on a free loopback port with a fresh data folder; it is stopped at the end.
 
-    `command` may hold {python}, {port} and {data}.
+    `command` may hold {python}, {port} and {data}. A `configuration` is written to a file that the broker is told with
+    --config.
     """
     port = free_port()
     SCRATCH.mkdir(exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="bench-", dir=SCRATCH))
     words = [word.format(python=sys.executable, port=port, data=data) for word in shlex.split(command)]
+    if configuration:
+        file = data.with_suffix(".toml")
+        file.write_text(configuration)
+        words += ["--config", str(file)]
     log = data.with_suffix(".log")
     with log.open("wb") as output:
         process = subprocess.Popen(words, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=ROOT)
@@ -135,6 +140,7 @@ def started(command: str) -> Iterator[Broker]:
         _stop(process)
         shutil.rmtree(data, ignore_errors=True)
         log.unlink(missing_ok=True)
+        data.with_suffix(".toml").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -12,18 +12,23 @@ confirm may take. So links at any distance get the same rate, and the sum of all
 whatever the number of links.
 
 - A link measures its round trip without asking: a flow raises its limit, and the first message beyond the old limit
-  comes a round trip later, or more. The least of the last rounds counts.
+  comes a round trip later, or more. The least counts. A standing queue in sockets would raise the least of recent
+  rounds, and with it the window and the queue, without end. So a longer round trip is believed only if a round says so
+  that began when the link had no link credit left, and so nothing under way.
 - A link that uses less than its share gets a window of twice its use, so the others get the rest.
 - A target with less than one message for each link and round grants them in turn, one message each.
 - A limit that was granted never goes down. A window shrinks by not being topped up, because a sender may have used the
   old limit already.
 
 Both know no frame, no session and no clock. Times are in seconds, of any clock that does not go back; sizes are in
-messages.
+messages. A window is told counts, not messages: :meth:`PublisherWindow.look` is called once for all that came or was
+confirmed in one turn of the event loop.
 """
 
 from collections import deque
 from collections.abc import Callable
+from enum import StrEnum
+from math import inf
 
 WINDOW_MAX = 65_536
 """Messages of one link: enough for 600,000 messages a second over a round trip of 100 ms."""
@@ -54,16 +59,40 @@ CONFIRM_SECONDS = 10.0
 """How long the least time of a confirm counts."""
 CAPACITY_SECONDS = 3.0
 """How long the highest rate of confirms counts, as what the queue can do."""
-ROUNDS = 32
-"""The rounds whose shortest counts as the round trip."""
+ROUND_TRIP_SECONDS = 10.0
+"""How long the round trip stays believed although all rounds take longer. Then the link gets no link credit until it
+has none left, once, and the round that begins so shows whether the way has become longer."""
+ROUND_TRIP_MAX = 1.0
+"""Seconds. A longer round is a publisher that has nothing to send."""
+STAMPS_MAX = 64
+"""Turns of the event loop with unconfirmed messages of one link that are told apart."""
 TOP_UP_SHARE = 8
 """A flow is sent when an eighth of the window is free: often enough that messages arrive spread over the round."""
+TOP_UP_MIN = 64
+"""But at least so many messages, if they are not more than half of the window: a flow costs as much as three small
+messages."""
+
+
+class WindowLimit(StrEnum):
+    """What limits a window."""
+
+    BOUND = "bound"
+    """A policy or an operator."""
+    BYTES = "bytes"
+    """A budget of bytes."""
+    QUEUE = "queue"
+    """The fair rate of the target."""
+    DISTANCE = "distance"
+    """The publisher has waited for flows, so the window grows."""
+    PUBLISHER = "publisher"
+    """The publisher sends less than it may."""
 
 
 class FairRate:
     """The messages a second that each publisher's link may send to one target."""
 
     __slots__ = (
+        "__weakref__",
         "_active",
         "_capacity",
         "_confirmed",
@@ -81,11 +110,12 @@ class FairRate:
         "_waiting",
         "confirm",
         "rate",
+        "unconfirmed",
         "wait_now",
     )
 
     def __init__(self) -> None:
-        self.rate = float("inf")
+        self.rate = inf
         """Messages a second for each link. Infinite while the queue was never busy."""
         self.confirm = 0.0
         """The least time of a confirm in the last seconds."""
@@ -97,6 +127,8 @@ class FairRate:
         self._probe = PROBE_MIN
         self._starting = 0
         self._waiting: deque[PublisherWindow] = deque()
+        self.unconfirmed = 0
+        """Messages of all links. While there is one, a turn will come."""
         self._turns = 1.0
         """Links whose turn comes for each message that is confirmed."""
         self._owed = 0.0
@@ -104,7 +136,7 @@ class FairRate:
         self._period = 0
         self._period_start = self._period_end = self._round_trips = 0.0
         self._confirmed = self._limited = self._active = 0
-        self._least = float("inf")
+        self._least = inf
 
     @property
     def allowance(self) -> float:
@@ -134,6 +166,7 @@ class FairRate:
 
     def confirmed(self, link: "PublisherWindow", messages: int, age: float) -> None:
         """``messages`` of a link were confirmed, ``age`` seconds after the oldest of them came."""
+        self.unconfirmed -= messages
         self._confirmed += messages
         self._round_trips += messages * link.round_trip
         if link.limited:
@@ -143,28 +176,31 @@ class FairRate:
         if link.period != self._period:
             link.period = self._period
             self._active += 1
-        self._least = min(self._least, age)
+        if age < self._least:
+            self._least = age
 
-    def turn(self, now: float, *, unconfirmed: int) -> "list[PublisherWindow]":
-        """Adjust the rate if a period is over. Returns the links whose turn to send a message has come.
+    def due(self, now: float) -> bool:
+        """Whether :meth:`turn` has something to do."""
+        return now >= self._period_end or bool(self._waiting)
 
-        To be called after confirms. ``unconfirmed`` is of all links of the target: with none, no confirm would come to
-        call a link.
+    def turn(self, now: float) -> None:
+        """Adjust the rate if a period is over, and call the links whose turn to send a message has come.
+
+        To be called after confirms. If nothing is unconfirmed, no confirm would come to call a link. Then all are
+        called: some of them may have nothing to send, and cannot say so.
         """
-        called = self._call(unconfirmed)
-        if self._confirmed and now >= self._period_end:
+        if self._waiting:
+            self._call(int(self._owed) if self.unconfirmed else len(self._waiting), now)
+        else:
+            self._owed = 0.0
+        if now >= self._period_end and self._confirmed:
             self._adjust(now)
-        return called
 
-    def _call(self, unconfirmed: int) -> "list[PublisherWindow]":
-        called: list[PublisherWindow] = []
-        count = max(int(self._owed), int(unconfirmed == 0))
-        while self._waiting and len(called) < count:
-            link = self._waiting.popleft()
-            if not link.closed:
-                called.append(link)
-        self._owed = max(0.0, self._owed - len(called)) if self._waiting else 0.0
-        return called
+    def _call(self, count: int, now: float) -> None:
+        called = 0
+        while self._waiting and called < count:
+            called += self._waiting.popleft().called(now)
+        self._owed = max(0.0, self._owed - called)
 
     def _adjust(self, now: float) -> None:
         """End a period: see how the queue was in it, and set the rate for the next."""
@@ -175,7 +211,7 @@ class FairRate:
         capacity = self._capacity.add(now, confirms)
         # With windows of rate * (round trip + target), messages wait for ``target`` if the rate is right. So this is
         # the factor to the right rate.
-        factor = (round_trip + self.target) / (round_trip + self.wait_now)
+        factor = (round_trip + self.target) / max(PERIOD_MIN, round_trip + self.wait_now)
         if self.wait_now > self.target:
             share = confirms / self._active
             self.rate = share if self.rate > RATE_MAX else max(0.7 * share, self.rate * max(0.5, factor))
@@ -200,7 +236,7 @@ class FairRate:
         self.rate *= self._probe
         self._probe = min(2.0, 1 + (self._probe - 1) * PROBE_GROWTH)
         if self.rate > RATE_MAX:
-            self.rate = float("inf")
+            self.rate = inf
 
     def _begin_period(self, now: float, base: float) -> None:
         self._period += 1
@@ -208,130 +244,289 @@ class FairRate:
         self._period_end = now + max(PERIOD_MIN, PERIOD_ROUNDS * base)
         self._confirmed = self._limited = self._active = 0
         self._round_trips = 0.0
-        self._least = float("inf")
+        self._least = inf
+
+
+class ByteBudget:
+    """Bytes that several windows may have together, granted or unconfirmed; a window's may be part of a larger one.
+
+    A window may take half of what is free, so each newcomer finds something. Where nothing is free, each window gives
+    back an eighth as it is used, the large ones most. A window has room for one message always.
+    """
+
+    __slots__ = ("_held", "_maximum", "_parent", "_share")
+
+    def __init__(self, maximum: int, parent: "ByteBudget | None" = None, share: int | None = None) -> None:
+        """``share`` is the most that one window may have; without it, all."""
+        self._maximum = maximum
+        self._parent = parent
+        self._share = maximum if share is None else share
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of all windows."""
+        return self._held
+
+    def room(self, held: int) -> int:
+        """Bytes that a window may have, if it has ``held`` now."""
+        free = self._maximum - self._held
+        room = min(self._share, held + free // 2 if free > 0 else held * 7 // 8)
+        return room if self._parent is None else min(room, self._parent.room(held))
+
+    def change(self, held: int) -> None:
+        """A window takes so many bytes more, or fewer."""
+        self._held += held
+        if self._parent is not None:
+            self._parent.change(held)
 
 
 class PublisherWindow:
     """The messages of one publisher's link that may be under way: link credit that it has not used, and unconfirmed."""
 
     __slots__ = (
+        "_call",
+        "_came_before",
+        "_clean",
         "_confirmed",
+        "_due",
         "_fair",
-        "_limit",
+        "_least_clean",
         "_limit_before",
-        "_mark",
         "_raised_at",
         "_received",
-        "_round_trips",
+        "_round",
+        "_stamps",
         "_started_with",
-        "_use",
+        "_sure_at",
         "_waits",
+        "budget",
+        "bytes_received",
         "closed",
+        "held_by_bytes",
+        "held_bytes",
+        "limit",
         "limited",
+        "message_bytes",
         "period",
         "round_trip",
         "size",
+        "use",
     )
 
-    def __init__(self, fair: FairRate, now: float) -> None:
-        """``now`` is when the first flow leaves: the window that it grants is ``size``."""
+    def __init__(
+        self, fair: FairRate, now: float, call: Callable[[], None] | None = None, budget: ByteBudget | None = None
+    ) -> None:
+        """``now`` is when the first flow leaves: the window that it grants is ``size``. ``call`` is called when the
+        limit was raised outside of :meth:`look`, because the link's turn has come. ``budget`` bounds the bytes."""
         self._fair = fair
+        self._call = call
+        self.budget = budget
+        self.bytes_received = 0
+        """Bytes of the messages that came since ``message_bytes`` was computed; the owner of the window counts
+        them."""
+        self.message_bytes = 0.0
+        """The size of a message: rises at once to the mean of what came between two flows, and falls by tenths."""
+        self.held_bytes = 0
+        """What this window takes of its budget."""
+        self.held_by_bytes = False
+        """The budget keeps the window smaller than it would be."""
         self._received = self._confirmed = 0
-        self.size = self._limit = self._started_with = fair.start()
+        self.size = self.limit = self._started_with = fair.start()
+        """``limit`` is how many messages the publisher may have sent since the attach. It never goes down, except by
+        :meth:`take_back`."""
         self.round_trip = 0.0
-        """The shortest of the last rounds, in seconds; 0 before the first."""
+        """In seconds; 0 before the first message."""
         self.limited = True
         """Whether the last round was not much longer than it must be: the publisher waited for the flow."""
         self.period = 0
         """The last period of the target in which a message of this link was confirmed."""
-        self._use = 0.0
+        self.use = 0.0
         """Messages a second that were confirmed in the last round; 0 before the second."""
-        self._round_trips: deque[float] = deque(maxlen=ROUNDS)
         self._limit_before: int | None = 0
         self._raised_at = now
-        self._mark = now, 0
+        self._clean = True
+        """The link had no link credit left when the round began."""
+        self._least_clean = inf
+        self._sure_at = -inf
+        """When a round last took about as long as the round trip."""
+        self._round = now, 0
+        """When the last round ended, and what had been confirmed."""
+        self._stamps: list[tuple[int, float]] = []
+        """Of unconfirmed messages that came together: the number of the last one, and when. A list, since most links
+        have none or few."""
         self._waits = False
+        self._due = 0
+        """With so many confirmed, a flow may be due, until the limit is reached."""
+        self._came_before = 0
+        """What had been received when ``message_bytes`` was computed."""
         self.closed = False
 
     @property
-    def unconfirmed(self) -> int:
-        """Messages without an outcome."""
-        return self._received - self._confirmed
+    def share(self) -> float:
+        """Messages a second that this link may send; infinite while its target was never busy."""
+        return self._fair.rate
+
+    def limited_by(self, most: int, now: float) -> WindowLimit:
+        """What keeps the window from being larger, or unused; ``most`` is the largest that it may be."""
+        if self.size >= most:
+            return WindowLimit.BOUND
+        if self.held_by_bytes:
+            return WindowLimit.BYTES
+        if self._waits or self.size + 1 > self.share * (self.round_trip + self._fair.target):
+            return WindowLimit.QUEUE
+        if self.limit <= self._received and self.size <= self._received - self._confirmed:
+            return WindowLimit.QUEUE
+        since = self._round[0] if self._limit_before is None else self._raised_at
+        limited = self.limited and now - since < 2 * self._round_max
+        return WindowLimit.DISTANCE if limited else WindowLimit.PUBLISHER
 
     @property
-    def link_credit(self) -> int:
-        """Messages that may still come."""
-        return self._limit - self._received
+    def _round_max(self) -> float:
+        """Seconds that a round takes at most if the publisher waits for flows."""
+        return 1.5 * (self.round_trip + self._fair.wait_now) + PERIOD_MIN
 
-    def received(self, messages: int, now: float) -> None:
-        """Messages came. Those beyond the limit before the last flow end a round."""
-        self._received += messages
-        if self._limit_before is not None and self._received > self._limit_before:
+    def look(self, received: int, confirmed: int, now: float, most: int = WINDOW_MAX) -> None:
+        """Take the counts of messages since the attach, and raise the limit if it is due. The window may have ``most``
+        messages, with 0 there is no top-up."""
+        fair, came, fresh = self._fair, received - self._received, confirmed - self._confirmed
+        if came:
+            self._received = received
+            fair.unconfirmed += came
+            stamps = self._stamps
+            if len(stamps) < STAMPS_MAX:
+                stamps.append((received, now))
+            else:
+                stamps[-1] = received, stamps[-1][1]
+        if fresh:
+            self._confirmed = confirmed
+            stamps = self._stamps
+            age = now - stamps[0][1]
+            while stamps and stamps[0][0] <= confirmed:
+                del stamps[0]
+            if self._started_with:
+                self._end_start()
+            fair.confirmed(self, fresh, age)
+        if came and self._limit_before is not None and received > self._limit_before:
             self._end_round(now)
+        if fresh and fair.due(now):
+            fair.turn(now)
+        if most and (confirmed >= self._due or received >= self.limit):
+            self._top_up(now, most)
 
-    def confirmed(self, messages: int, age: float) -> None:
-        """Messages got their outcome, ``age`` seconds after the oldest of them came."""
-        if self._started_with:
-            self._fair.started(self._started_with)
-            self._started_with = 0
+    def skip(self, messages: int) -> None:
+        """The publisher gave back link credit without sending messages."""
+        self._received += messages
         self._confirmed += messages
-        self._fair.confirmed(self, messages, age)
+        self._came_before += messages
+        round_at, confirmed = self._round
+        self._round = round_at, confirmed + messages
+        for at, (last, came_at) in enumerate(self._stamps):
+            self._stamps[at] = last + messages, came_at
 
-    def close(self) -> None:
+    def take_back(self, link_credit: int, received: int) -> None:
+        """An operator has taken back link credit, so that only this much is left. What the publisher has sent before it
+        knows still comes, beyond the limit."""
+        self.limit = received + link_credit
+        self._limit_before = None
+        self._due = 0
+
+    def close(self, now: float) -> None:
         """The link is gone, and with it its place in the turns."""
         self.closed = True
+        self._call = None  # it refers to the link: this breaks the cycle
+        self._end_start()
+        if self.budget is not None:
+            self.budget.change(-self.held_bytes)
+        self._fair.unconfirmed -= self._received - self._confirmed
+        self._fair.turn(now)
+
+    def called(self, now: float) -> bool:
+        """The link's turn has come. Returns whether it could use that."""
+        self._waits = False
+        if self.closed:
+            return False
+        self.size = 1
+        if self.limit <= self._received:
+            self._raise(self._received + 1, now)
+            if self._call is not None:
+                self._call()
+        return True
+
+    def _end_start(self) -> None:
         if self._started_with:
             self._fair.started(self._started_with)
             self._started_with = 0
 
-    def called(self, now: float) -> int:
-        """The link's turn has come: return the link credit to grant."""
-        self._waits = False
-        self.size = 1
-        return self._grant(1, now)
-
-    def top_up(self, now: float) -> int:
-        """Return the link credit to grant now, beyond what was granted; 0 for no flow."""
+    def _top_up(self, now: float, most: int) -> None:
         if self._waits:
-            return 0
+            return
+        left, unconfirmed = max(0, self.limit - self._received), self._received - self._confirmed
+        if left and now - self._sure_at > ROUND_TRIP_SECONDS and self.use:
+            return
         wanted = self._wanted()
-        if wanted < 1:
-            if not self.link_credit and not self.unconfirmed:
-                self._waits = True
-                self._fair.wait(self)
-            return 0
-        self.size = min(WINDOW_MAX, int(wanted))
-        room = self.size - self.unconfirmed - self.link_credit
-        if room < max(1, self.size // TOP_UP_SHARE) and (self.link_credit or room < 1):
-            return 0
-        return self._grant(room, now)
+        if wanted < 1 and not unconfirmed and not left:
+            self._waits = True
+            self._fair.wait(self)
+            self._fair.turn(now)
+            return
+        self.size = max(1, min(most, WINDOW_MAX, int(wanted)))
+        if self.budget is not None:
+            self._keep_to(self.budget, unconfirmed + left)
+        step = max(1, min(self.size // 2, max(self.size // TOP_UP_SHARE, TOP_UP_MIN)))
+        room = self.size - unconfirmed - left
+        if room >= step:
+            self._raise(self._received + left + room, now)
+        self._due = self.limit - self.size + step
+
+    def _keep_to(self, budget: ByteBudget, under_way: int) -> None:
+        """Make the window so small that the budget has room for it. Link credit that was granted keeps its room."""
+        came, self._came_before = self._received - self._came_before, self._received
+        if came:
+            mean, self.bytes_received = self.bytes_received / came, 0
+            self.message_bytes = max(mean, 0.9 * self.message_bytes + 0.1 * mean)
+        size = self.message_bytes or 1.0
+        most = max(1, int(budget.room(self.held_bytes) / size))
+        self.held_by_bytes = most < self.size
+        self.size = min(self.size, most)
+        held = int(max(self.size, under_way) * size)
+        budget.change(held - self.held_bytes)
+        self.held_bytes = held
 
     def _wanted(self) -> float:
         """The window for the present rate, if the link uses it."""
         base = self.round_trip + self._fair.target
         wanted = self._fair.rate * base
-        if not self._use:
+        if not self.use:
             return min(wanted, self.size)
-        return min(wanted, max(2 * self._use * base, self.size if self.limited else 0.9 * self.size, 4))
+        return min(wanted, max(2 * self.use * base, self.size if self.limited else 0.9 * self.size, 4))
 
-    def _grant(self, messages: int, now: float) -> int:
+    def _raise(self, limit: int, now: float) -> None:
         if self._limit_before is None:
-            self._limit_before = self._limit
+            self._limit_before = max(self.limit, self._received)
             self._raised_at = now
-        self._limit += messages
-        return messages
+            self._clean = self.limit <= self._received
+        self.limit = limit
 
     def _end_round(self, now: float) -> None:
-        first = self._limit_before == 0
-        seconds = now - self._raised_at
-        self._round_trips.append(seconds)
-        self.round_trip = min(self._round_trips)
-        self.limited = seconds < 1.5 * (self.round_trip + self._fair.wait_now) + PERIOD_MIN
-        marked_at, confirmed = self._mark
-        if not first and now > marked_at:
-            self._use = (self._confirmed - confirmed) / (now - marked_at)
-        self._mark = now, self._confirmed
+        seconds, first = now - self._raised_at, self._limit_before == 0
         self._limit_before = None
+        if first:  # from the attach, so it may have waited for the application
+            self.round_trip, self._sure_at = min(seconds, ROUND_TRIP_MAX), now
+        else:
+            self.round_trip = min(seconds, self.round_trip)
+        self.limited = seconds < self._round_max
+        if self.limited:
+            self._sure_at, self._least_clean = now, inf
+        elif self._clean:
+            self._least_clean = min(self._least_clean, seconds)
+        if now - self._sure_at > ROUND_TRIP_SECONDS and self._least_clean < inf:
+            self.round_trip = min(self._least_clean, 2 * self.round_trip + PERIOD_MIN, ROUND_TRIP_MAX)
+            self._least_clean = inf
+        ended_at, confirmed = self._round
+        if not first and now > ended_at:
+            self.use = (self._confirmed - confirmed) / (now - ended_at)
+        self._round = now, self._confirmed
 
 
 class Windowed:

@@ -17,7 +17,10 @@ runs of any length:
 None of them knows a frame, a session or the engine.
 """
 
+from collections.abc import Callable
+
 from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
 from amqp10.wire import serial
 
 
@@ -106,9 +109,12 @@ class ReceiverCredit:
     are under way in the broker, below the 256 of a queue grant. With ``maximum`` 0 there is no rule, and the user sets
     the link credit. ``ceiling`` limits the link credit whatever the rule says. Link credit above it is taken back;
     messages that the peer may have sent for that link credit are still accepted.
+
+    With a ``window`` there is another rule: the link credit follows the window, which follows distance and queue.
     """
 
     __slots__ = (
+        "_clock",
         "available",
         "balance",
         "ceiling",
@@ -120,6 +126,7 @@ class ReceiverCredit:
         "top_up_at",
         "unconfirmed",
         "unconfirmed_limit",
+        "window",
         "withheld",
     )
 
@@ -139,11 +146,19 @@ class ReceiverCredit:
         """True while something other than the rule (a full queue) forbids more link credit."""
         self.ceiling = serial.MASK
         """The most link credit that an operator allows; 0 while the link is paused."""
+        self.window: PublisherWindow | None = None
+        self._clock: Callable[[], float] = float
 
     @property
     def room(self) -> int:
         """Messages that may come without breaking a rule."""
         return self.link_credit + self.margin
+
+    @property
+    def most(self) -> int:
+        """The most link credit that the peer gets."""
+        most = min(self.maximum, self.ceiling)
+        return most if self.window is None else min(most, WINDOW_MAX)
 
     def received(self, n: int) -> None:
         """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when the link credit does not cover
@@ -170,6 +185,8 @@ class ReceiverCredit:
         the moment when the link credit came down to ``top_up_at`` counts; the messages since then use the new link
         credit.
         """
+        if self.window is not None:
+            return self._follow(self.window)
         maximum, top_up_at = self.maximum, self.top_up_at
         if self.ceiling < serial.MASK:
             if self.link_credit > self.ceiling:
@@ -183,6 +200,30 @@ class ReceiverCredit:
         if self.unconfirmed - since >= self.unconfirmed_limit:
             return False
         self.grant(maximum - since, drain=self.drain)
+        return True
+
+    def follow(self, window: PublisherWindow, clock: Callable[[], float]) -> None:
+        """Let the link credit follow a window from now on. ``clock`` has the time of the present turn, in seconds."""
+        self.window = window
+        self._clock = clock
+
+    def close(self) -> None:
+        """The link is gone."""
+        if self.window is not None:
+            self.window.close(self._clock())
+
+    def _follow(self, window: PublisherWindow) -> bool:
+        """Show the window what came and was confirmed, and grant what it allows. True: announce it with a flow."""
+        received = self.balance.consumed + self.balance.drained
+        if self.link_credit > self.ceiling:
+            self.grant(self.ceiling, drain=self.drain)
+            window.take_back(self.ceiling, received)
+            return True
+        most = 0 if self.withheld else self.most
+        window.look(received, received - self.unconfirmed, self._clock(), most)
+        if not most or window.limit - received <= self.link_credit:
+            return False
+        self.grant(window.limit - received, drain=self.drain)
         return True
 
     def grant(self, link_credit: int, *, drain: bool = False) -> None:
@@ -205,6 +246,8 @@ class ReceiverCredit:
             return 0  # behind: the flow crossed our grant; beyond: more than was granted, so there is nothing to take
         self._use(advanced)
         self.balance.drained += advanced
+        if self.window is not None:
+            self.window.skip(advanced)
         return advanced
 
     def _use(self, n: int) -> None:

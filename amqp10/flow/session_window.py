@@ -4,7 +4,8 @@ The unit is the transfer *frame*: a message cut into five frames takes five. Ids
 are plain counts and do not.
 
 We announce ``incoming_window`` to the peer and count it down; when at most ``top_up_at`` is left it is set (not added)
-to its maximum again. An alarm closes the window: we announce 0 and tolerate ``margin`` transfers that were in flight.
+to its maximum again. Where link credit follows a window of its own, the session's window covers what all links have, so
+that it never limits them. An alarm closes the window: we announce 0 and tolerate ``margin`` transfers in flight.
 ``remote_incoming_window`` is the number of transfers that the peer lets us send. It is recomputed from every flow, and
 never below zero, because a peer that shrinks its window while our transfers are in flight would make it negative.
 
@@ -18,6 +19,8 @@ This object knows no handles, no links and no reasons. Invariants: ``remote_inco
 from amqp10.errors import ErrorCondition, SessionFault
 from amqp10.wire import serial
 
+INCOMING_WINDOW_MAX = 2**31 - 1
+"""Serial numbers compare only over half their range [RFC 1982]."""
 OUTGOING_WINDOW = 0xFFFF_FFFF
 """The outgoing-window that we announce: the largest, since we never hold transfers back by it [2.5.6]."""
 
@@ -27,6 +30,7 @@ class SessionWindow:
 
     __slots__ = (
         "closed",
+        "covered",
         "incoming_window",
         "initial_outgoing_id",
         "margin",
@@ -47,6 +51,8 @@ class SessionWindow:
         self.closed = closed
         self.incoming_window = 0 if closed else maximum
         self.margin = 0
+        self.covered = 0
+        """Transfers that links have link credit for, beyond what ``maximum`` is for; 0 where link credit is fixed."""
         self.initial_outgoing_id = initial_outgoing_id
         self.next_outgoing_id = initial_outgoing_id
         self.next_incoming_id = 0
@@ -109,16 +115,27 @@ class SessionWindow:
         """Restore the window when it is due. True: announce it with a flow."""
         if self.closed or self.incoming_window > self.top_up_at:
             return False
-        self.incoming_window = self.maximum
+        self.incoming_window = self._whole
         return True
+
+    @property
+    def _whole(self) -> int:
+        return min(INCOMING_WINDOW_MAX, self.maximum + self.covered)
+
+    def cover(self, change: int) -> None:
+        """Links have link credit for so many transfers more, or fewer. The window that has been announced never
+        shrinks; a larger one is announced by the next flow, which is the one that grants the link credit."""
+        self.covered += change
+        if not self.closed:
+            self.incoming_window = max(self.incoming_window, self._whole)
 
     def close(self, margin: int) -> bool:
         """Announce 0 from now on, and tolerate ``margin`` transfers in flight. True: announce it with a flow."""
         if self.closed:
             return False
         self.closed = True
+        self.margin = max(margin, self.incoming_window) if self.incoming_window > self.maximum else margin
         self.incoming_window = 0
-        self.margin = margin
         return True
 
     def open(self) -> bool:
@@ -126,6 +143,6 @@ class SessionWindow:
         if not self.closed:
             return False
         self.closed = False
-        self.incoming_window = self.maximum
+        self.incoming_window = self._whole
         self.margin = 0
         return True

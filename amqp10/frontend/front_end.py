@@ -19,6 +19,7 @@ from amqp10.frontend.incoming import PublisherLink, fault_of, publisher_link
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
 from amqp10.frontend.outgoing import ConsumerLink, consumer_link
+from amqp10.frontend.publisher_windows import PublisherWindows, link_credit_rule, sender_flow_received
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
@@ -31,7 +32,6 @@ from amqp10.protocol.events import (
     ConnectionOpened,
     CreditReceived,
     DeliveriesSettled,
-    IncomingSettled,
     LinkDetached,
     ReceiverAttached,
     SenderAttached,
@@ -99,6 +99,7 @@ class Amqp10FrontEnd:
         work: Work | None = None,
         rights_of: Callable[[str], Rights] = all_rights,
         hosts: VirtualHostsByName | None = None,
+        windows: PublisherWindows | None = None,
     ) -> None:
         """``engine`` is of the default virtual host until the connection is open, then of the one of ``hosts`` that the
         client wants, with rights from ``rights_of``. ``unique`` returns the part of a dynamic node's name that no peer
@@ -118,6 +119,7 @@ class Amqp10FrontEnd:
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
         self._stalls = stalls
         self._wake = wake
+        self._windows = None if windows is None else windows.of_connection(wake)
         self._attributes = AttributesByHeader()
         self._headers = HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
@@ -184,6 +186,8 @@ class Amqp10FrontEnd:
 
     def _begin_turn(self, now: Now) -> None:
         self._now = now
+        if self._windows is not None:
+            self._windows.begin_turn(now.monotonic)
         self._until = self._work.spent + min(self._work_per_turn_max, self._work.allowance)
 
     def _take_some_actions(self) -> None:
@@ -247,8 +251,7 @@ class Amqp10FrontEnd:
 
     @property
     def reading(self) -> bool:
-        connection = self.connection
-        return not (connection.input_left or connection.overdue or connection.handshake.waiting)
+        return not (self.connection.input_left or self.connection.overdue or self.connection.handshake.waiting)
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         return [row for part in self.parts(kind, now) for row in part]
@@ -268,8 +271,6 @@ class Amqp10FrontEnd:
     def cutters(self) -> Cutters:
         """See :class:`core.server.frame_tap.Traceable`."""
         return Cutters(Amqp10FrameCutter(), Amqp10FrameCutter(), self.connection.unread())
-
-    # --- stalls ----------------------------------------------------------------------------------------------------
 
     def look(self, now: Now) -> Iterator[int]:
         """Check which consuming links wait for their client; yields between some, with the number looked at."""
@@ -328,8 +329,8 @@ class Amqp10FrontEnd:
             case ConnectionClosed():
                 flow_totals.connection_closed(event, self.connection, self.traffic.flow)
                 self._release_all()
-            case SenderFlowReceived() | IncomingSettled():
-                pass  # the broker does not use a publisher's available count or its settling
+            case SenderFlowReceived():
+                sender_flow_received(event)
 
     def _opened(self, remote: Open, now: Now) -> None:
         rights = self._rights_of(self.connection.handshake.identity)
@@ -404,7 +405,7 @@ class Amqp10FrontEnd:
         except (EngineError, AmqpError) as error:
             self._refuse(link, fault_of(error))
             return
-        link.reference = PublisherLink(
+        link.reference = publisher.reference = PublisherLink(
             link,
             publisher,
             name=link_identity(self.info, session, link),
@@ -415,7 +416,6 @@ class Amqp10FrontEnd:
             traffic=self.traffic,
             work=self._work,
         )
-        publisher.reference = link.reference
         self.traffic.publishers += 1
         if self._alarms.on:
             self._alarms.close_window(session, self._now)
@@ -425,7 +425,7 @@ class Amqp10FrontEnd:
             target=effective,
             snd_settle_mode=attach.snd_settle_mode,
             rcv_settle_mode=attach.rcv_settle_mode,
-            credit=link.reference.link_credit_rule(),
+            credit=link_credit_rule(link.reference, self._windows),
             max_message_size=self.settings.max_message_size,
         )
         link.reference.flow = self._flow.recorder_of(link.reference)

@@ -292,7 +292,8 @@ class PublisherLink:
     def _bound(self, credit: ReceiverCredit, most: int | None) -> None:
         settings = self._settings
         self._bound_by = most
-        credit.maximum = settings.max_link_credit if most is None else min(most, settings.max_link_credit)
+        maximum = settings.publisher_link_credit_max
+        credit.maximum = maximum if most is None else min(most, maximum)
         credit.top_up_at = min(settings.link_credit_top_up, credit.maximum // 2)
 
     def tell(self, properties: Mapping[str, object]) -> None:
@@ -301,6 +302,7 @@ class PublisherLink:
 
     def release(self) -> None:
         """The link is over; messages that were published stay."""
+        self.link.credit.close()
         self._engine.retire(self.publisher)
         del self.publisher  # it refers to this link: breaking the cycle frees both at once
 

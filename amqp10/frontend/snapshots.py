@@ -1,7 +1,9 @@
 """The state of a connection, its sessions and links, as plain values for the control plane and the metrics."""
 
 from collections.abc import Iterator, Mapping
+from math import inf
 
+from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.flow_totals import balance_row
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
@@ -125,7 +127,7 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     ]
 
 
-def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
+def _link_snapshot(info: PeerInfo, session: Session, link: Link, now: Now) -> Snapshot:
     """A link with its link credit; direction as seen from the broker."""
     shown: Snapshot = {
         "identity": link_identity(info, session, link),
@@ -148,13 +150,13 @@ def _link_snapshot(info: PeerInfo, session: Session, link: Link) -> Snapshot:
         shown["queue_grant"] = link.grant.outstanding if link.grant is not None else None
     else:
         shown["unconfirmed"] = link.credit.unconfirmed
-        shown["max_link_credit"] = min(link.credit.maximum, link.credit.ceiling)
+        shown["max_link_credit"] = link.credit.most
     shown["paused"] = _paused(link)
     if link.reference is not None:
         shown |= balance_row(link)
     match link.reference:
         case PublisherLink():
-            shown |= _publisher(link.reference)
+            shown |= _publisher(link.reference, now)
         case ConsumerLink():
             shown |= _consumer(link.reference)
     return shown
@@ -185,18 +187,32 @@ def _age(link: Link, of_consumers: Mapping[SenderLink, float], now: Now) -> Snap
     return {"oldest_unsettled_seconds": None if age is None else round(age, 3)}
 
 
-def _publisher(user: PublisherLink) -> Snapshot:
+def _publisher(user: PublisherLink, now: Now) -> Snapshot:
     """The target of a publisher, and what decides whether it gets more link credit."""
     publisher, credit = user.publisher, user.link.credit
     target = publisher.fixed_target
     return {
         "queue": target.queue if isinstance(target, QueueTarget) else None,
         "exchange": target.exchange if isinstance(target, ExchangeTarget) else None,
-        "unconfirmed_limit": credit.unconfirmed_limit,
+        "unconfirmed_limit": credit.unconfirmed_limit if credit.window is None else credit.window.size,
         "unsynced": publisher.unsynced,
         "withheld": credit.withheld,
         "bound_by_policy": publisher.link_credit_max,
         "bound_by_operator": user.bound_by_operator,
+    } | _window(credit, now)
+
+
+def _window(credit: ReceiverCredit, now: Now) -> Snapshot:
+    """The window that the link credit follows, what it follows from, and what limits it; None where it is fixed."""
+    window = credit.window
+    if window is None:
+        return dict.fromkeys(("round_trip_ms", "window", "used_per_second", "share_per_second", "limited_by"))
+    return {
+        "round_trip_ms": round(window.round_trip * 1000, 3),
+        "window": window.size,
+        "used_per_second": round(window.use),
+        "share_per_second": None if window.share == inf else round(window.share),
+        "limited_by": window.limited_by(credit.most, now.monotonic).value,
     }
 
 
@@ -238,7 +254,7 @@ def parts_of(
         case "links" if identity is not None:
             if (found := link_named(info, connection, identity)) is not None:
                 session, link = found
-                yield [_link_snapshot(info, session, link) | _age(link, watches.oldest(session, now), now)]
+                yield [_link_snapshot(info, session, link, now) | _age(link, watches.oldest(session, now), now)]
         case "connections":
             yield [connection_snapshot(info, connection, alarms)]
         case "sessions":
@@ -251,4 +267,4 @@ def parts_of(
                     if kind == "link_figures":
                         yield [_link_figures(host_of(connection), link, ages, now) for link in some]
                     else:
-                        yield [_link_snapshot(info, session, link) | _age(link, ages, now) for link in some]
+                        yield [_link_snapshot(info, session, link, now) | _age(link, ages, now) for link in some]

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.flow.session_window import SessionWindow
 from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
 from amqp10.protocol.link import LinkChannel, LinkEnd
 from amqp10.wire.framing import Piece
@@ -55,6 +56,7 @@ class DeliveriesReceived(NamedTuple):
 class ReceivingChannel(LinkChannel, Protocol):
     """The part of a session that receiving links use besides what all links use."""
 
+    window: SessionWindow
     incoming: "UnsettledMap[ReceiverLink]"
     dispositions: "DispositionBatch[DeliveryState | None]"
 
@@ -105,6 +107,8 @@ class ReceiverLink:
     """Our receiving end of a link."""
 
     __slots__ = (
+        "_covered",
+        "_frames_max",
         "_partial",
         "channel",
         "credit",
@@ -125,6 +129,10 @@ class ReceiverLink:
         self.reference: object = None
         """For the user of the link; this class does not read it."""
         self._partial: PartialDelivery | None = None
+        self._frames_max = 1
+        """Frames of the longest delivery so far."""
+        self._covered = 0
+        """Frames that the session's window has for this link's link credit."""
 
     def attach(
         self,
@@ -196,6 +204,10 @@ class ReceiverLink:
             self.run_received(run, first, begin + room, end)
             return
         self.credit.received(len(entries))
+        if self.credit.window is not None:
+            self.credit.window.bytes_received += (
+                (run.end_position - run.start_position) * len(entries) // len(run.entries)
+            )
         if not settled:
             self.channel.incoming.add(first + begin, len(entries), self, first + begin)
         tag = run.delivery_tag if begin == 0 else lambda index: run.delivery_tag(begin + index)
@@ -255,11 +267,20 @@ class ReceiverLink:
     def refill(self) -> None:
         """Give the peer more link credit if the rule says so."""
         if self.end.attached and self.credit.refill():
+            if self.credit.window is not None:
+                self._cover(self.credit.link_credit * self._frames_max)
             self.write_flow()
 
     def abandon(self) -> None:
         """The link is being detached: drop the incomplete delivery."""
         self._drop_partial()
+        self._cover(0)
+
+    def _cover(self, frames: int) -> None:
+        """Let the session's window cover so many frames of this link."""
+        if frames != self._covered:
+            self.channel.window.cover(frames - self._covered)
+            self._covered = frames
 
     def _check_served(self, transfer: Transfer) -> None:
         """Raises LinkFault for fields that would change the delivery's meaning and are not supported."""
@@ -322,6 +343,9 @@ class ReceiverLink:
         message = b"".join(partial.chunks)
         self._drop_partial()
         self.credit.received(1)
+        if self.credit.window is not None:
+            self.credit.window.bytes_received += partial.size + FRAME_OVERHEAD_BYTES * partial.frames
+            self._frames_max = max(self._frames_max, partial.frames)
         self.channel.report(
             DeliveriesReceived(
                 self,

@@ -4,6 +4,7 @@ arithmetic."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from amqp10.flow.fair_rate import FairRate, PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
@@ -54,41 +55,37 @@ class AdaptivePolicy:
     def __init__(self) -> None:
         self.fair_rate = FairRate()
         self._windows: dict[int, PublisherWindow] = {}
-        self._publishers: dict[PublisherWindow, Publisher] = {}
-        self._unconfirmed = 0
+        self._granted: dict[int, int] = {}
+        self._called: list[Publisher] = []
 
     def attached(self, publisher: Publisher, now: float) -> int:
         """Return the first link credit."""
-        window = PublisherWindow(self.fair_rate, now)
+        window = PublisherWindow(self.fair_rate, now, partial(self._called.append, publisher))
         self._windows[publisher.number] = window
-        self._publishers[window] = publisher
-        return window.size
+        self._granted[publisher.number] = window.limit
+        return window.limit
 
     def received(self, publisher: Publisher, messages: int, now: float) -> Grants:
         """Take messages."""
-        self._unconfirmed += messages
-        self._windows[publisher.number].received(messages, now)
-        return self._topped_up([publisher], now)
+        return self._looked([publisher], now)
 
     def confirmed(self, confirms: Sequence[tuple[Publisher, int, float]], now: float) -> Grants:
         """Take confirms."""
-        for publisher, messages, age in confirms:
-            self._unconfirmed -= messages
-            self._windows[publisher.number].confirmed(messages, age)
-        called = self._called(now)
-        topped_up = self._topped_up((publisher for publisher, _, _ in confirms), now)
-        # A link that has just begun to wait may be the only one that could cause another confirm.
-        return called + topped_up + (self._called(now) if self._unconfirmed == 0 else [])
+        return self._looked((publisher for publisher, _, _ in confirms), now)
 
-    def _called(self, now: float) -> Grants:
-        windows = self.fair_rate.turn(now, unconfirmed=self._unconfirmed)
-        return [(self._publishers[window], window.called(now)) for window in windows]
+    def _looked(self, publishers: Iterable[Publisher], now: float) -> Grants:
+        once = {publisher.number: publisher for publisher in publishers}
+        for publisher in once.values():
+            self._windows[publisher.number].look(publisher.received, publisher.confirmed, now)
+        for publisher in self._called:
+            once[publisher.number] = publisher
+        self._called.clear()
+        return [(publisher, messages) for publisher in once.values() if (messages := self._grant(publisher.number))]
 
-    def _topped_up(self, publishers: Iterable[Publisher], now: float) -> Grants:
-        once = {publisher.number: publisher for publisher in publishers}.values()
-        return [
-            (publisher, messages) for publisher in once if (messages := self._windows[publisher.number].top_up(now))
-        ]
+    def _grant(self, number: int) -> int:
+        messages = self._windows[number].limit - self._granted[number]
+        self._granted[number] += messages
+        return messages
 
 
 POLICIES: dict[str, Callable[[], Policy]] = {"fixed": FixedPolicy, "adaptive": AdaptivePolicy}

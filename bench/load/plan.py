@@ -43,6 +43,8 @@ class Traffic:
     seconds, messages: a publisher stops at whichever limit comes first.
     in_flight: the most unsettled messages of a publisher; 0: as many as the broker allows.
     seed: for the random bytes that fill a body.
+    timed: the time from sending a message to its outcome is measured at the publisher, instead of at the consumer; only
+      over AMQP 1.0, with this project's own client.
     """
 
     shape: Shape = "bulk"
@@ -57,6 +59,7 @@ class Traffic:
     content: Content = "alike"
     keys: int = 1
     sizes: tuple[int, ...] = ()
+    timed: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(self.sizes))  # TOML and JSON have lists
@@ -104,7 +107,7 @@ class Traffic:
     def parameters(self) -> dict[str, object]:
         """All fields; those that older result files lack only when they are set."""
         table = asdict(self)
-        for name, value in (("content", "alike"), ("keys", 1), ("sizes", ())):
+        for name, value in (("content", "alike"), ("keys", 1), ("sizes", ()), ("timed", False)):
             if table[name] == value:
                 del table[name]
         return table | ({"sizes": list(self.sizes)} if self.sizes else {})

@@ -16,9 +16,13 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import deque
 from typing import Final
 
+from hdrh.histogram import HdrHistogram
+
 from bench.load import wire
+from bench.load.checks import LATENCY_MICROSECONDS_MAX, latency_histogram
 from bench.load.content import CONTENT_TYPE, ValueSpan, values_of
 from bench.load.delivery import spans_of
 from bench.load.ledger import Arrivals, judge
@@ -128,6 +132,12 @@ class Publisher:
         self._start_ns = -1
         self._end_ns = -1
         self._stopped = False
+        self.latency = latency_histogram() if traffic.timed else None
+        """Of confirms, in microseconds."""
+        self._bursts: deque[tuple[int, int]] = deque()
+        """Timed messages without an outcome: the number behind the last one of a burst, and when it was sent."""
+        self._timed = 0
+        """Messages whose outcome has been timed."""
         self.sent = 0
         self.refused = 0
         self.last_progress_ns = 0
@@ -173,6 +183,19 @@ class Publisher:
         if not accepted:
             self.refused += count
         self.last_progress_ns = now_ns
+        if self.latency is not None:
+            self._time(self.latency, now_ns)
+
+    def _time(self, latency: HdrHistogram, now_ns: int) -> None:
+        """Time the outcomes that have come, as if they came in order."""
+        while self._bursts and self._timed < self._settled_count:
+            behind, sent_ns = self._bursts[0]
+            microseconds = min(max(1, (now_ns - sent_ns) // 1000), LATENCY_MICROSECONDS_MAX)
+            upto = min(behind, self._settled_count)
+            latency.record_value(microseconds, upto - self._timed)
+            self._timed = upto
+            if upto == behind:
+                self._bursts.popleft()
 
     # What we send
 
@@ -220,6 +243,8 @@ class Publisher:
             count = min(count, max(1, BURST_FRAMES_MAX // self._messages.frames_max))
         numbers = range(self.sent, self.sent + count)
         self.sent += count
+        if self.latency is not None:
+            self._bursts.append((self.sent, now_ns))
         self._link_credit -= count
         self.last_progress_ns = now_ns
         first_id = numbers.start if first_id is None else first_id

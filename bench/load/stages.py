@@ -24,6 +24,7 @@ from typing import Final, Protocol
 from bench.load.checks import latency_histogram
 from bench.load.line import AnyConsumer, AnyPublisher
 from bench.load.plan import Plan
+from bench.load.publisher import Publisher
 from bench.load.wire import WireError
 
 QUIET_NS: Final = 2 * 10**9
@@ -152,6 +153,9 @@ class Stages:
         latency = latency_histogram()
         for consumer in self._consumers:
             latency.add(consumer.latency)
+        for publisher in self._publishers:
+            if isinstance(publisher, Publisher) and publisher.latency is not None:
+                latency.add(publisher.latency)
         say(
             "report",
             unconfirmed=sum(publisher.unconfirmed for publisher in self._publishers),

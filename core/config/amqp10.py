@@ -11,7 +11,7 @@ stated twice because the engine is part of a library that goes without the broke
 test compares them (``tests/amqp10/test_serve.py``).
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -50,6 +50,22 @@ class Amqp10Settings(Section):
 
     incoming_window_margin: Transfers = Field(default=400, ge=0, le=WINDOW_MAX)
     """How many transfers are tolerated after an alarm has closed the window: those that were in flight already."""
+
+    flow: Literal["fixed", "adaptive"] = "fixed"
+    """Whether publishers get the fixed link credit and session window of the next keys, or what suits their distance,
+    their queue and their use of it. With ``adaptive``, ``max_link_credit``, ``link_credit_top_up`` and
+    ``unconfirmed_limit`` count for nothing, and ``max_incoming_window`` is what a session has besides what its links
+    need."""
+
+    link_unconfirmed_bytes_max: Bytes = Field(default=16 * 2**20, ge=1)
+    """With ``adaptive``: how many bytes of one link may be under way, allowed or not confirmed. One message always
+    may."""
+
+    connection_unconfirmed_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
+    """With ``adaptive``: the same for all publishing links of one connection together."""
+
+    unconfirmed_bytes_max: Bytes = Field(default=256 * 2**20, ge=1)
+    """With ``adaptive``: the same for all publishing links of the broker together."""
 
     max_link_credit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
     """The link credit that a publisher gets."""
@@ -104,6 +120,11 @@ class Amqp10Settings(Section):
     """How much input of one connection is processed before other connections get their turn."""
 
     flow_reason: FlowReasonSettings = FlowReasonSettings()
+
+    @property
+    def publisher_link_credit_max(self) -> int:
+        """The most link credit of a publisher where no policy bounds it."""
+        return self.max_link_credit if self.flow == "fixed" else WINDOW_MAX
 
     @field_validator("window_top_up")
     @classmethod

@@ -171,3 +171,15 @@ def test_a_second_outcome_for_a_message_does_not_stand_for_a_missing_one():
     one.settled(0, 0, accepted=True, now_ns=0)
     one.settled(0, 0, accepted=True, now_ns=0)
     assert one.unconfirmed == 2
+
+
+def test_confirms_are_timed_from_the_burst_that_sent_the_message():
+    one = publisher(link_credit=4, timed=True, messages=6)
+    burst(one, now_ns=0)
+    one.settled(0, 2, accepted=True, now_ns=2_000_000)
+    one.flow_received(4, 2)
+    burst(one, now_ns=3_000_000)
+    one.settled(3, 5, accepted=True, now_ns=8_000_000)
+    assert one.latency is not None
+    assert one.latency.get_total_count() == 6
+    assert [one.latency.get_value_at_percentile(share) // 100 for share in (50, 80, 100)] == [20, 50, 80]

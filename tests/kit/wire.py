@@ -16,6 +16,7 @@ from structlog.testing import LogCapture
 
 from amqp10.conversion.converter import MessageConverter
 from amqp10.frontend.front_end import Amqp10FrontEnd
+from amqp10.frontend.publisher_windows import PublisherWindows
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.handshake import ServerHandshake
 from amqp10.protocol.sasl import SaslInit, SaslServerMechanism, Success, encode_sasl_frame
@@ -114,6 +115,7 @@ class InProcessBroker:
         is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections.
         With ``one_work``, the engine's work counts for the turn of the client that asked for it, as in a process."""
         self.settings = settings or Settings()
+        self.windows = PublisherWindows(self.settings.amqp10) if self.settings.amqp10.flow == "adaptive" else None
         self.announced = replace(connection_settings(self.settings.amqp10), properties={})
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
@@ -273,6 +275,7 @@ class WirePeer:
             work=broker.work,
             rights_of=lambda user: broker.rights,
             hosts=broker.control.hosts,
+            windows=broker.windows,
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []
