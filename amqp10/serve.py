@@ -165,6 +165,7 @@ def amqp10_factory(
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in logins.counting(offered(access, peer))],
             withheld=withheld(access, peer),
+            not_offered=partial(access.not_offered, peer),
             bare_allowed=access.anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
             frame_size_max=frame_size_max,
