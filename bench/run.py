@@ -5,13 +5,15 @@ Examples:
   python -m bench.run bulk-12 bulk-12-ids bulk-12-properties bulk-12-priorities --goals
   python -m bench.run lone-500 lone-5000
   python -m bench.run bulk-12 unbatched-12 bulk-4096 --tls
+  python -m bench.run bulk-12 unbatched-12 bulk-4096 --tls --peer-url amqps://guest:guest@127.0.0.1:5671
   python -m bench.run unbatched-12 durable-unbatched-12 --client go-amqp
   python -m bench.run --peer-url amqp://guest:guest@127.0.0.1:5673 --peer-pid 4711
   python -m bench.run bulk-12 --url amqp://guest:guest@127.0.0.1:5672 --runs 7 --output mine.json
 
 Without --url, Headgate is started from this tree with default settings, once per scenario, on a free port with a fresh
 data folder. With a peer, each scenario runs on both alternately, A B A B, so that other load on the machine disturbs
-both alike.
+both alike. With --tls, Headgate is measured without TLS and with it; a peer at amqps:// is then the third in turn, and
+Headgate with TLS is compared with it.
 
 Some goals compare a scenario with another one, which must be in the same run. The list of scenarios begins with those
 whose messages are unlike each other, as those of real programs are.
@@ -30,6 +32,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from bench import report
@@ -94,7 +97,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument(
         "--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for messages that do not come (10)"
     )
-    parser.add_argument("--tls", action="store_true", help="run each scenario without TLS and with it, alternately")
+    parser.add_argument("--tls", action="store_true", help="run each scenario without TLS, with it, and on the peer")
     parser.add_argument("--client", choices=PROTOCOLS, help="send and receive with it; see python -m bench.clients")
     parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
     parser.add_argument("--goals", action="store_true", help="exit with 3 when a goal is missed or cannot be judged")
@@ -177,8 +180,8 @@ class Measurement:
         self.entries += found
         print("\n".join(map(report.line, found)))
         peer = found[1] if len(found) > 1 else None
-        if peer is not None:
-            print(report.versus(found[0], peer))
+        for measured, other in pairwise(found):
+            print(report.versus(measured, other))
         if self._options.tls:  # goals compare two brokers
             return
         judged = report.verdicts(scenario.goal, found[0], peer)
@@ -232,8 +235,8 @@ def warm_up(scenario: Scenario) -> Scenario:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see the module's description."""
     options = parse(arguments)
-    if options.tls and (options.url or options.peer_url):
-        print("cannot measure: --tls compares a broker that it starts, without --url and --peer-url", file=sys.stderr)
+    if options.tls and options.url:
+        print("cannot measure: --tls measures a broker that it starts, without --url", file=sys.stderr)
         return 2
     try:
         scenarios = chosen(options)
@@ -255,11 +258,11 @@ def run(options: Options, scenarios: Sequence[Scenario]) -> int:
 
     @contextlib.contextmanager
     def open_brokers() -> Iterator[Sequence[Broker]]:
+        others = [] if peer is None else [peer]
         if options.tls:
             with started_with_tls(options.start) as both:
-                yield both
+                yield [*both, *others]
             return
-        others = [] if peer is None else [peer]
         if options.url is not None:
             yield [connect(options.url, options.pid), *others]
             return
