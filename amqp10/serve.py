@@ -42,6 +42,7 @@ from core.access.logins import Logins
 from core.access.mechanisms import offered, withheld
 from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
+from core.amqp091.plain_messages import PlainMessages
 from core.config import Settings
 from core.config.amqp10 import Amqp10Settings
 from core.control_plane import BrokerControl
@@ -228,6 +229,7 @@ class AllProtocols:
         """The front ends of both protocols. AMQP 1.0 is first, because the first one refuses peers of unknown
         protocols."""
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls)
+        self._control.message_forms = PlainMessages(self.converter)
         return (
             amqp10_factory(
                 settings=settings,
