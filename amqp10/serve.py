@@ -43,6 +43,7 @@ from core.access.logins import Logins
 from core.access.mechanisms import offered, withheld
 from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
+from core.amqp091.plain_messages import PlainMessages
 from core.config import Settings
 from core.config.amqp10 import Amqp10Settings
 from core.control_plane import BrokerControl
@@ -168,6 +169,7 @@ def amqp10_factory(
         return ServerHandshake(
             [Mechanism(mechanism) for mechanism in logins.counting(offered(access, peer))],
             withheld=withheld(access, peer),
+            not_offered=partial(access.not_offered, peer),
             bare_allowed=access.anonymous,
             refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
             frame_size_max=frame_size_max,
@@ -233,6 +235,7 @@ class AllProtocols:
         protocols."""
         broker = hosts.default
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls, hosts=hosts)
+        self._control.message_forms = PlainMessages(self.converter)
         return (
             amqp10_factory(
                 settings=settings,

@@ -60,7 +60,8 @@ class Broker:
 
     def management(self) -> AnyManagement:
         """A connection that declares and deletes queues in the way that this broker has."""
-        return ArtemisManagement(self.url) if self.name.startswith(PRODUCT) else Management(self.url)
+        is_artemis = self.name.removeprefix("TLS, ").startswith(PRODUCT)
+        return ArtemisManagement(self.url) if is_artemis else Management(self.url)
 
     def _over_tree(self, figure: Callable[[psutil.Process], float]) -> float:
         """Add up a figure of the broker's process and its children. A child that ends meanwhile is left out."""
@@ -91,9 +92,10 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def connect(url: str, pid: int | None) -> Broker:
-    """Return the broker that listens at `url`; its process is found by the port when `pid` is not given."""
+    """Return the broker that listens at `url`; its process is found by the port when `pid` is not given. The name of a
+    broker that is reached over TLS says so."""
     conversation = Conversation(url, max_frame_size=131072, container_id="bench-name")
-    name = _name(conversation.properties)
+    name = ("TLS, " if Place.of(url).encrypted else "") + _name(conversation.properties)
     conversation.close()
     return Broker(name, url, pid if pid is not None else listening_pid(Place.of(url).port))
 

@@ -5,13 +5,15 @@ Examples:
   python -m bench.run bulk-12 bulk-12-ids bulk-12-properties bulk-12-priorities --goals
   python -m bench.run lone-500 lone-5000
   python -m bench.run bulk-12 unbatched-12 bulk-4096 --tls
+  python -m bench.run bulk-12 unbatched-12 bulk-4096 --tls --peer-url amqps://guest:guest@127.0.0.1:5671
   python -m bench.run unbatched-12 durable-unbatched-12 --client go-amqp
   python -m bench.run --peer-url amqp://guest:guest@127.0.0.1:5673 --peer-pid 4711
   python -m bench.run bulk-12 --url amqp://guest:guest@127.0.0.1:5672 --runs 7 --output mine.json
 
 Without --url, Headgate is started from this tree with default settings, once per scenario, on a free port with a fresh
 data folder. With a peer, each scenario runs on both alternately, A B A B, so that other load on the machine disturbs
-both alike.
+both alike. With --tls, Headgate is measured without TLS and with it; a peer at amqps:// is then the third in turn, and
+Headgate with TLS is compared with it.
 
 Some goals compare a scenario with another one, which must be in the same run. The list of scenarios begins with those
 whose messages are unlike each other, as those of real programs are.
@@ -23,11 +25,13 @@ measured; with --goals, 3 when a goal of a scenario is missed or could not be ju
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from bench import report
@@ -79,7 +83,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--list", action="store_true", help="show the scenarios and stop")
     parser.add_argument("--seed", type=int, help="of the bodies' content, instead of what the scenario says")
     add_options(parser)
-    parser.add_argument("--tls", action="store_true", help="run each scenario without TLS and with it, alternately")
+    parser.add_argument("--tls", action="store_true", help="run each scenario without TLS, with it, and on the peer")
     parser.add_argument("--client", choices=PROTOCOLS, help="send and receive with it; see python -m bench.clients")
     parser.add_argument("--output", type=Path, help="the result file (bench/results/ with time and commit)")
     found = vars(parser.parse_args(arguments))
@@ -154,8 +158,8 @@ class Measurement:
         self.entries += found
         print("\n".join(map(report.line, found)))
         peer = found[1] if len(found) > 1 else None
-        if peer is not None:
-            print(report.versus(found[0], peer))
+        for measured, other in pairwise(found):
+            print(report.versus(measured, other))
         if self._options.tls:  # goals compare two brokers
             return
         for judgement in judge(scenario.goal, found[0], peer):
@@ -174,8 +178,8 @@ class Measurement:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see the module's description."""
     options = parse(arguments)
-    if options.tls and (options.url or options.peer_url):
-        print("cannot measure: --tls compares a broker that it starts, without --url and --peer-url", file=sys.stderr)
+    if options.tls and options.url:
+        print("cannot measure: --tls measures a broker that it starts, without --url", file=sys.stderr)
         return 2
     try:
         scenarios = chosen(options)
@@ -194,10 +198,14 @@ def run(options: Options, scenarios: Sequence[Scenario]) -> int:
     peer = connect(options.peer_url, options.peer_pid) if options.peer_url else None
     print(f"peer: {peer.name}" if peer else "peer: none; figures stand alone (give --peer-url to compare)")
 
-    def open_brokers() -> AbstractContextManager[Sequence[Broker]]:
-        if options.tls:
-            return started_with_tls(options.start)
-        return measured_and_peer(options.start, options.url, options.pid, peer)
+    @contextlib.contextmanager
+    def open_brokers() -> Iterator[Sequence[Broker]]:
+        if not options.tls:
+            with measured_and_peer(options.start, options.url, options.pid, peer) as brokers:
+                yield brokers
+            return
+        with started_with_tls(options.start) as both:
+            yield [*both, *([] if peer is None else [peer])]
 
     measurement = Measurement(options, open_brokers)
     for scenario in scenarios:

@@ -18,6 +18,7 @@ from core.access.login import Access
 from core.amqp091.content import entry_of
 from core.amqp091.factory import amqp091_factory
 from core.amqp091.inspection import Inspection
+from core.amqp091.plain_messages import PlainMessages
 from core.amqp091.properties import BasicProperties, encode_properties
 from core.config import ConfigError, Settings, load
 from core.control_plane import BrokerControl
@@ -53,6 +54,7 @@ class Amqp091Alone:
         """The front end factory of AMQP 0.9.1."""
         broker = hosts.default
         self._control = BrokerControl(broker, version=headgate_version(), pid=os.getpid(), stalls=stalls, hosts=hosts)
+        self._control.message_forms = PlainMessages(self.converter)
         return [
             amqp091_factory(
                 settings=settings,

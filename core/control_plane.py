@@ -1,7 +1,7 @@
 """What the operations of an operator act on: the broker, the server around it, and what the process knows of both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.access.login import Access
 from core.access.users import Users
@@ -9,6 +9,7 @@ from core.engine.broker import Broker
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import PreconditionFailed
 from core.interface import Snapshot
+from core.message import Attributes
 from core.observe.stalls import Stalls
 from core.row_walks import RowSource
 from core.rows import SERVER_KINDS
@@ -25,6 +26,16 @@ OF_ALL = SERVER_KINDS | {"alarms", "lanes", "totals"}
 """Kinds whose rows do not belong to one virtual host."""
 ABOUT_SERVER = frozenset({"listeners", "certificates", "descriptors", "server"})
 """Kinds of rows about the server itself, of which there are a few rows at most."""
+
+
+class MessageForms(Protocol):
+    """Makes messages of plain values, and shows them as such. A protocol with properties by name hands it in."""
+
+    def made(self, properties: Mapping[str, object], body: bytes) -> tuple[bytes, Attributes]:
+        """Return a message with these properties and this body. Raises Invalid."""
+
+    def shown(self, entry: bytes, attributes: Attributes) -> tuple[dict[str, object], bytes]:
+        """Return the properties of a message, and its body."""
 
 
 class BrokerControl:
@@ -55,6 +66,8 @@ class BrokerControl:
         """Returns the settings in force, as a file without secrets; "" where they are not known."""
         self.queue_of_address: Callable[[str], str] = str
         """Returns the queue that a client's address names, or that is named without one. Raises Invalid."""
+        self.message_forms: MessageForms | None = None
+        """None without a protocol whose properties RabbitMQ's management API has."""
         self.overview: Overview | None = None
         self.timelines: Timelines | None = None
         self.flow_map_max = 0

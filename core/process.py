@@ -388,6 +388,7 @@ def _access(
         random_bytes=secrets.token_bytes,
         log=surface.log,
         iterations=own.password_iterations,
+        hash_name=own.password_hash,
         anonymous=own.anonymous,
         plain_without_tls=own.plain_without_tls,
         amqplain=own.amqplain,

@@ -303,6 +303,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "admin.links_max": "other links are left out",
     "admin.body_max": "the request is answered 413",
     "admin.live_clients_max": "a further client is answered 503",
+    "admin.live_clients_per_user_max": "a further client of the user is answered 503",
     "admin.session_age_max": "the login ends",
     "admin.sessions_max": "the login of the same user that was not used for longest ends, or that of another user",
     "admin.timelines_max": "other things have no time lines",
@@ -473,7 +474,7 @@ FIXED_LIMITS = (
         "logins of one user to the console",
         "the one that was not used for longest ends",
     ),
-    Fixed("core.admin.console.login", "LOGIN_BYTES_MAX", "bytes of a login", "the request is answered 413"),
+    Fixed("core.admin.signing_in", "LOGIN_BYTES_MAX", "bytes of a login", "the request is answered 413"),
     Fixed(
         "core.server.flow_writer",
         "UNCONFIRMED_MAX",

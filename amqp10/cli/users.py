@@ -3,13 +3,14 @@
 import getpass
 import secrets
 import sys
+from typing import Literal
 
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.printing import print_rows, tell
 from amqp10.cli.remote import ask_once
 
-SCRAM_ALGORITHM = "headgate_scram_sha256"
-"""As in :mod:`core.access.records`, which takes longer to import than a command may take."""
+HashName = Literal["sha256", "sha512"]
+"""As in :mod:`core.config.access`, which takes longer to import than a command may take."""
 COLUMNS = {
     "users.list": ("name", "tags", "place", "password"),
     "permissions.list": ("user", "vhost", "configure", "write", "read"),
@@ -26,11 +27,11 @@ def print_list(*, operation: str, json: bool, url: str) -> None:
     print_rows(rows, COLUMNS[operation], as_json=json)
 
 
-def set_user(user: str, *, new_password: bool, tags: str | None, json: bool, url: str) -> None:
+def set_user(user: str, *, new_password: bool, hash_name: HashName, tags: str | None, json: bool, url: str) -> None:
     """Make or change a user. The password is hashed here, so that the broker gets its keys only."""
     values: dict[str, object] = {"user": user, "tags": tags}
     if new_password:
-        values |= {"password_hash": _keys(_password()), "hashing_algorithm": SCRAM_ALGORITHM}
+        values |= {"password_hash": _keys(_password(), hash_name), "hashing_algorithm": f"headgate_scram_{hash_name}"}
     ask_once(url, "users.set", **values)
     tell(f"user {user} is set", {"user": user}, as_json=json)
 
@@ -39,13 +40,13 @@ def _password() -> str:
     return getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().removesuffix("\n")
 
 
-def _keys(password: str) -> str:
+def _keys(password: str, hash_name: HashName) -> str:
     from core.access.passwords import hash_password  # here and not above: the other commands need no settings
     from core.access.users import SALT_BYTES
 
     if not password:
         raise CommandError(Exit.USAGE, "the password is empty")
     try:
-        return hash_password(password, salt=secrets.token_bytes(SALT_BYTES)).render()
+        return hash_password(password, salt=secrets.token_bytes(SALT_BYTES), hash_name=hash_name).render()
     except ValueError as error:
         raise CommandError(Exit.USAGE, f"this password cannot be used: {error}") from None

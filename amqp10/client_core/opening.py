@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, told
-from amqp10.client_core.scram import ScramCredentials
+from amqp10.client_core.scram import HASHES, ScramCredentials, ScramName
 from amqp10.client_core.url import Url
 from amqp10.protocol.connection import Connection, ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed
@@ -15,8 +15,8 @@ from amqp10.protocol.sasl import Anonymous, Credentials, External, Plain
 from amqp10.protocol.session import SessionLimits
 from amqp10.wire.types import plain
 
-MechanismName = Literal["SCRAM-SHA-256", "PLAIN"]
-MECHANISMS: tuple[MechanismName, ...] = ("SCRAM-SHA-256", "PLAIN")
+MechanismName = ScramName | Literal["PLAIN"]
+MECHANISMS: tuple[MechanismName, ...] = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 """The preferred first."""
 NONCE_BYTES = 18
 """144 bits, the same as the broker's own nonce."""
@@ -38,12 +38,16 @@ def new_engine(
     credentials: list[Credentials] = [External() if has_certificate else Anonymous()]
     if url.user is not None:
         known: dict[str, Credentials] = {
-            "SCRAM-SHA-256": ScramCredentials(url.user, password, lambda: secrets.token_hex(NONCE_BYTES)),
             "PLAIN": Plain(url.user, password),
+            **{one: ScramCredentials(url.user, password, _nonce, one) for one in HASHES},
         }
         credentials = [known[mechanism] for mechanism in mechanisms]
     handshake = ClientHandshake(credentials, hostname=url.host, frame_size_max=settings.max_frame_size)
     return Connection(settings, handshake)
+
+
+def _nonce() -> str:
+    return secrets.token_hex(NONCE_BYTES)
 
 
 def session_limits(incoming_window: int) -> SessionLimits:

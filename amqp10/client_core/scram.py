@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256, the client's side [RFC 5802, RFC 7677], made of the standard library.
+"""SCRAM-SHA-256 and SCRAM-SHA-512, the client's side [RFC 5802, RFC 7677], made of the standard library.
 
 The library scramp, which the broker uses, takes 26 ms of CPU to import, a sixth of what a command may take. Here it is
 imported only for names and passwords that SASLprep [RFC 4013] may change or refuse.
@@ -6,15 +6,18 @@ imported only for names and passwords that SASLprep [RFC 4013] may change or ref
 
 import hmac
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import pbkdf2_hmac, sha256
+from hashlib import new, pbkdf2_hmac
 from hmac import compare_digest
+from typing import Literal
 
 ITERATIONS_MIN = 4096
 """A server must ask for as many [RFC 7677 4]."""
 ITERATIONS_MAX = 9_999_999
 """Some seconds of work. A server that asks for more keeps the client busy for hours."""
+ScramName = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+HASHES: Mapping[ScramName, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 GS2_HEADER = "n,,"
 """No channel binding, and no identity to act for [RFC 5802 7]."""
 
@@ -27,22 +30,23 @@ class ScramCredentials:
     password: str
     make_nonce: Callable[[], str]
     """A fresh random text for each attempt, printable ASCII without commas."""
-    mechanism: str = "SCRAM-SHA-256"
+    mechanism: ScramName = "SCRAM-SHA-256"
 
     def start(self) -> "ScramAttempt":
         """Begin an attempt. Raises ValueError for a name or password that SCRAM cannot carry."""
-        return ScramAttempt(self.identity, self.password, self.make_nonce())
+        return ScramAttempt(self.identity, self.password, self.make_nonce(), HASHES[self.mechanism])
 
 
 class ScramAttempt:
     """The four messages client-first, server-first, client-final, server-final [RFC 5802 3]."""
 
-    def __init__(self, identity: str, password: str, nonce: str) -> None:
+    def __init__(self, identity: str, password: str, nonce: str, hash_name: str = "sha256") -> None:
         name = _prepared(identity)
         if not name:
             raise ValueError("these credentials cannot be used with SCRAM: the user name is empty")
         self._password = _prepared(password).encode()
         self._nonce = nonce
+        self._hash = hash_name
         self._client_first_bare = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
         self._server_signature: bytes | None = None
         self._proven = False
@@ -73,11 +77,11 @@ class ScramAttempt:
         nonce, salt, iterations = self._read_server_first(server_first)
         without_proof = f"c={b64encode(GS2_HEADER.encode()).decode()},r={nonce}"
         signed = f"{self._client_first_bare},{server_first},{without_proof}".encode()
-        salted = pbkdf2_hmac("sha256", self._password, salt, iterations)
-        client_key = _hmac(salted, b"Client Key")
-        signature = _hmac(sha256(client_key).digest(), signed)
+        salted = pbkdf2_hmac(self._hash, self._password, salt, iterations)
+        client_key = self._hmac(salted, b"Client Key")
+        signature = self._hmac(new(self._hash, client_key).digest(), signed)
         proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
-        self._server_signature = _hmac(_hmac(salted, b"Server Key"), signed)
+        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
         return f"{without_proof},p={b64encode(proof).decode()}".encode()
 
     def _read_server_first(self, message: str) -> tuple[str, bytes, int]:
@@ -102,6 +106,9 @@ class ScramAttempt:
         if not compare_digest(_decoded(verifier[2:]), self._server_signature):
             raise _refused("the server does not know the password")
         self._proven = True
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._hash)
 
 
 def _prepared(text: str) -> str:
@@ -129,10 +136,6 @@ def _decoded(value: str) -> bytes:
         return b64decode(value, validate=True)
     except ValueError:
         raise _refused("a value in it is no base 64") from None
-
-
-def _hmac(key: bytes, message: bytes) -> bytes:
-    return hmac.digest(key, message, "sha256")
 
 
 def _refused(why: str) -> ValueError:

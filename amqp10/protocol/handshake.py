@@ -88,17 +88,18 @@ class ServerHandshake:
         mechanisms: Sequence[SaslServerMechanism],
         *,
         withheld: Mapping[str, str] = MappingProxyType({}),
+        not_offered: Callable[[str], None] = lambda name: None,
         bare_allowed: bool,
         refusal_delay_s: Callable[[], float],
         frame_size_max: int,
     ) -> None:
-        """``withheld``: see :class:`SaslServer`. ``bare_allowed``: a peer may skip SASL and is anonymous then.
-        ``refusal_delay_s`` returns, for each refusal, the delay in seconds before it is sent."""
+        """``withheld``, ``not_offered``: see :class:`SaslServer`. ``bare_allowed``: a peer may skip SASL and is
+        anonymous then. ``refusal_delay_s`` returns, for each refusal, the delay in seconds before it is sent."""
         self.complete = False
         self.refused: str | None = None
         self.identity = ANONYMOUS
         self.refuse_at: float | None = None
-        self._sasl = SaslServer(mechanisms, withheld)
+        self._sasl = SaslServer(mechanisms, withheld, not_offered)
         self._in_sasl = False
         self._bare_allowed = bare_allowed
         self._refusal_delay_s = refusal_delay_s

@@ -11,13 +11,13 @@ every guess costs a connection. The reason of a failed attempt goes only to our 
 nothing has been decided.
 
 A client has credentials for one or more mechanisms (:class:`Credentials`). Those of ANONYMOUS and PLAIN are here, those
-of SCRAM-SHA-256 in ``amqp10/client_core/scram.py``.
+of SCRAM in ``amqp10/client_core/scram.py``.
 
 A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other side's performative) gets no outcome:
 :class:`~amqp10.errors.ConnectionFault` is raised and the connection ends.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -202,11 +202,16 @@ class SaslServer:
     """
 
     def __init__(
-        self, mechanisms: Sequence[SaslServerMechanism], withheld: Mapping[str, str] = MappingProxyType({})
+        self,
+        mechanisms: Sequence[SaslServerMechanism],
+        withheld: Mapping[str, str] = MappingProxyType({}),
+        not_offered: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """``withheld`` are names of mechanisms that are not offered, with the reason for the log."""
+        """``withheld`` are names of mechanisms that are not offered, with the reason for the log. ``not_offered`` is
+        called with the name of a mechanism that the client has chosen and that is not offered."""
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._withheld = withheld
+        self._not_offered = not_offered
         self._mechanism = ""
         self._exchange: SaslServerExchange | None = None
         self._frames = 0
@@ -240,6 +245,7 @@ class SaslServer:
     def _init_received(self, init: SaslInit) -> bytes:
         mechanism = self._mechanisms.get(init.mechanism)
         if mechanism is None:
+            self._not_offered(init.mechanism)
             why = self._withheld.get(init.mechanism)
             told = f"the mechanism {quote(init.mechanism)} is not offered"
             return self._refuse(told if why is None else f"{told}: {why}")

@@ -31,13 +31,13 @@ class Place:
 
     @staticmethod
     def of(url: str) -> Place:
-        """Parse amqp://user:password@host:port, or amqps; guest and 5672 are the defaults."""
+        """Parse amqp://user:password@host:port, or amqps; guest and 5672, or 5671 with TLS, are the defaults."""
         parts = urlsplit(url)
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise ValueError(f"{url!r} is not of the form amqp://user:password@host:port")
         return Place(
             host=parts.hostname,
-            port=parts.port or 5672,
+            port=parts.port or (5671 if parts.scheme == "amqps" else 5672),
             user=unquote(parts.username or "guest"),
             password=unquote(parts.password or "guest"),
             encrypted=parts.scheme == "amqps",

@@ -21,13 +21,15 @@ from core.access.exchange import FAILURE, LATER, WAIT, Reply, success
 from core.access.passwords import hash_password
 from core.access.rights import VIRTUAL_HOST, Rights
 from core.access.users import SALT_BYTES, StoredPassword, Users
-from core.config.access import ScramKeys
+from core.config.access import HashName, ScramKeys
 from core.errors import EngineError, Invalid, LimitReached
 from core.slices import Walk
 
 if TYPE_CHECKING:  # 0.2 MiB, only for a broker that has tokens
     from core.access.tokens import Tokens
 
+SENT_AS_IT_IS = ("PLAIN", "AMQPLAIN")
+"""The mechanisms that send a password as it is."""
 PASSWORD_CHARACTERS_MAX = 512
 """With it a password has no more bytes than the mechanisms take."""
 
@@ -50,7 +52,8 @@ class LoginPeer:
     audit: AuditedPeer | None = None
     """Where its logins are recorded; None if they are not."""
     asks_often: bool = False
-    """Whether it shows its password with each request: then a login is recorded when the password is hashed."""
+    """Whether it shows its password or token with each request: then a login is recorded when the password is hashed,
+    or a token is shown for the first time in a while."""
     token_rights: Callable[[str], Rights] | None = None
     """Returns the rights of the token with which the peer has logged in; None without one."""
 
@@ -81,6 +84,8 @@ class Access:
     log: FilteringBoundLogger
     iterations: int
     """Keys with fewer iterations are replaced after a successful login."""
+    hash_name: HashName
+    """The hash of new keys. Where it is sha512, keys of sha256 are replaced too."""
     anonymous: bool
     """Whether peers may be anonymous from any host, even if users are configured."""
     plain_without_tls: bool
@@ -118,6 +123,11 @@ class Access:
         configuration allows it."""
         return peer.encrypted or peer.loopback or self.plain_without_tls
 
+    def new_keys(self, password: str, hash_name: HashName) -> ScramKeys:
+        """Derive keys with a new salt, in a worker thread. Raises ValueError for a password that cannot be used."""
+        salt = self.random_bytes(SALT_BYTES)
+        return hash_password(password, salt=salt, iterations=self.iterations, hash_name=hash_name)
+
     def put_off(self, mechanism: str, user: str, peer: LoginPeer) -> bool:
         """Return whether this login is put off because of earlier failures; if so, log it."""
         reason = self.attempts.limit_reached(user, peer.host)
@@ -145,6 +155,13 @@ class Access:
         if peer.audit is not None:
             peer.audit.record("logins", "login", "refused", user, {"mechanism": mechanism, "reason": text})
         return FAILURE
+
+    def not_offered(self, peer: LoginPeer, mechanism: str) -> None:
+        """Have the audit log record a peer that has chosen a mechanism which it is not offered. It is no failure that
+        counts: nothing was tried."""
+        if peer.audit is not None:
+            why = "without TLS" if mechanism in SENT_AS_IT_IS and not self.takes_password_of(peer) else "not offered"
+            peer.audit.record("logins", "login", "refused", "", {"mechanism": mechanism, "reason": why})
 
     def refused_anonymous(self, mechanism: str, peer: LoginPeer) -> Reply:
         """Refuse a login without a name. It is no failure that counts. Returns the reply."""
@@ -258,7 +275,7 @@ class PasswordCheck:
         assert compared is not None
         keys, rabbit = compared
         try:
-            given = hash_password(self.password, salt=keys.salt, iterations=keys.iterations)
+            given = hash_password(self.password, salt=keys.salt, iterations=keys.iterations, hash_name=keys.hash)
         except ValueError:
             return Proof(right=False)
         right = hmac.compare_digest(given.stored_key, keys.stored_key)
@@ -266,9 +283,11 @@ class PasswordCheck:
             right = rabbit.fits(self.password)
         if not right:
             return Proof(right=False)
-        if (keys.iterations >= access.iterations and rabbit is None) or not access.users.configured(self.user):
+        kind = access.hash_name if rabbit is not None or keys.hash == "sha256" else keys.hash
+        good = keys.iterations >= access.iterations and kind == keys.hash and rabbit is None
+        if good or not access.users.configured(self.user):
             return Proof(right=True)
-        new = hash_password(self.password, salt=access.random_bytes(SALT_BYTES), iterations=access.iterations)
+        new = access.new_keys(self.password, kind)
         if not access.users.in_file(self.user):
             return Proof(right=True, new_keys=new)
         try:
@@ -325,7 +344,7 @@ class NewPassword:
     def _hash(self) -> Proof:
         access = self.access
         try:
-            keys = hash_password(self.password, salt=access.random_bytes(SALT_BYTES), iterations=access.iterations)
+            keys = access.new_keys(self.password, access.hash_name)
         except ValueError as error:
             return Proof(right=False, problem=f"the password cannot be used: {error}")
         return Proof(right=True, new_keys=keys)

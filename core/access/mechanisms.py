@@ -1,5 +1,5 @@
-"""The SASL mechanisms: PLAIN [RFC 4616], AMQPLAIN, SCRAM-SHA-256 [RFC 5802, RFC 7677], EXTERNAL [RFC 4422 A],
-ANONYMOUS [RFC 4505].
+"""The SASL mechanisms: PLAIN [RFC 4616], AMQPLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 [RFC 5802, RFC 7677], EXTERNAL
+[RFC 4422 A], ANONYMOUS [RFC 4505].
 
 AMQPLAIN is in no standard; AMQP brokers used it before PLAIN, and clients still offer it. The response is the contents
 of a table without its length prefix: the fields ``LOGIN`` and ``PASSWORD``, both long strings. A field of another type
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.access.exchange import Reply, SaslExchange, SaslMechanism
-from core.access.login import Access, LoginPeer, PasswordCheck
+from core.access.login import SENT_AS_IT_IS, Access, LoginPeer, PasswordCheck
 from core.access.records import NAME_BYTES_MAX
 from core.access.users import GUEST
+from core.config.access import SCRAM_MECHANISMS, HashName
 
 if TYPE_CHECKING:
     from core.access.token_login import TokenCheck
@@ -32,7 +33,7 @@ PASSWORD_NEEDS_TLS = (
     "without TLS a password is taken from this machine only; connect with amqps://, or set access.plain_without_tls"
 )
 _NONE: Mapping[str, str] = {}
-_PASSWORDS: Mapping[str, str] = dict.fromkeys(("PLAIN", "AMQPLAIN"), PASSWORD_NEEDS_TLS)
+_PASSWORDS: Mapping[str, str] = dict.fromkeys(SENT_AS_IT_IS, PASSWORD_NEEDS_TLS)
 """What :func:`withheld` returns, shared by all connections."""
 
 NONCE_BYTES = 18
@@ -170,18 +171,25 @@ class _ExternalExchange:
 
 
 @dataclass(frozen=True, slots=True)
-class ScramSha256Mechanism:
-    """The mechanism SCRAM-SHA-256 for one peer: both sides prove that they know the password, without sending it."""
+class Scram:
+    """The mechanism SCRAM with one hash for one peer: both sides prove that they know the password, without sending
+    it."""
 
     access: Access
     peer: LoginPeer
-    name: str = "SCRAM-SHA-256"
+    hash_name: HashName
+
+    @property
+    def name(self) -> str:
+        """See :class:`core.access.exchange.SaslMechanism`."""
+        return SCRAM_MECHANISMS[self.hash_name]
 
     def start(self) -> SaslExchange:
         """Begin a new attempt. The first one imports the code, which takes 2 MiB of memory with its dependencies."""
         from core.access.scram_exchange import ScramExchange
 
-        return ScramExchange(self.access, self.peer, nonce=self.access.random_bytes(NONCE_BYTES).hex())
+        nonce = self.access.random_bytes(NONCE_BYTES).hex()
+        return ScramExchange(self.access, self.peer, self.hash_name, nonce=nonce)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +230,16 @@ def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     """Return the mechanisms for one AMQP 1.0 peer, the best first.
 
     Clients choose SCRAM where it is offered. So beside PLAIN it is not offered while a user has a hash of RabbitMQ:
-    that user's first login, which gives it keys, must be one with PLAIN. Nor is it offered while tokens are accepted,
-    which are shown with PLAIN.
+    that user's first login, which gives it keys, must be one with PLAIN. Nor is it offered while the keys of some users
+    are of SHA-256 and those of others of SHA-512, because keys fit one mechanism, nor while tokens are accepted, which
+    are shown with PLAIN.
     """
     plain = (PlainMechanism(access, peer),) if access.takes_password_of(peer) else ()
-    wants_plain = access.users.has_rabbit_hashes or (access.tokens is not None and access.tokens.settings.configured)
-    scram = () if plain and wants_plain else (ScramSha256Mechanism(access, peer),)
+    hashes, tokens = access.users.hashes, access.tokens
+    wants_plain = (
+        access.users.has_rabbit_hashes or len(hashes) > 1 or (tokens is not None and tokens.settings.configured)
+    )
+    scram = () if plain and wants_plain else tuple(Scram(access, peer, one) for one in hashes)
     return (*offered_external(access, peer), *scram, *plain, *offered_anonymous(access, peer))
 
 

@@ -16,13 +16,13 @@ from typing import Self
 
 from core.access.limits import check_limits
 from core.access.rights import Permission, TopicPermission, check_pattern
-from core.config.access import ScramKeys
+from core.config.access import HashName, ScramKeys
 from core.errors import Invalid
 
 RABBIT_SHA256, RABBIT_SHA512 = "rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"
 RABBIT_ALGORITHMS: Mapping[str, str] = {RABBIT_SHA256: "sha256", RABBIT_SHA512: "sha512"}
 """RabbitMQ's names of hashes that can be imported. MD5 is refused."""
-SCRAM_ALGORITHM = "headgate_scram_sha256"
+SCRAM_ALGORITHMS: Mapping[HashName, str] = {"sha256": "headgate_scram_sha256", "sha512": "headgate_scram_sha512"}
 """In definitions, the name of a hash that is a line of SCRAM keys."""
 RABBIT_SALT_BYTES = 4
 """RabbitMQ's hash is base64 of a salt of four bytes and the digest of salt and password."""
@@ -43,7 +43,7 @@ class RabbitHash:
     def parse(cls, text: str, algorithm: str) -> Self:
         """Raises Invalid, without repeating the hash."""
         if algorithm not in RABBIT_ALGORITHMS:
-            there_are = ", ".join((*RABBIT_ALGORITHMS, SCRAM_ALGORITHM))
+            there_are = ", ".join((*RABBIT_ALGORITHMS, *SCRAM_ALGORITHMS.values()))
             raise Invalid(f"hashing_algorithm '{algorithm[:64]}' is not known here; there are {there_are}")
         size = hashlib.new(RABBIT_ALGORITHMS[algorithm]).digest_size
         try:
@@ -73,12 +73,15 @@ def parse_secret(text: str, algorithm: str) -> Secret | None:
     no login succeeds. Raises Invalid."""
     if not text:
         return None
-    if algorithm != SCRAM_ALGORITHM:
+    if algorithm not in SCRAM_ALGORITHMS.values():
         return RabbitHash.parse(text, algorithm)
     try:
-        return ScramKeys.parse(text)
+        keys = ScramKeys.parse(text)
     except ValueError as error:
         raise Invalid(f"password_hash {error}") from None
+    if SCRAM_ALGORITHMS[keys.hash] != algorithm:
+        raise Invalid(f"password_hash is of hashing_algorithm '{SCRAM_ALGORITHMS[keys.hash]}', not '{algorithm}'")
+    return keys
 
 
 def shown_secret(secret: Secret | None) -> tuple[str, str]:
@@ -87,7 +90,7 @@ def shown_secret(secret: Secret | None) -> tuple[str, str]:
         return "", RABBIT_SHA256
     if isinstance(secret, RabbitHash):
         return secret.render(), secret.algorithm
-    return secret.render(), SCRAM_ALGORITHM
+    return secret.render(), SCRAM_ALGORITHMS[secret.hash]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,8 @@ class TokenCheck:
             login = TokenLogin(self.access, replace(self.peer), claims)  # with a peer of its own: no cycle
             self.peer.token_rights = login.rights
         self._tokens.outcomes[ACCEPTED] += 1
-        self._answer(self.access.admitted(self.mechanism, claims.user, self.peer))
+        again = self.peer.asks_often and not self._tokens.is_new(self.token, self.peer.host)
+        self._answer(self.access.admitted(self.mechanism, claims.user, self.peer, remembered=again))
 
     def _refuse(self, refused: TokenRefused) -> None:
         self._tokens.outcomes[refused.reason] += 1

@@ -7,8 +7,10 @@ threads, with values that do not change.
 import base64
 import binascii
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from math import isfinite
 from typing import NamedTuple
 
@@ -27,6 +29,10 @@ REASONS = (
 )  # fmt: skip
 """Why tokens are refused, in the words of the log and metrics."""
 LAST_USERNAME_CLAIMS = ("sub", "client_id")
+RECORDED_SECONDS = 300.0
+"""As long as a right password is remembered by default, with the same effect on the audit log."""
+RECORDED_MAX = 4096
+"""Tokens and hosts that are remembered for it: about 1 MiB. Beyond it the oldest is forgotten, and recorded again."""
 SHOWN_MAX = 80
 """Characters of a claim that a reason repeats."""
 
@@ -65,6 +71,22 @@ class Tokens:
         self.keys = TokenKeys(settings, monotonic=monotonic)
         self.outcomes: dict[str, int] = dict.fromkeys((ACCEPTED, *REASONS), 0)
         """How many tokens were accepted, and refused by reason."""
+        self._recorded: OrderedDict[bytes, float] = OrderedDict()
+        """Digests of tokens and hosts whose login was recorded, the oldest first, with the wall time of that."""
+
+    def is_new(self, token: str, host: str) -> bool:
+        """Whether the login of a client that shows its token with each request has to be recorded: the first one from
+        this host, and again after :data:`RECORDED_SECONDS`."""
+        now, recorded = self.wall(), self._recorded
+        while recorded and not 0.0 <= now - next(iter(recorded.values())) < RECORDED_SECONDS:
+            recorded.popitem(last=False)
+        key = sha256(f"{host} {token}".encode()).digest()
+        if key in recorded:
+            return False
+        if len(recorded) >= RECORDED_MAX:
+            recorded.popitem(last=False)
+        recorded[key] = now
+        return True
 
     def replace(self, settings: OAuth2Settings) -> None:
         """Use other settings from now on. Connections keep the rights of their tokens."""

@@ -7,9 +7,10 @@ broker no administrator who can log in, guest may log in from this machine with 
 administrator can be made.
 
 A peer must not learn which names exist, neither from the time of a reply nor from the values that SCRAM shows. So an
-unknown name has keys too, derived from the name and a secret of this process: always the same salt, the iteration count
-of some user, and keys that match no password. It costs the same work as a wrong password. So does a user with a hash of
-RabbitMQ, which is compared in addition.
+unknown name has keys too, derived from the name and a secret of this process: always the same salt, the hash and the
+iteration count of some user, and keys that match no password. It costs the same work as a wrong password. So does a
+user with a hash of RabbitMQ, which is compared in addition, and a user whose keys do not fit the mechanism of SCRAM
+that the peer uses.
 """
 
 import hashlib
@@ -24,7 +25,14 @@ from core.access.limits import UserLimits
 from core.access.passwords import hash_password
 from core.access.records import RabbitHash, UserRecord
 from core.access.rights import ADMINISTRATOR, FULL, VIRTUAL_HOST, Permission, Rights, TopicPermission
-from core.config.access import ITERATIONS_MIN, ScramKeys, UserSettings
+from core.config.access import (
+    DIGEST_BYTES,
+    ITERATIONS_MIN,
+    SCRAM_MECHANISMS,
+    HashName,
+    ScramKeys,
+    UserSettings,
+)
 from core.errors import Invalid, LimitReached, NotFound, PreconditionFailed
 
 GUEST = "guest"
@@ -304,12 +312,16 @@ class Users:
         """Find out again what depends on all users."""
         records = self._records.values()
         secrets = (*self._keys.values(), *(record.secret for record in records))
-        counts = {keys.iterations for keys in secrets if isinstance(keys, ScramKeys)}
-        self._counts = sorted(counts) or [ITERATIONS_MIN]
+        self._works = sorted({(keys.hash, keys.iterations) for keys in secrets if isinstance(keys, ScramKeys)})
         self.has_rabbit_hashes = any(isinstance(record.secret, RabbitHash) for record in records)
         """Whether a user has a hash of RabbitMQ, with which SCRAM is impossible."""
         able = any(ADMINISTRATOR in record.tags and record.secret is not None for record in records)
         self._has_guest = not self._keys and not able
+        if self._has_guest or not self._works:
+            self._works = sorted({*self._works, ("sha256", ITERATIONS_MIN)})
+        kinds = {one for one, _ in self._works}
+        self.hashes: tuple[HashName, ...] = tuple(one for one in SCRAM_MECHANISMS if one in kinds)
+        """The hashes of keys that users have, the best first. There is always one."""
 
     # --- passwords ---------------------------------------------------------------------------------------------
 
@@ -323,8 +335,9 @@ class Users:
         rabbit = record.secret if record is not None and isinstance(record.secret, RabbitHash) else None
         return StoredPassword(self.keys(name, loopback=loopback), rabbit)
 
-    def keys(self, name: str, *, loopback: bool) -> ScramKeys:
-        """Return the keys of a user; for an unknown name, keys that match no password."""
+    def keys(self, name: str, *, loopback: bool, hash_name: HashName | None = None) -> ScramKeys:
+        """Return the keys of a user; for an unknown name, keys that match no password. With ``hash_name``, keys of
+        another hash match no password either."""
         keys = self._keys.get(name)
         if (record := self._login_record(name, loopback)) is not None:
             keys = record.secret if isinstance(record.secret, ScramKeys) else None
@@ -332,7 +345,7 @@ class Users:
             if self._guest_keys is None:
                 self._guest_keys = hash_password(GUEST, salt=self._guest_salt, iterations=ITERATIONS_MIN)
             keys = self._guest_keys
-        return self._decoy(name) if keys is None else keys
+        return self._decoy(name, hash_name) if keys is None or hash_name not in (None, keys.hash) else keys
 
     def _login_record(self, name: str, loopback: bool) -> UserRecord | None:
         """The user of the broker that logs in with this name. One with the name guest can do so from this machine only,
@@ -366,19 +379,19 @@ class Users:
     def _right_digest(self, name: str, password: str, loopback: bool) -> bytes:
         return self._digest(b"right", name, password, self.keys(name, loopback=loopback).stored_key)
 
-    def _decoy(self, name: str) -> ScramKeys:
-        counts = self._counts
-        return ScramKeys(
-            iterations=counts[int.from_bytes(self._digest(b"iterations", name)[:4]) % len(counts)],
-            salt=self._digest(b"salt", name)[:SALT_BYTES],
-            stored_key=self._digest(b"stored", name),
-            server_key=self._digest(b"server", name),
-        )
+    def _decoy(self, name: str, hash_name: HashName | None) -> ScramKeys:
+        """Keys that match no password. Those of each hash have a salt of their own: a user's salt is not that of its
+        decoy, so one salt for all hashes would tell that a name is unknown."""
+        works = [one for one in self._works if hash_name in (None, one[0])] or [(hash_name or "sha256", ITERATIONS_MIN)]
+        kind, iterations = works[int.from_bytes(self._digest(b"iterations", name)[:4]) % len(works)]
+        salt, stored, server = (self._digest(b"decoy", kind, what, name) for what in ("salt", "stored", "server"))
+        size = DIGEST_BYTES[kind]
+        return ScramKeys(iterations, salt[:SALT_BYTES], stored[:size], server[:size], kind)
 
     def _digest(self, purpose: bytes, *parts: str | bytes) -> bytes:
         """Return a keyed digest. The length of each part is included, so that different parts never give the same
         input."""
-        digest = hmac.new(self._secret, purpose, hashlib.sha256)
+        digest = hmac.new(self._secret, purpose, hashlib.sha512)
         for part in parts:
             data = part.encode() if isinstance(part, str) else part
             digest.update(len(data).to_bytes(4) + data)

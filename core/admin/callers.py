@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from core.access.rights import Rights, all_rights
 from core.admin.console.sessions import ConsoleSession, ConsoleSessions
-from core.admin.signing_in import TOKEN_NAME, AdminTokens, SignIn, given_token
+from core.admin.signing_in import LOGIN_BYTES_MAX, TOKEN_NAME, AdminTokens, SignIn, given_token
 from core.clock import Now
 from core.operations.operation import Right, permits
 
@@ -68,6 +68,11 @@ class Callers:
         if authorization and self.sign_in is not None:
             self.sign_in.tell_wrong_token(*address_of(scope))
         return None
+
+    @property
+    def login_bytes_max(self) -> int:
+        """The most bytes of the body of a login with a browser."""
+        return LOGIN_BYTES_MAX if self.sign_in is None else self.sign_in.login_bytes_max
 
     def may_watch(self, caller: Caller) -> bool:
         """Whether a client may get the next event of the live stream. A token of OAuth 2 may have expired meanwhile."""

@@ -61,6 +61,8 @@ class EncryptedStream:
             if not data:
                 return b""
             plaintext = tunnel.receive(bytes(data))
+            if own := tunnel.take_own_output():
+                await self._transport.send_all(own)
         return plaintext
 
     async def send_all(self, data: bytes) -> None:

@@ -23,8 +23,8 @@ from structlog.typing import FilteringBoundLogger
 from core.access.rights import MONITORING
 from core.admin.answers import problem
 from core.admin.api.live import MEDIA_TYPE
-from core.admin.callers import CALLER, Caller, Callers, cookie, secret_in_cookie
-from core.admin.console.login import CHALLENGE, LOGIN_BYTES_MAX, LOGIN_PATH
+from core.admin.callers import CALLER, Caller, Callers, address_of, cookie, secret_in_cookie
+from core.admin.console.login import CHALLENGE, LOGIN_PATH
 from core.config.address import is_loopback
 from core.operations.operation import Right, permits
 
@@ -114,7 +114,7 @@ class Guard:
         if caller is not None:
             scope[RIGHTS] = caller.rights
             if scope["path"].startswith(METRICS_PREFIX) and not permits(caller.rights, Right.MONITOR):
-                return problem(403, "forbidden", f"metrics need the tag {MONITORING} or administrator")
+                return self._forbidden(scope, caller, f"metrics need the tag {MONITORING} or administrator")
         return self._refused_write(scope, headers, caller) or self._refused_body(scope, headers)
 
     def _unauthorized(self, scope: Scope, headers: Headers) -> JSONResponse:
@@ -129,12 +129,20 @@ class Guard:
         reason = "the Authorization field must be Bearer and the token in admin.token_file"
         return problem(401, "unauthorized", reason, {"www-authenticate": "Bearer"})
 
+    def _forbidden(self, scope: Scope, caller: Caller, reason: str) -> JSONResponse:
+        """Refuse what the rights of the client forbid, and have it recorded. The query may have a secret."""
+        if (sign_in := self._callers.sign_in) is not None:
+            host, port = address_of(scope)
+            act = f"{scope['method']} {scope['raw_path'].decode('latin-1')}"
+            sign_in.tell_refused(caller.rights, act, reason, host=host, port=port)
+        return problem(403, "forbidden", reason)
+
     def _refused_write(self, scope: Scope, headers: Headers, caller: Caller | None) -> JSONResponse | None:
         if not _may_have_body(scope):
             return None
         is_login = scope["path"] == LOGIN_PATH
         if not is_login and caller is not None and not caller.may_write:
-            return problem(403, "forbidden", "this token may read, and change nothing")
+            return self._forbidden(scope, caller, "this token may read, and change nothing")
         if caller is not None and caller.session is not None and not (is_login and scope["method"] == "POST"):
             if not _is_own_page(scope, headers):
                 return problem(403, "cross-site", "a write with a cookie needs the Origin field of this server")
@@ -151,7 +159,9 @@ class Guard:
         length = headers.get("content-length", "0")
         if _may_have_body(scope):
             is_login = scope["path"] == LOGIN_PATH
-            bound, named = (LOGIN_BYTES_MAX, "it is a login") if is_login else (self._body_max, "admin.body_max")
+            bound, named = self._body_max, "admin.body_max"
+            if is_login:
+                bound, named = self._callers.login_bytes_max, "it is a login"
             if not length.isascii() or not length.isdigit() or len(length) > LENGTH_DIGITS_MAX or int(length) > bound:
                 return problem(413, "body-too-large", f"a body may have {bound} bytes: {named}")
         elif "transfer-encoding" in headers or length != "0":

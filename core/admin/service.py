@@ -94,7 +94,7 @@ def make_service(
     log: FilteringBoundLogger,
 ) -> AdminService:
     """Return the service of a broker. ``started`` is when the broker was started, in monotonic seconds."""
-    live = live_feed(control, overview, clients_max=settings.live_clients_max, clock=clock)
+    live = live_feed(control, overview, settings, clock=clock)
     app = admin_application(
         settings=settings,
         callers=Callers(

@@ -21,9 +21,12 @@ from core.access.token_login import TokenCheck
 from core.access.users import StoredPassword
 from core.config.address import is_loopback
 
-MECHANISM, BEARER_MECHANISM = "HTTP-BASIC", "HTTP-BEARER"
+MECHANISM, BEARER_MECHANISM, CONSOLE_MECHANISM = "HTTP-BASIC", "HTTP-BEARER", "CONSOLE"
 """The mechanisms of such logins in the log."""
 CREDENTIAL_BYTES_MAX = 1024
+LOGIN_BYTES_MAX = 4096
+"""The most bytes of a login with a browser without a token of OAuth 2: a name of 255 and a password of 512 characters,
+with four bytes for each, take 3 KiB."""
 TOKEN_NAME, READ_TOKEN_NAME = "administrator", "monitoring"
 """The names of clients that show a token, or need none: those of the tags that they have."""
 
@@ -69,6 +72,28 @@ class SignIn:
         found = await self.prove(*credentials, host=host, port=port, asks_often=True)
         return found.rights if isinstance(found, ProvenUser) else None
 
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether tokens of OAuth 2 are accepted."""
+        tokens = self._access.tokens
+        return tokens is not None and tokens.settings.configured
+
+    @property
+    def login_bytes_max(self) -> int:
+        """The most bytes of the body of a login with a browser."""
+        return self._access.largest_login(LOGIN_BYTES_MAX)
+
+    async def rights_for_console(
+        self, name: str | None, given: str, *, host: str, port: int
+    ) -> Rights | Literal["refused", "none"]:
+        """Return the rights of a token of OAuth 2 that a person has typed, with a name or without one; ``none`` if the
+        text can be no such token."""
+        token = given.strip()
+        can_be = self._is_token(token) if name is None else self._access.is_token(name, token)
+        if not can_be:
+            return "none"
+        return await self._rights_of_token(token, CONSOLE_MECHANISM, host, port, asks_often=False) or "refused"
+
     async def prove(
         self, name: str, password: str, *, host: str, port: int = 0, asks_often: bool = False
     ) -> ProvenUser | Refused:
@@ -94,11 +119,13 @@ class SignIn:
         credentials = compared[0] if compared else users.credentials(name, loopback=loopback)
         return ProvenUser(rights, rights.tags, credentials, loopback)
 
-    async def _rights_of_token(self, token: str, mechanism: str, host: str, port: int) -> Rights | None:
+    async def _rights_of_token(
+        self, token: str, mechanism: str, host: str, port: int, *, asks_often: bool = True
+    ) -> Rights | None:
         woken = trio.Event()
         audit = self._access.audited("http", host, port)
         loopback = bool(host) and is_loopback(host)
-        peer = LoginPeer(host, loopback, lambda: woken.set(), audit=audit, asks_often=True)
+        peer = LoginPeer(host, loopback, lambda: woken.set(), audit=audit, asks_often=asks_often)
         check = TokenCheck(self._access, peer, mechanism, token)
         check.start()
         while check.reply is WAIT:
@@ -128,6 +155,12 @@ class SignIn:
         audit = self._access.audited("http", host, port)
         if audit is not None:
             audit.record("logins", "login", "refused", "", {"mechanism": "token", "reason": "wrong token"})
+
+    def tell_refused(self, rights: Rights, act: str, reason: str, *, host: str, port: int) -> None:
+        """Have the audit log record a request that the rights of its sender forbid, as ``PUT /api/…``."""
+        audit = self._access.audited("http", host, port)
+        if audit is not None:
+            audit.record("refusals", act, "refused", rights.user, {"reason": reason})
 
     def _credentials(self, authorization: str) -> tuple[str, str] | None:
         """Name and password of Basic. The head of a request, whose size is limited, has them."""

@@ -87,6 +87,7 @@ def amqp091_factory(
                 settings.amqp091,
                 logins.counting(offered_on_091(access, peer)),
                 withheld=withheld(access, peer),
+                not_offered=partial(access.not_offered, peer),
                 server_properties=properties,
                 refusal_delay_s=refusal_delay_s,
                 refuse_virtual_host=refuse_virtual_host,

@@ -79,14 +79,16 @@ class Negotiation:
         mechanisms: Sequence[SaslMechanism],
         *,
         withheld: Mapping[str, str] = MappingProxyType({}),
+        not_offered: Callable[[str], None] = lambda name: None,
         server_properties: FieldTable | None = None,
         refusal_delay_s: Callable[[], float] = _at_once,
         refuse_virtual_host: Callable[[str, str], str | None] = only_the_default,
         first_frame_max: int = FRAME_MIN_SIZE,
     ) -> None:
         """``mechanisms`` are offered in this order. ``withheld`` are names of mechanisms that are not, with the reason
-        to tell. ``server_properties`` describe the server in connection.start,
-        beside its capabilities. ``refusal_delay_s`` returns the delay before the next refused login is answered.
+        to tell. ``not_offered`` is called with the name of any mechanism that the peer has chosen and that is not
+        offered. ``server_properties`` describe the server in connection.start, beside its capabilities.
+        ``refusal_delay_s`` returns the delay before the next refused login is answered.
         ``refuse_virtual_host`` returns why an identity must not use a virtual host; None when it may.
         ``first_frame_max`` is the size of the largest frame before the limits are agreed."""
         self.stage = NegotiationStage.HEADER
@@ -108,6 +110,7 @@ class Negotiation:
         self._refuse_virtual_host = refuse_virtual_host
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._withheld = withheld
+        self._not_offered = not_offered
         self._exchange: SaslExchange | None = None
         self._put_off = False
 
@@ -168,6 +171,8 @@ class Negotiation:
 
     def _start_ok_received(self, method: ConnectionStartOk, now: float) -> Method | None:
         mechanism = self._mechanisms.get(method.mechanism)
+        if mechanism is None:
+            self._not_offered(method.mechanism)
         if mechanism is None and method.mechanism in self._withheld:
             raise Amqp091ConnectionFault(ReplyCode.ACCESS_REFUSED, self._withheld[method.mechanism], *method.ID)
         if mechanism is None:

@@ -1,15 +1,16 @@
 """Settings of authentication: who may connect, how a password is kept, and how often one may be tried.
 
 A password is kept as SCRAM keys in one line, ``SCRAM-SHA-256$600000:SALT$STORED:SERVER`` with the last three in base64
-(the form is that of RFC 5803). These keys suffice to check a password, for PLAIN as for SCRAM, but the password cannot
-be computed from them.
+(the form is that of RFC 5803), or the same with SHA-512. These keys suffice to check a password, for PLAIN as for SCRAM
+with the same hash, but the password cannot be computed from them.
 """
 
 import base64
 import binascii
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -26,9 +27,13 @@ ITERATIONS_MAX = 5_000_000
 Logins = Annotated[int, Unit("logins")]
 Threads = Annotated[int, Unit("threads")]
 SALT_BYTES_MIN = 12
-DIGEST_BYTES = 32
 
-_SCRAM = re.compile(r"SCRAM-SHA-256\$([0-9]{1,8}):([^$:]+)\$([^$:]+):([^$:]+)")
+HashName = Literal["sha256", "sha512"]
+SCRAM_MECHANISMS: Mapping[HashName, str] = {"sha512": "SCRAM-SHA-512", "sha256": "SCRAM-SHA-256"}
+"""The mechanism that needs keys with this hash, the best first."""
+DIGEST_BYTES: Mapping[HashName, int] = {"sha512": 64, "sha256": 32}
+
+_SCRAM = re.compile(r"SCRAM-(SHA-256|SHA-512)\$([0-9]{1,8}):([^$:]+)\$([^$:]+):([^$:]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class ScramKeys:
     salt: bytes
     stored_key: bytes
     server_key: bytes
+    hash: HashName = "sha256"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -47,14 +53,16 @@ class ScramKeys:
         if match is None:
             raise ValueError("must be a line made by: headgate hash-password")
         try:
-            salt, stored_key, server_key = (base64.b64decode(match[i], validate=True) for i in (2, 3, 4))
+            salt, stored_key, server_key = (base64.b64decode(match[i], validate=True) for i in (3, 4, 5))
         except binascii.Error:
             raise ValueError("must have its salt and keys in base64") from None
-        keys = cls(int(match[1]), salt, stored_key, server_key)
+        name: HashName = "sha512" if match[1] == "SHA-512" else "sha256"
+        keys = cls(int(match[2]), salt, stored_key, server_key, name)
         if not ITERATIONS_MIN <= keys.iterations <= ITERATIONS_MAX:
             raise ValueError(f"must have {ITERATIONS_MIN} to {ITERATIONS_MAX} iterations")
-        if len(salt) < SALT_BYTES_MIN or {len(stored_key), len(server_key)} != {DIGEST_BYTES}:
-            raise ValueError(f"must have a salt of {SALT_BYTES_MIN} bytes or more and keys of {DIGEST_BYTES}")
+        size = DIGEST_BYTES[name]
+        if len(salt) < SALT_BYTES_MIN or {len(stored_key), len(server_key)} != {size}:
+            raise ValueError(f"must have a salt of {SALT_BYTES_MIN} bytes or more and keys of {size}")
         return keys
 
     def render(self) -> str:
@@ -62,7 +70,7 @@ class ScramKeys:
         salt, stored_key, server_key = (
             base64.b64encode(part).decode("ascii") for part in (self.salt, self.stored_key, self.server_key)
         )
-        return f"SCRAM-SHA-256${self.iterations}:{salt}${stored_key}:{server_key}"
+        return f"{SCRAM_MECHANISMS[self.hash]}${self.iterations}:{salt}${stored_key}:{server_key}"
 
 
 def _parse_keys(value: object) -> object:
@@ -96,6 +104,11 @@ class AccessSettings(Section):
 
     password_cache: Seconds = Field(default=300.0, ge=0.0, le=3600.0)
     """How long a password that was correct with PLAIN is not hashed again. A change of users ends this time at once."""
+
+    password_hash: HashName = "sha256"
+    """The hash of a password's keys. Keys fit one mechanism, SCRAM-SHA-256 or SCRAM-SHA-512, and PLAIN. With sha512, a
+    user with keys of sha256 gets new keys at the next login with PLAIN, written into this file; while both kinds are
+    there, clients that may use PLAIN are not offered SCRAM."""
 
     password_iterations: Annotated[int, Unit("rounds")] = Field(
         default=ITERATIONS, ge=ITERATIONS_MIN, le=ITERATIONS_MAX

@@ -55,6 +55,9 @@ class AdminSettings(Section):
     links_max: Annotated[int, Unit("links")] = Field(default=1000, ge=1, le=100_000)
     """Links that one answer of /metrics/links shows."""
 
+    live_clients_per_user_max: Annotated[int, Unit("clients")] = Field(default=8, ge=1, le=100)
+    """The most clients of the live stream of one user. Fewer than live_clients_max leave places for other users."""
+
     live_clients_max: Annotated[int, Unit("clients")] = Field(default=8, ge=1, le=100)
     """Clients that follow /api/headgate/live at once. Each also takes one of connections_max."""
 

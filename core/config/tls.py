@@ -71,6 +71,10 @@ class TlsSettings(Section):
     """Further certificates, by the host name for which a client asks. A client that asks for no name, or for another,
     gets the certificate above."""
 
+    sni_required: bool = False
+    """Whether a client that asks for no host name is refused: a scanner of addresses does not learn the names in the
+    certificate. Then also clients that connect to an IP address are refused, since such a name is not sent."""
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if (self.certificate is None) != (self.key is None):

@@ -246,19 +246,25 @@ def _load(settings: TlsSettings, wall: float) -> _Loaded:
     for entry in settings.sni:
         others[entry.name.lower()], found = _context(settings, entry.name, entry.certificate, entry.key)
         facts.append(found)
-    if others:
-        context.sni_callback = _choice(others)
+    if others or settings.sni_required:
+        context.sni_callback = _choice(others, required=settings.sni_required)
     return _Loaded(context, tuple(facts), mark, wall, settings.handshake_bytes_max)
 
 
-def _choice(contexts: Mapping[str, ssl.SSLContext]) -> Callable[[ssl.SSLObject, str | None, ssl.SSLContext], None]:
-    """Return what OpenSSL calls with the name for which a client asks [RFC 6066 3]."""
+def _choice(
+    contexts: Mapping[str, ssl.SSLContext], *, required: bool
+) -> Callable[[ssl.SSLObject, str | None, ssl.SSLContext], int | None]:
+    """Return what OpenSSL calls with the name for which a client asks [RFC 6066 3]. ``required``: a client that asks
+    for none gets an alert."""
 
-    def choose(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+    def choose(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> int | None:
+        if required and not name:
+            return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         asked = (name or "").lower()
         found = contexts.get(asked) or contexts.get(f"*.{asked.partition('.')[2]}")
         if found is not None:
             tls.context = found
+        return None
 
     return choose
 

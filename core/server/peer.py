@@ -131,9 +131,8 @@ class Peer:
         self._socket = accepted
         self._tap: FrameTap | None = None
         self._shared = shared
-        self._wrapping: Wrapping | None = None
-        if info.encrypted or proxied:
-            self._wrapping = Wrapping(shared.certificates.new_tunnel if info.encrypted else None, proxied=proxied)
+        tunnel = shared.certificates.new_tunnel if info.encrypted else None
+        self._wrapping = Wrapping(tunnel, proxied=proxied) if info.encrypted or proxied else None
         self._front_end: FrontEnd | None = None
         self._leaving: FrontEnd | None = None
         """The front end of a connection that is over, until it has given everything back to the engine."""
@@ -264,6 +263,8 @@ class Peer:
             self._close(now, reason="closed during the TLS handshake")
         elif self._phase is Phase.SERVING:
             self._take_plaintext(wrapping, plaintext, now)
+            if self._phase is Phase.SERVING and not self._output.unsent and (own := wrapping.take_own_output()):
+                self._output.send([own], len(own), now)
 
     def _be_from(self, host: str, port: int, now: Now) -> None:
         """Count from now on as a connection from this address. The limits of that address apply."""

@@ -24,8 +24,8 @@ HANDSHAKE_RECORD = 22
 """The first byte of every handshake [RFC 8446 5.1]."""
 
 OWN_BYTES_MAX = 16_384
-"""The most bytes that OpenSSL may have to say itself while the protocol says nothing: refused renegotiations, of 31
-bytes each. A client that asks so often is no client."""
+"""The most bytes that OpenSSL may say itself while the protocol says nothing: refused renegotiations, of 31 bytes each.
+A client that asks so often is no client."""
 
 PLAIN_ANSWER = b"AMQP\x02\x01\x00\x00"
 """The answer to a client that speaks AMQP without TLS: the protocol header of TLS says which protocol the server would
@@ -36,6 +36,7 @@ _REASONS: Mapping[str, str] = {
     "VERSION_TOO_LOW": "the client offers no version of TLS that is accepted here; see tls.minimum",
     "NO_SHARED_CIPHER": "the client offers no cipher suite that is accepted here",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate, and tls.client_certificate is required",
+    "CALLBACK_FAILED": "the client asks for no host name (SNI), and tls.sni_required is set",
     "EXCESSIVE_MESSAGE_SIZE": "a message of the handshake is too long",
     "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the authority that signed the certificate of this broker",
     "SSLV3_ALERT_BAD_CERTIFICATE": "the client does not accept the certificate of this broker",
@@ -68,7 +69,17 @@ class TlsFacts:
 class Tunnel:
     """One connection's TLS, as the server."""
 
-    __slots__ = ("_begun", "_handshake_bytes_left", "_incoming", "_outgoing", "_tls", "closed", "complete", "failed")
+    __slots__ = (
+        "_begun",
+        "_handshake_bytes_left",
+        "_incoming",
+        "_outgoing",
+        "_own_bytes",
+        "_tls",
+        "closed",
+        "complete",
+        "failed",
+    )
 
     def __init__(self, context: ssl.SSLContext, *, handshake_bytes_max: int) -> None:
         self._incoming = ssl.MemoryBIO()
@@ -76,6 +87,8 @@ class Tunnel:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._begun = False
         self._handshake_bytes_left = handshake_bytes_max
+        self._own_bytes = 0
+        """What OpenSSL itself has said since the protocol spoke last, and was taken."""
         self.complete = False
         """Whether the handshake is complete."""
         self.failed = False
@@ -167,7 +180,7 @@ class Tunnel:
             self.closed, found = True, b""
         except ssl.SSLError as error:
             raise self._failure(explained(error)) from None
-        if self._outgoing.pending > OWN_BYTES_MAX:
+        if self._own_bytes + self._outgoing.pending > OWN_BYTES_MAX:
             raise self._failure("the client asks for renegotiation again and again")
         if not pieces:
             return found
@@ -178,6 +191,7 @@ class Tunnel:
         """Return the bytes for the socket, with everything that OpenSSL has to say itself in front. Raises
         TlsFailed."""
         tls, outgoing = self._tls, self._outgoing
+        self._own_bytes = 0
         try:
             if len(plaintext) <= PIECE_BYTES:
                 tls.write(plaintext)
@@ -190,6 +204,12 @@ class Tunnel:
             return b"".join(pieces)
         except ssl.SSLError as error:
             raise self._failure(explained(error)) from None
+
+    def take_own_output(self) -> bytes:
+        """Return what OpenSSL itself says between the bytes of the protocol, such as a refused renegotiation."""
+        own = self._outgoing.read()
+        self._own_bytes += len(own)
+        return own
 
     def _failure(self, reason: str) -> TlsFailed:
         self.failed = True

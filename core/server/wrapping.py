@@ -80,6 +80,10 @@ class Wrapping:
         """Return the bytes for the socket. Raises TlsFailed."""
         return output if self._tunnel is None else self._tunnel.send(output)
 
+    def take_own_output(self) -> bytes:
+        """Return what TLS itself says, which the protocol does not wait for."""
+        return b"" if self._tunnel is None or not self._tunnel.complete else self._tunnel.take_own_output()
+
     def close(self) -> bytes:
         """Return the bytes that tell the peer that nothing more comes; after a failure the alert, if there is one."""
         return b"" if self._tunnel is None else self._tunnel.close()

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from bench import run
-from bench.broker import Broker, connect, listening_pid
+from bench.broker import Broker, connect, listening_pid, started_with_tls
 from bench.load.handshake import Place
 from bench.load.management import Management
 from bench.load.plan import Application, Traffic
@@ -92,6 +92,18 @@ def test_the_command_line_compares_with_a_peer(tmp_path, capsys):
     assert "goal: rate at least 12 times the peer's: " in said
     # Of two equal brokers one may be twelve times as fast for 50 ms, but it does not reach every goal.
     assert ": MISSED" in said
+
+
+def test_with_tls_a_peer_with_tls_is_the_third_in_turn(tmp_path, capsys):
+    output = tmp_path / "result.json"
+    with started_with_tls(run.HEADGATE) as (_, peer):
+        beside = ["--peer-url", peer.url, "--peer-pid", str(peer.pid), "--output", str(output)]
+        status = run.main(["bulk-12", "--tls", "--runs", "1", "--seconds", "0.1", *beside])
+    assert status == 0
+    plain, encrypted, third = (entry["broker"] for entry in json.loads(output.read_text())["entries"])
+    assert not plain.startswith("TLS")
+    assert encrypted == third == f"TLS, {plain}"
+    assert capsys.readouterr().out.count("against TLS, ") == 2
 
 
 def test_a_void_result_is_an_exit_status_of_its_own(tmp_path, capsys):

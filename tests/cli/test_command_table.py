@@ -13,7 +13,7 @@ from amqp10.cli.remote import ask
 from amqp10.cli.requests import values_sent
 from amqp10.cli.table import commands, value_name
 from core.access.rights import all_rights
-from core.config.access import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN
+from core.config.access import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SCRAM_MECHANISMS
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import DONE, Example, Operation, Parameter, Right, read
 from core.operations.table import OperationTable
@@ -48,7 +48,8 @@ def test_every_operation_has_a_command_or_is_used_by_one():
 
 
 def test_constants_are_those_of_the_code():
-    (iterations,) = commands()["hash-password"]["parameters"]
+    iterations, hash_name = commands()["hash-password"]["parameters"]
+    assert set(hash_name["choices"]) == set(SCRAM_MECHANISMS)
     assert (iterations["default"], iterations["low"], iterations["high"]) == (
         ITERATIONS,
         ITERATIONS_MIN,

@@ -4,6 +4,7 @@ proton and pika log in with PLAIN, our command with SCRAM. Keys of an earlier ve
 not wait for a hash.
 """
 
+import json
 import os
 import signal
 import socket
@@ -13,9 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from amqp10.cli.exits import Exit
 from amqp10.protocol.sasl import SaslInit, encode_sasl_frame
 from amqp10.wire.framing import PROTOCOL_HEADER_SASL
 from core.amqp091.framing import PROTOCOL_HEADER as PROTOCOL_HEADER_091
+from core.amqp091.framing import method_frame
+from core.amqp091.methods import ConnectionStartOk
 from core.config import load
 from core.config.access import ITERATIONS, ITERATIONS_MIN, ScramKeys, UserSettings
 from tests.kit.broker_process import BrokerAddress, broker_process
@@ -61,6 +65,20 @@ def test_protons_plain_makes_old_keys_anew_and_scram_goes_on_with_them(connect, 
     connect(broker.url("alice:wonderland"), allowed_mechs="PLAIN").opened()
     assert iterations(config, "alice") == ITERATIONS
     assert run_here("status", url=broker.url("alice:wonderland")).code == 0
+
+
+def test_keys_of_sha512_let_our_command_in(tmp_path):
+    config = configured(tmp_path, user("alice", "wonderland", hash_name="sha512"))
+    with broker_process("--config", str(config), "--admin", "off") as broker:
+        with socket.create_connection((broker.host, broker.port), timeout=20) as peer:
+            peer.sendall(PROTOCOL_HEADER_SASL)
+            offer = peer.recv(1024)
+            while b"PLAIN" not in offer:
+                offer += peer.recv(1024)
+        assert b"SCRAM-SHA-512" in offer, "our command prefers it"
+        assert b"SCRAM-SHA-256" not in offer
+        assert run_here("status", url=broker.url("alice:wonderland")).code == Exit.DONE
+        assert run_here("status", url=broker.url("alice:guess")).code == Exit.NOT_LET_IN
 
 
 def test_pikas_plain_and_its_wrong_password(broker):
@@ -127,6 +145,25 @@ def test_a_client_elsewhere_needs_tls_for_its_password(tmp_path: Path):
         while b"PLAIN" not in told(broker, PROTOCOL_HEADER_SASL):
             assert time.monotonic() < until, "the setting is taken without a restart"
         assert b"PLAIN AMQPLAIN" in told(broker, PROTOCOL_HEADER_091)
+
+
+def test_a_mechanism_that_is_not_offered_is_in_the_audit_log_for_both_protocols(tmp_path: Path):
+    log = tmp_path / "audit.log"
+    config = configured(tmp_path, user("alice", "wonderland"))
+    config.write_text(f'[audit]\nfile = "{log}"\n' + config.read_text())
+    with broker_process("--config", str(config), "--admin", "off") as broker:
+        for sent in (
+            PROTOCOL_HEADER_SASL + encode_sasl_frame(SaslInit(mechanism="GSSAPI", initial_response=b"secret")),
+            PROTOCOL_HEADER_091 + method_frame(0, ConnectionStartOk(mechanism="GSSAPI", response=b"secret")),
+        ):
+            with socket.create_connection((broker.host, broker.port), timeout=20) as peer:
+                peer.sendall(sent)
+                while peer.recv(65_536):
+                    pass
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    told = {(one["protocol"], one["mechanism"], one["reason"]) for one in records if one["event"] == "logins"}
+    assert told == {(protocol, "GSSAPI", "not offered") for protocol in ("amqp-1.0", "amqp-0-9-1")}
+    assert "secret" not in log.read_text()
 
 
 def offered_over_tls(broker: BrokerAddress, trial: Trial) -> bytes:

@@ -224,7 +224,7 @@ class Facts:
         """The application under ``/api``, and the task behind its live stream."""
         given = AdminSettings.model_validate(settings)
         self.control.flow_map_max = given.flow_map_max
-        live = live_feed(self.control, self.overview, clients_max=given.live_clients_max, clock=lambda: self.now)
+        live = live_feed(self.control, self.overview, given, clock=lambda: self.now)
         return make_api(self.control, live, body_max=given.body_max, log=self.logger()), live
 
     def application(

@@ -15,14 +15,15 @@ from core.access.audit import AuditedPeer, AuditLog
 from core.access.login import Access, LoginPeer, PasswordCheck
 from core.access.passwords import hash_password
 from core.access.users import Users
-from core.config.access import ITERATIONS_MIN, AccessSettings, ScramKeys, UserSettings
+from core.config.access import ITERATIONS_MIN, AccessSettings, HashName, ScramKeys, UserSettings
 
 SALT = b"salt for the tests"
 
 
-def user(name: str, password: str, *, iterations: int = ITERATIONS_MIN) -> UserSettings:
+def user(name: str, password: str, *, iterations: int = ITERATIONS_MIN, hash_name: HashName = "sha256") -> UserSettings:
     """A user whose keys take little time to compute."""
-    return UserSettings(name=name, scram=hash_password(password, salt=SALT, iterations=iterations))
+    keys = hash_password(password, salt=SALT, iterations=iterations, hash_name=hash_name)
+    return UserSettings(name=name, scram=keys)
 
 
 def counting_bytes() -> Callable[[int], bytes]:
@@ -87,6 +88,7 @@ def make_access(
         random_bytes=random_bytes,
         log=structlog.wrap_logger(None, processors=[log or LogCapture()]),
         iterations=iterations,
+        hash_name=own.password_hash,
         anonymous=anonymous,
         plain_without_tls=own.plain_without_tls,
         amqplain=own.amqplain,

@@ -127,7 +127,7 @@ async def test_an_optional_certificate_is_known_and_another_authority_s_is_refus
         assert reason.startswith("the certificate of the client is not accepted: ")
 
 
-def refusal(trial: Trial, client: ssl.SSLContext, name: str = "localhost", **settings: object) -> str:
+def refusal(trial: Trial, client: ssl.SSLContext, name: str | None = "localhost", **settings: object) -> str:
     """Why a handshake fails, as the broker tells it, for a client that sends its alert."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = client.wrap_bio(incoming, outgoing, server_hostname=name)
@@ -153,6 +153,19 @@ def test_an_old_version_an_unknown_authority_and_a_wrong_host_are_told_apart(tri
     assert "see tls.minimum" in refusal(trial, old, minimum="1.3")
     assert "does not trust the authority" in refusal(trial, trial.context(trust=False))
     assert "does not accept the certificate" in refusal(trial, trial.context(), name="other.example")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_that_asks_for_no_host_name_is_refused_where_one_is_required(trial: Trial, version: ssl.TLSVersion):
+    nameless = trial.context()
+    nameless.check_hostname = False
+    nameless.minimum_version = nameless.maximum_version = version
+    assert "tls.sni_required" in refusal(trial, nameless, name=None, sni_required=True)
+
+
+async def test_a_client_that_asks_for_any_host_name_is_let_in_where_one_is_required(trial: Trial):
+    async with serving(tls=trial.settings(sni_required=True)) as s:
+        await s.connect_tls(trial.context())
 
 
 @pytest.mark.parametrize(

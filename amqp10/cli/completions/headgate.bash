@@ -9,7 +9,7 @@ _headgate() {
   prev="${COMP_WORDS[COMP_CWORD-1]}"
 
   # Build list of options that take values (to skip their arguments)
-  local options_with_values='--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+  local options_with_values='--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
   local all_commands='add adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limit limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users vhosts watch why'
@@ -399,7 +399,7 @@ _headgate() {
           ;;
         "hash-password")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--iterations" "--help" "-h" "--version")
+            local -a _c=("--iterations" "--hash" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -413,6 +413,14 @@ _headgate() {
             case "$_value_prev" in
               --iterations)
                 COMPREPLY=()
+                ;;
+              --hash)
+                local -a _c=("sha256" "sha512")
+                local _q
+                COMPREPLY=()
+                for _x in "${_c[@]}"; do
+                  [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+                done
                 ;;
               *)
                 COMPREPLY=()
@@ -3384,7 +3392,7 @@ _headgate() {
           ;;
         "users set")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--new-password" "--tags" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--new-password" "--hash" "--tags" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -3396,6 +3404,14 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              --hash)
+                local -a _c=("sha256" "sha512")
+                local _q
+                COMPREPLY=()
+                for _x in "${_c[@]}"; do
+                  [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
+                done
+                ;;
               --tags)
                 COMPREPLY=()
                 ;;

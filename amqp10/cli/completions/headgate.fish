@@ -5,7 +5,7 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l all_commands 'add adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limit limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users vhosts watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -492,6 +492,7 @@ complete -c headgate -n '__fish_headgate_using_command hash-password' -l help -d
 complete -c headgate -n '__fish_headgate_using_command hash-password' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command hash-password' -l iterations -r -d 'Rounds of PBKDF2. A client with SCRAM computes as many rounds for each login.'
+complete -c headgate -n '__fish_headgate_using_command hash-password' -l hash -x -a 'sha256 sha512' -d 'The hash of the keys. The user logs in with SCRAM-SHA-256 or SCRAM-SHA-512, or …'
 
 # Options for: limits
 complete -c headgate -n '__fish_headgate_using_command limits' -l help -d 'Display this message and exit.'
@@ -1217,6 +1218,7 @@ complete -c headgate -n '__fish_headgate_using_command users set' -l help -d 'Di
 complete -c headgate -n '__fish_headgate_using_command users set' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command users set' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command users set' -l new-password -d 'Ask for a new password.'
+complete -c headgate -n '__fish_headgate_using_command users set' -l hash -x -a 'sha256 sha512' -d 'The hash of a new password'\''s keys. The user logs in with SCRAM-SHA-256 or SCRAM…'
 complete -c headgate -n '__fish_headgate_using_command users set' -l tags -r -d 'The tags, with commas between them: administrator, monitoring, policymaker, man…'
 complete -c headgate -n '__fish_headgate_using_command users set' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command users set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'

@@ -1039,9 +1039,17 @@ _cyclopts_headgate() {
 
                   ;;
                 set)
+                  case ${words[CURRENT]} in
+                    --hash=*)
+                      compset -P '--hash='
+                      compadd -- 'sha256' 'sha512'
+                      return
+                      ;;
+                  esac
                   _arguments \
                     '1:The user'\''s name.' \
                     '--new-password[Ask for a new password.]' \
+                    "*--hash[The hash of a new password's keys. The user logs in with SCRAM-SHA-256 or SCRAM…]:hash:(sha256 sha512)" \
                     '*--tags[The tags, with commas between them\: administrator, monitoring, policymaker, man…]:tags' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -2025,8 +2033,16 @@ _cyclopts_headgate() {
           esac
           ;;
         hash-password)
+          case ${words[CURRENT]} in
+            --hash=*)
+              compset -P '--hash='
+              compadd -- 'sha256' 'sha512'
+              return
+              ;;
+          esac
           _arguments \
             '*--iterations[Rounds of PBKDF2. A client with SCRAM computes as many rounds for each login.]:iterations' \
+            "*--hash[The hash of the keys. The user logs in with SCRAM-SHA-256 or SCRAM-SHA-512, or …]:hash:(sha256 sha512)" \
             '--help[Display this message and exit.]' \
             '-h[Display this message and exit.]' \
             '--version[Display application version.]'

@@ -11,9 +11,10 @@ from heapq import nlargest
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from core.admin.answers import HEADERS
+from core.admin.answers import HEADERS, problem
 from core.admin.api.refusals import HttpRefusal
 from core.admin.api.rendering import render
+from core.admin.callers import CALLER, Caller
 from core.admin.slices import conclusion
 from core.clock import Now
 from core.interface import Snapshot
@@ -45,15 +46,19 @@ class LiveFeed:
         stalls: Callable[[], Iterable[Stall]],
         clock: Callable[[], Now],
         clients_max: int,
+        per_user_max: int = 100,
         events_max: int = EVENTS_MAX,
     ) -> None:
-        """``overview`` returns a walk whose result is the overview."""
+        """``overview`` returns a walk whose result is the overview; ``per_user_max`` is the most watchers of one
+        user."""
         self._overview = overview
         self._stalls = stalls
         self._clock = clock
         self._clients_max = clients_max
         self._events_max = events_max
-        self._clients: set[trio.MemorySendChannel[bytes]] = set()
+        self._per_user_max = per_user_max
+        self._clients: dict[trio.MemorySendChannel[bytes], str] = {}
+        """The watchers, with the names of their users."""
         self._shown: dict[str, str] = {}
         self._first_client = trio.Event()
 
@@ -85,11 +90,17 @@ class LiveFeed:
             ticks += 1
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller: Caller | None = scope.get(CALLER)
+        user = "" if caller is None else caller.rights.user
+        if list(self._clients.values()).count(user) >= self._per_user_max:
+            reason = f"user '{user}' has {self._per_user_max} live streams already: admin.live_clients_per_user_max"
+            await problem(503, "too-many-live-clients", reason)(scope, receive, send)
+            return
         endless = scope.get("state", {}).get(ENDLESS)
         if endless is not None:
             endless()
         give, take = trio.open_memory_channel[bytes](self._events_max)
-        self._clients.add(give)
+        self._clients[give] = user
         self._first_client.set()
         try:
             with give, take:
@@ -101,7 +112,7 @@ class LiveFeed:
                 async for event in take:
                     await _send(send, event)
         finally:
-            self._clients.discard(give)
+            self._clients.pop(give, None)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _tell(self, event: bytes) -> None:
@@ -109,7 +120,7 @@ class LiveFeed:
             try:
                 client.send_nowait(event)
             except (trio.WouldBlock, trio.BrokenResourceError):
-                self._clients.discard(client)
+                self._clients.pop(client, None)
                 client.close()
 
     async def _overview_event(self) -> bytes:

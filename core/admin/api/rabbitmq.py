@@ -350,6 +350,10 @@ OPERATIONS = (
         _some("bindings", "exchange", lambda name: {"destination": name, "destination_type": "exchange"}),
         Right.MANAGE,
     ),
+    *(
+        list_operation(path, "There are none.", lambda control, arguments: (), Right.MANAGE)
+        for path in ("/operator-policies", "/operator-policies/{vhost}", "/parameters", "/global-parameters")
+    ),
     list_operation(BETWEEN, "Those between two ends.", _between, Right.MANAGE),
     operation("GET", f"{BETWEEN}/{{properties_key}}", "One binding.", _binding, parameters=ITEM, right=Right.MANAGE),
     item_operation("/policies/{vhost}/{name}", "One policy.", _one("policies"), Right.MANAGE),

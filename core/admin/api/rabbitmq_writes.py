@@ -38,11 +38,14 @@ THEIRS = {ours: theirs for theirs, ours in POLICY.items()}
 def _declare_queue(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     if arguments.flag("exclusive"):
         raise bad_request("exclusive must be false, because an exclusive queue belongs to a connection")
+    own, queue_type = arguments.map("arguments"), arguments.optional_text("queue_type")
+    if queue_type is not None:
+        own = {"x-queue-type": queue_type, **own}
     declaration = QueueDeclaration(
         name=arguments.text("name"),
         durable=arguments.flag("durable"),
         auto_delete=arguments.flag("auto_delete"),
-        arguments=arguments.map("arguments"),
+        arguments=own,
     )
     engine = arguments.engine(control)
     _, made = yield from once_gone(lambda: engine.declare_queue(declaration, OPERATOR))
@@ -176,6 +179,7 @@ OPERATIONS = (
         Parameter(name="exclusive", sentence="Must be false.", kind="flag"),
         ARGUMENTS,
         Parameter(name="node", sentence="Ignored, because there is one node."),
+        Parameter(name="queue_type", sentence="The argument x-queue-type, if arguments do not have it."),
         answer=MAKES,
     ),
     _write("DELETE", QUEUE, "Delete a queue.", _delete_queue, IF_EMPTY, IF_UNUSED),

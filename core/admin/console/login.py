@@ -20,8 +20,6 @@ from core.admin.signing_in import ProvenUser
 from core.operations.operation import Operation, permits
 
 LOGIN_PATH = "/console/login"
-LOGIN_BYTES_MAX = 4096
-"""The most bytes of a login: a name of 255 and a password of 512 characters, with four bytes for each, take 3 KiB."""
 CHALLENGE = {"www-authenticate": "Cookie"}
 """What a browser is told with 401. After ``Basic`` it would ask for a password by itself."""
 FORMS: tuple[frozenset[str], ...] = (frozenset(("user", "password")), frozenset(("token",)))
@@ -46,17 +44,25 @@ class ConsoleLogin:
         """Answer who is logged in; ``user`` is null if a login is needed."""
         caller: Caller | None = request.scope[CALLER]
         if caller is None:
-            facts = {"user": None, "takes_token": self._callers.tokens.own is not None}
+            sign_in = self._callers.sign_in
+            takes_oauth2 = sign_in is not None and sign_in.takes_tokens
+            takes_token = self._callers.tokens.own is not None
+            facts = {"user": None, "takes_token": takes_token, "takes_oauth2": takes_oauth2}
             return JSONResponse(facts, headers={**HEADERS, **cookie(request.scope, "")})
         return JSONResponse(self._facts(caller), headers=HEADERS)
 
     async def begin(self, request: Request) -> Response:
         """Begin a console session for a user or a token. One that the request names already ends."""
-        given = await _fields(request)
+        given = await _fields(request, self._callers.login_bytes_max)
         if isinstance(given, Response):
             return given
         token = given.get("token")
-        if token is not None:
+        with_oauth2 = await self._begin_with_oauth2(
+            given.get("user"), given["password"] if token is None else token, request.scope
+        )
+        if with_oauth2 is not None:
+            begun = with_oauth2
+        elif token is not None:
             begun = self._begin_with_token(token, request.scope)
         else:
             begun = await self._begin_with_password(given["user"], given["password"], request.scope)
@@ -65,10 +71,10 @@ class ConsoleLogin:
         before: Caller | None = request.scope[CALLER]
         if before is not None and before.session is not None:
             self._callers.sessions.end(before.session)
-        secret, session = begun
+        name_of_session, session = begun
         self._log.info("console-login", user=session.rights.user, peer=_peer(request.scope))
         facts = self._facts(Caller(session.rights, "console", session))
-        return JSONResponse(facts, headers={**HEADERS, **cookie(request.scope, secret)})
+        return JSONResponse(facts, headers={**HEADERS, **cookie(request.scope, name_of_session)})
 
     async def end(self, request: Request) -> Response:
         """End the console session of a request."""
@@ -77,6 +83,29 @@ class ConsoleLogin:
             self._callers.sessions.end(caller.session)
             self._log.info("console-logout", user=caller.rights.user, peer=_peer(request.scope))
         return Response(status_code=204, headers={**HEADERS, **cookie(request.scope, "")})
+
+    async def _begin_with_oauth2(
+        self, name: str | None, given: str, scope: Scope
+    ) -> tuple[str, ConsoleSession] | Response | None:
+        """Begin a console session with a token of OAuth 2, which ends with the token; None for what can be none. The
+        broker's own tokens are compared first, as for a request with Authorization."""
+        sign_in, tokens = self._callers.sign_in, self._callers.tokens
+        if sign_in is None or (name is None and tokens.rights_of(given.encode()) is not None):
+            return None
+        host, port = address_of(scope)
+        rights = await sign_in.rights_for_console(name, given, host=host, port=port)
+        if rights == "none":
+            return None
+        if rights == "refused":
+            return problem(401, "unauthorized", "the token of OAuth 2 was not accepted; the log says why", CHALLENGE)
+        if not rights.operates:
+            return _without_tags(f"the token of user '{rights.user}'")
+
+        def holds() -> bool:
+            rights.tick(self._callers.clock())
+            return not rights.expired
+
+        return self._callers.sessions.begin(rights, is_user=True, holds=holds)
 
     def _begin_with_token(self, token: str, scope: Scope) -> tuple[str, ConsoleSession] | Response:
         sign_in, (host, port) = self._callers.sign_in, address_of(scope)
@@ -101,8 +130,7 @@ class ConsoleLogin:
         if sign_in is None or not isinstance(proven, ProvenUser):
             return problem(401, "unauthorized", "the name or the password is wrong", CHALLENGE)
         if not proven.rights.operates:
-            needed = ", ".join(sorted(OPERATOR_TAGS))
-            return problem(403, "forbidden", f"user '{name}' has none of the tags {needed}")
+            return _without_tags(f"user '{name}'")
         return self._callers.sessions.begin(proven.rights, is_user=True, holds=lambda: sign_in.holds(proven))
 
     def _facts(self, caller: Caller) -> dict[str, object]:
@@ -116,7 +144,11 @@ class ConsoleLogin:
         }
 
 
-async def _fields(request: Request) -> dict[str, str] | Response:
+def _without_tags(who: str) -> Response:
+    return problem(403, "forbidden", f"{who} has none of the tags {', '.join(sorted(OPERATOR_TAGS))}")
+
+
+async def _fields(request: Request, bytes_max: int) -> dict[str, str] | Response:
     """Read the fields of a login."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return problem(415, "not-json", "the Content-Type of a body must be application/json")
@@ -125,8 +157,8 @@ async def _fields(request: Request) -> dict[str, str] | Response:
     while more:
         message = await request.receive()
         content += message.get("body", b"")
-        if len(content) > LOGIN_BYTES_MAX:
-            return problem(413, "body-too-large", f"a body may have {LOGIN_BYTES_MAX} bytes: it is a login")
+        if len(content) > bytes_max:
+            return problem(413, "body-too-large", f"a body may have {bytes_max} bytes: it is a login")
         more = message.get("more_body", False)
     try:
         given = json.loads(content)

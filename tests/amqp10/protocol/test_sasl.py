@@ -226,8 +226,10 @@ def test_the_offer_is_an_array_even_of_one():
 
 
 def test_a_mechanism_that_is_not_offered():
-    server = SaslServer([Scripted("PLAIN", Success("x"))])
+    chosen: list[str] = []
+    server = SaslServer([Scripted("PLAIN", Success("x"))], not_offered=chosen.append)
     assert decoded(give(server, SaslInit(mechanism="GSSAPI"))) == SaslOutcome(code=1)
+    assert chosen == ["GSSAPI"]
     assert server.result == Refused("the mechanism 'GSSAPI' is not offered")
 
 

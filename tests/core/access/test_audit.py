@@ -7,8 +7,9 @@ import pytest
 from core.access.audit import TEXT_MAX, WINDOWS_MAX, AuditLog, encode_record
 from core.access.checked_engine import CheckedEngine
 from core.access.login import LoginPeer
-from core.access.mechanisms import Amqplain, AnonymousMechanism, ExternalMechanism, PlainMechanism, ScramSha256Mechanism
+from core.access.mechanisms import Amqplain, AnonymousMechanism, ExternalMechanism, PlainMechanism, Scram
 from core.access.rights import FULL, Rights, all_rights, no_rights
+from core.access.tokens import RECORDED_MAX, RECORDED_SECONDS
 from core.config.audit import AuditSettings
 from core.errors import EngineError, Forbidden, Inequivalent, NotFound
 from core.interface import ExchangeDeclaration, QueueDeclaration, QueueTarget
@@ -16,6 +17,7 @@ from core.slices import run_at_once
 from tests.kit.audited import Audited
 from tests.kit.engine import binding, make_broker
 from tests.kit.logins import Held, from_here, make_access, user
+from tests.kit.tokens import NOW, Clocks, make_token, token_access
 
 HOSTILE = "x\n\x1b[2J\u202e\ud800\"}\r{'" + "y" * 1000
 """A line break, an escape sequence, a change of direction, half a character, and what ends a text of JSON."""
@@ -78,7 +80,7 @@ def test_every_mechanism_records_its_logins():
     AnonymousMechanism(access, here).start().respond(b"")
     AnonymousMechanism(access, from_here(loopback=False, audit=audited.peer())).start().respond(b"")
     Amqplain(access, here).start().respond(b"\x05LOGINS\0\0\0\x05guest\x08PASSWORDS\0\0\0\x05guest")
-    ScramSha256Mechanism(access, here).start().respond(b"no message of SCRAM")
+    Scram(access, here, "sha256").start().respond(b"no message of SCRAM")
     access = make_access(user("alice", "a"), audit=audited.log)
     with_certificate = LoginPeer("192.0.2.7", False, lambda: None, "alice", audit=audited.peer())
     ExternalMechanism(access, with_certificate).start().respond(b"")
@@ -100,6 +102,56 @@ def test_a_client_that_shows_its_password_with_each_request_logs_in_once():
     for password in ("a", "a", "a", "wrong"):
         PlainMechanism(access, peer).start().respond(f"\0alice\0{password}".encode())
     assert audited.told() == [("login", "done", "alice"), ("login", "refused", "alice")]
+
+
+def test_a_client_that_shows_its_token_with_each_request_logs_in_once_in_a_while():
+    audited, clocks = Audited(), Clocks()
+    access = token_access(clocks=clocks)
+    access.audit = audited.log
+
+    def show(token: str, host: str = "192.0.2.7", *, often: bool = True) -> None:
+        peer = LoginPeer(host, False, lambda: None, audit=audited.peer(), asks_often=often)
+        PlainMechanism(access, peer).start().respond(f"\0any\0{token}".encode())
+
+    one, other, expired = make_token(), make_token(jti="other"), make_token(exp=NOW - 1)
+    for token in (one, one, other, one, expired, expired, other):
+        show(token)
+    done, refused = ("login", "done", "alice"), ("login", "refused", "")
+    assert audited.told() == [done, done, refused, refused]
+    show(one, "192.0.2.8")
+    assert audited.told() == [done], "from another host"
+    show(one, often=False)
+    assert audited.told() == [done], "a connection is a login, whatever was shown before"
+    clocks.advance(RECORDED_SECONDS)
+    show(one)
+    show(one)
+    assert audited.told() == [done]
+
+
+def test_the_tokens_that_are_remembered_for_the_audit_log_are_bounded_and_outlive_no_jump_of_the_clock():
+    clocks = Clocks()
+    tokens = token_access(clocks=clocks).tokens
+    assert all(tokens.is_new(f"token {number}", "host") for number in range(RECORDED_MAX + 1))
+    assert not tokens.is_new("token 1", "host")
+    assert tokens.is_new("token 0", "host"), "the oldest made room"
+    clocks.wall -= 86_400.0
+    assert tokens.is_new("token 1", "host")
+
+
+def test_a_mechanism_that_is_not_offered_is_recorded_and_counts_as_no_failure():
+    audited = Audited()
+    access = make_access(user("alice", "a"), audit=audited.log, failed_logins_per_user_and_address=1)
+    elsewhere = from_here(loopback=False, audit=audited.peer())
+    for name in ("PLAIN", "GSSAPI", HOSTILE):
+        access.not_offered(elsewhere, name)
+    access.not_offered(from_here(audit=audited.peer()), "PLAIN")
+    access.not_offered(from_here(), "PLAIN")
+    records = audited.taken()
+    assert [one["reason"] for one in records] == ["without TLS", "not offered", "not offered", "not offered"]
+    assert {(one["action"], one["result"], one["user"]) for one in records} == {("login", "refused", "")}
+    assert len(records[2]["mechanism"]) == TEXT_MAX + 1
+    plain(access, audited, "alice", "a")
+    assert audited.told() == [("login", "done", "alice")]
 
 
 # --- rights and changes ----------------------------------------------------------------------------------------------

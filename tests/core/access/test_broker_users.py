@@ -214,6 +214,19 @@ def test_a_name_with_a_hash_of_rabbitmq_costs_the_work_of_any_other():
     assert users.credentials("nobody", loopback=True).rabbit is None
 
 
+def test_keys_of_sha512_are_made_and_travel_with_definitions():
+    access, other = make_access(password_hash="sha512"), users_with()
+    access.users.set(UserRecord(name="alice", secret=run_at_once(NewPassword(access, "one").hashing())))
+    assert login(access, "alice", "one") == "success"
+    lists = shown_users(access.users.records())
+    assert lists["users"][0]["hashing_algorithm"] == "headgate_scram_sha512"
+    run_at_once(set_users(run_at_once(users_of(lists, other)), other))
+    assert other.records() == access.users.records()
+    lists["users"][0]["hashing_algorithm"] = "headgate_scram_sha256"
+    with pytest.raises(Invalid, match=r"users\[0\]: password_hash is of hashing_algorithm 'headgate_scram_sha512'"):
+        run_at_once(users_of(lists, other))
+
+
 def test_definitions_bring_users_over():
     one, other = users_with(), users_with(None, user("filed", "secret"))
     one.set(rabbit_user(tags=("management",), permissions={"/": Permission(read="^shop$")}))

@@ -136,6 +136,21 @@ def test_old_keys_are_made_anew_by_a_login_that_proves_the_password():
     assert len(kept) == 1, "new keys are not made anew"
 
 
+def test_keys_of_sha256_are_made_anew_where_sha512_is_wished_and_never_the_other_way():
+    access = make_access(ALICE, password_hash="sha512")
+    assert begin(access, RIGHT)[1] == LET_IN
+    new = access.users.keys("alice", loopback=False)
+    assert new == hash_password("wonderland", salt=new.salt, iterations=4096, hash_name="sha512")
+    assert access.users.hashes == ("sha512",)
+    kept: list[ScramKeys] = []
+    other = make_access(ALICE.model_copy(update={"scram": new}), keep=lambda old, new: kept.append(new))
+    assert begin(other, RIGHT)[1] == LET_IN
+    assert kept == []
+    access = make_access(ALICE.model_copy(update={"scram": new}), iterations=5000, keep=lambda _, new: kept.append(new))
+    assert begin(access, RIGHT)[1] == LET_IN
+    assert [(one.hash, one.iterations) for one in kept] == [("sha512", 5000)]
+
+
 def test_two_logins_at_once_make_new_keys_and_both_are_let_in():
     held = Held()
     access = make_access(ALICE, iterations=5000, submit=held.submit)

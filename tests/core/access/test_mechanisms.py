@@ -1,5 +1,7 @@
 """Each mechanism against a real client of it, and against bytes that no client of it sends."""
 
+import base64
+
 import pytest
 import scramp
 from hypothesis import given, settings
@@ -10,12 +12,12 @@ from core.access.login import Access
 from core.access.mechanisms import (
     AnonymousMechanism,
     PlainMechanism,
-    ScramSha256Mechanism,
+    Scram,
     offered,
     offered_on_091,
     withheld,
 )
-from core.config.access import UserSettings
+from core.config.access import SCRAM_MECHANISMS, HashName, UserSettings
 from tests.kit.logins import from_here, make_access, user
 
 ALICE = user("alice", "wonderland")
@@ -24,7 +26,9 @@ UNLIMITED = {
     "failed_logins_per_address": 1_000_000,
     "failed_logins_per_user": 1_000_000,
 }
+HATTER = user("hatter", "wonderland", hash_name="sha512", iterations=5000)
 USERS = make_access(ALICE, **UNLIMITED)
+BOTH = make_access(ALICE, HATTER, **UNLIMITED)
 GUEST_ONLY = make_access()
 
 
@@ -32,10 +36,12 @@ def plain(access: Access, response: bytes, *, loopback: bool = True) -> Reply:
     return PlainMechanism(access, from_here(loopback=loopback)).start().respond(response)
 
 
-def scram(access: Access, name: str, password: str, *, loopback: bool = True) -> tuple[Reply, scramp.ScramClient]:
+def scram(
+    access: Access, name: str, password: str, *, loopback: bool = True, hash_name: HashName = "sha256"
+) -> tuple[Reply, scramp.ScramClient]:
     """The whole exchange with scramp's client, up to the last reply."""
-    exchange = ScramSha256Mechanism(access, from_here(loopback=loopback)).start()
-    client = scramp.ScramClient(["SCRAM-SHA-256"], name, password)
+    exchange = Scram(access, from_here(loopback=loopback), hash_name).start()
+    client = scramp.ScramClient([SCRAM_MECHANISMS[hash_name]], name, password)
     step, data = exchange.respond(client.get_client_first().encode())
     assert step == "challenge"
     client.set_server_first(data.decode())
@@ -71,7 +77,7 @@ def test_plain_refuses_every_other_client_without_a_reason(response: bytes):
     assert plain(USERS, response) == FAILURE
 
 
-@pytest.mark.parametrize("mechanism", [PlainMechanism(USERS, from_here()), ScramSha256Mechanism(USERS, from_here())])
+@pytest.mark.parametrize("mechanism", [PlainMechanism(USERS, from_here()), Scram(USERS, from_here(), "sha256")])
 def test_a_missing_initial_response_is_asked_for_once(mechanism: SaslMechanism):
     exchange = mechanism.start()
     assert exchange.respond(b"") == ("challenge", b"")
@@ -98,7 +104,7 @@ def test_scram_refuses_a_wrong_password_and_an_unknown_name_alike(name: str, pas
 def test_scram_shows_an_unknown_name_a_salt_that_stays_the_same():
     def challenge(name: str) -> list[str]:
         first = f"n,,n={name},r=abcdefgh".encode()
-        _, data = ScramSha256Mechanism(USERS, from_here()).start().respond(first)
+        _, data = Scram(USERS, from_here(), "sha256").start().respond(first)
         return data.decode().split(",")[1:]
 
     assert challenge("bob") == challenge("bob")
@@ -106,9 +112,57 @@ def test_scram_shows_an_unknown_name_a_salt_that_stays_the_same():
     assert challenge("bob")[1] == challenge("alice")[1] == "i=4096"
 
 
+@pytest.mark.parametrize(("name", "hash_name"), [("alice", "sha256"), ("hatter", "sha512")])
+def test_keys_let_in_with_their_hash_and_a_wrong_proof_with_none(name: str, hash_name: HashName):
+    assert scram(BOTH, name, "wonderland", hash_name=hash_name)[0] == ("success", name.encode())
+    assert scram(BOTH, name, "Wonderland", hash_name=hash_name)[0] == FAILURE
+    assert plain(BOTH, f"\0{name}\0wonderland".encode()) == ("success", name.encode())
+
+
+@pytest.mark.parametrize(("name", "hash_name"), [("alice", "sha512"), ("hatter", "sha256")])
+def test_keys_of_the_other_hash_are_like_an_unknown_name(name: str, hash_name: HashName):
+    assert scram(BOTH, name, "wonderland", hash_name=hash_name)[0] == FAILURE
+    own, unknown = (BOTH.users.keys(one, loopback=True, hash_name=hash_name) for one in (name, "bob"))
+    assert (own.hash, own.iterations) == (unknown.hash, unknown.iterations)
+    assert [len(part) for part in (own.salt, own.stored_key, own.server_key)] == [
+        len(part) for part in (unknown.salt, unknown.stored_key, unknown.server_key)
+    ]
+
+
+def test_the_salts_of_an_unknown_name_differ_by_mechanism_as_those_of_a_user_do():
+    for name in ("alice", "hatter", "bob"):
+        assert len({BOTH.users.keys(name, loopback=True, hash_name=one).salt for one in SCRAM_MECHANISMS}) == 2
+
+
+@pytest.mark.parametrize("hash_name", SCRAM_MECHANISMS)
+@pytest.mark.parametrize("first", [b"p=tls-exporter,,n=alice,r=abcdefgh", b"p=tls-unique,,n=alice,r=abcdefgh"])
+def test_a_client_that_requires_channel_binding_is_refused(first: bytes, hash_name: HashName):
+    assert Scram(BOTH, from_here(encrypted=True), hash_name).start().respond(first) == FAILURE
+
+
+@pytest.mark.parametrize("binding", ["eSws", "cD10bHMtdW5pcXVlLCw=", "bixhPXgs"])
+def test_a_last_message_with_another_channel_binding_than_the_first_is_refused(binding: str):
+    """They say: the client could bind; it does; it acts for another user."""
+    exchange = Scram(BOTH, from_here(), "sha512").start()
+    client = scramp.ScramClient(["SCRAM-SHA-512"], "hatter", "wonderland")
+    client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
+    final = client.get_client_final()
+    assert final.startswith("c=biws,")
+    assert exchange.respond(final.replace("c=biws", f"c={binding}").encode()) == FAILURE
+
+
+def test_a_proof_cut_to_the_length_of_the_other_hash_is_refused():
+    exchange = Scram(BOTH, from_here(), "sha512").start()
+    client = scramp.ScramClient(["SCRAM-SHA-512"], "hatter", "wonderland")
+    client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
+    start, _, proof = client.get_client_final().rpartition("p=")
+    cut = base64.b64encode(base64.b64decode(proof)[:32]).decode()
+    assert exchange.respond(f"{start}p={cut}".encode()) == FAILURE
+
+
 @pytest.mark.parametrize("last", [b"x", b"\0"])
 def test_scram_ends_with_an_empty_response_only(last: bytes):
-    exchange = ScramSha256Mechanism(USERS, from_here()).start()
+    exchange = Scram(USERS, from_here(), "sha256").start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "wonderland")
     client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
     assert exchange.respond(client.get_client_final().encode())[0] == "challenge"
@@ -119,7 +173,7 @@ def test_scram_goes_no_step_further_after_one_that_was_not_passed():
     access = make_access(ALICE, failed_logins_per_user_and_address=1)
 
     def answers() -> list[str]:
-        exchange = ScramSha256Mechanism(access, from_here()).start()
+        exchange = Scram(access, from_here(), "sha256").start()
         return [exchange.respond(response)[0] for response in (b"n,,n=alice,r=abcdefgh", b"x", b"", b"")]
 
     assert answers() == ["challenge", "failure", "failure", "failure"]
@@ -128,7 +182,7 @@ def test_scram_goes_no_step_further_after_one_that_was_not_passed():
 
 def test_a_proof_is_not_looked_at_when_others_have_failed_since_it_was_begun():
     access = make_access(ALICE, failed_logins_per_user_and_address=1)
-    exchange = ScramSha256Mechanism(access, from_here()).start()
+    exchange = Scram(access, from_here(), "sha256").start()
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "wonderland")
     client.set_server_first(exchange.respond(client.get_client_first().encode())[1].decode())
     assert plain(access, b"\0alice\0guess") == FAILURE
@@ -136,7 +190,7 @@ def test_a_proof_is_not_looked_at_when_others_have_failed_since_it_was_begun():
 
 
 def test_a_response_that_is_too_long_to_be_one_is_not_looked_at():
-    exchange = ScramSha256Mechanism(make_access(ALICE), from_here()).start()
+    exchange = Scram(make_access(ALICE), from_here(), "sha256").start()
     assert exchange.respond(b"n,,n=alice,r=" + b"r" * 1300) == FAILURE
 
 
@@ -153,7 +207,7 @@ def test_a_response_that_is_too_long_to_be_one_is_not_looked_at():
     )
 )
 def test_scram_answers_any_bytes_and_lets_in_no_client_by_luck(responses: list[bytes]):
-    exchange = ScramSha256Mechanism(USERS, from_here()).start()
+    exchange = Scram(USERS, from_here(), "sha256").start()
     for response in responses:
         step, _ = exchange.respond(response)
         assert step != "success"
@@ -225,6 +279,13 @@ def test_guest_goes_when_a_user_comes_and_comes_back_when_the_last_one_goes():
     assert plain(access, b"\0alice\0wonderland") == FAILURE, "also with a password that was right a moment ago"
     assert plain(access, b"\0guest\0guest") == ("success", b"guest")
     assert anonymous(access, loopback=True) == ("success", b"guest")
+
+
+def test_scram_is_offered_with_the_hash_that_all_users_have():
+    names = offered_names(make_access(HATTER), loopback=True)
+    assert names == ["SCRAM-SHA-512", "PLAIN"]
+    assert offered_names(BOTH, loopback=True) == ["PLAIN"], "a client would choose one that its user's keys do not fit"
+    assert offered_names(BOTH, loopback=False) == ["SCRAM-SHA-512", "SCRAM-SHA-256"], "there is nothing else"
 
 
 PASSWORDS_091 = ["PLAIN", "AMQPLAIN"]

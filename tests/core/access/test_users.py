@@ -1,5 +1,8 @@
 """Users: their keys, passwords that were right shortly before, and answers that do not tell which names exist."""
 
+import hmac
+from hashlib import pbkdf2_hmac, sha512
+
 import pytest
 
 from core.access.passwords import hash_password
@@ -30,6 +33,14 @@ def test_keys_follow_the_rfc():
         "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:"
         "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
     )
+
+
+def test_keys_of_sha512_are_those_of_pbkdf2():
+    keys = hash_password("pencil", salt=SALT, iterations=4096, hash_name="sha512")
+    salted = pbkdf2_hmac("sha512", b"pencil", SALT, 4096)
+    assert keys.stored_key == sha512(hmac.digest(salted, b"Client Key", "sha512")).digest()
+    assert keys.server_key == hmac.digest(salted, b"Server Key", "sha512")
+    assert keys.render().startswith("SCRAM-SHA-512$4096:")
 
 
 @pytest.mark.parametrize(("salt", "iterations"), [(b"short", 4096), (SALT, 4095)])

@@ -6,14 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config.access import ITERATIONS_MAX, ITERATIONS_MIN, ScramKeys
+from core.config.access import DIGEST_BYTES, ITERATIONS_MAX, ITERATIONS_MIN, ScramKeys
 
-KEYS = st.builds(
-    ScramKeys,
-    iterations=st.integers(ITERATIONS_MIN, ITERATIONS_MAX),
-    salt=st.binary(min_size=12, max_size=32),
-    stored_key=st.binary(min_size=32, max_size=32),
-    server_key=st.binary(min_size=32, max_size=32),
+KEYS = st.sampled_from(sorted(DIGEST_BYTES.items())).flatmap(
+    lambda hash_and_size: st.builds(
+        ScramKeys,
+        iterations=st.integers(ITERATIONS_MIN, ITERATIONS_MAX),
+        salt=st.binary(min_size=12, max_size=32),
+        stored_key=st.binary(min_size=hash_and_size[1], max_size=hash_and_size[1]),
+        server_key=st.binary(min_size=hash_and_size[1], max_size=hash_and_size[1]),
+        hash=st.just(hash_and_size[0]),
+    )
 )
 
 
@@ -39,6 +42,7 @@ def line(iterations: int = 4096, salt: bytes = b"s" * 16, stored: bytes = b"k" *
         (line(salt=b"short"), "salt of 12 bytes"),
         (line(stored=b"k" * 31), "keys of 32"),
         (line(server=b"k" * 33), "keys of 32"),
+        (line().replace("256", "512"), "keys of 64"),
     ],
 )
 def test_anything_else_is_refused_and_not_repeated(text: str, words: str):

@@ -61,4 +61,5 @@ def test_rendering_keeps_keys_of_passwords_to_itself():
     keys = ScramKeys(iterations=4096, salt=b"s" * 16, stored_key=b"k" * 32, server_key=b"k" * 32)
     text = render(Settings(users=(UserSettings(name="alice", scram=keys),)))
     assert 'name = "alice"' in text
-    assert "SCRAM" not in text
+    assert keys.render() not in text
+    assert "SCRAM-SHA-256$" not in text

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from amqp10.conversion.converter import MessageConverter
 from core.access.login import NewPassword
 from core.access.records import UserRecord
 from core.access.rights import FULL, TAGS, Permission
 from core.admin.console.login import LOGIN_PATH
+from core.amqp091.plain_messages import PlainMessages
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import RIGHTS_OF_TAGS, Operation, Right
 from core.operations.table import PathEntry
@@ -20,6 +22,7 @@ from core.slices import run_at_once
 from tests.core.operations.test_all_operations import document, names, shop, split
 from tests.kit.admin import Facts, client_of
 from tests.kit.management import Console, decode_answer, encode_request, respond
+from tests.kit.tokens import ALL, make_token, token_access
 
 PASSWORD = "a password of a user"
 USERS: Mapping[str, UserRecord] = {
@@ -110,15 +113,21 @@ async def test_no_user_escalates_over_http():
     assert state(facts) == before
 
 
-async def test_no_user_escalates_with_a_cookie():
-    """The cookie of a login to the console gives what the tags give, and no write without the text of the login."""
+@pytest.mark.parametrize("with_token", [False, True])
+async def test_no_user_escalates_with_a_cookie(with_token: bool):
+    """The cookie of a login to the console gives what the tags give, and no write without the text of the login. The
+    tags are those of the user, or of a token of OAuth 2 that is given as the password of an administrator."""
     facts = place()
+    facts.control.logins.tokens = token_access().tokens
     api, _ = facts.api()
     app = facts.application(api=api, users_only=True)
     before, tried, unmarked = state(facts), 0, 0
     for user in USERS:
         async with client_of(app, **{"x-headgate-request": "1", "origin": "http://127.0.0.1:15692"}) as client:
-            login = await client.post(LOGIN_PATH, json={"user": user, "password": PASSWORD})
+            given = {"user": user, "password": PASSWORD}
+            if with_token:
+                given = {"user": "administrator", "password": make_token(sub=user, scope=f"{ALL} broker.tag:{user}")}
+            login = await client.post(LOGIN_PATH, json=given)
             has_tag = any(may(user, right) for right in Right)
             assert (login.status_code == 200) is has_tag, (user, login.text)
             mark = {"x-headgate-csrf": login.json()["csrf_token"]} if has_tag else {}
@@ -162,6 +171,8 @@ MANAGED = [
     ("PUT", "/api/queues/%2F/new", "configure", "new"),
     ("DELETE", "/api/queues/%2F/orders", "configure", "orders"),
     ("DELETE", "/api/queues/%2F/orders/contents", "read", "orders"),
+    ("POST", "/api/queues/%2F/orders/get", "read", "orders"),
+    ("POST", "/api/exchanges/%2F/amq.direct/publish", "write", "amq.direct"),
     ("PUT", "/api/exchanges/%2F/new", "configure", "new"),
     ("DELETE", "/api/exchanges/%2F/new", "configure", "new"),
     ("POST", "/api/bindings/%2F/e/amq.direct/q/orders", "write", "orders"),
@@ -174,9 +185,10 @@ MANAGED = [
 @pytest.mark.parametrize(("method", "path", "what", "name"), MANAGED)
 async def test_over_http_permissions_decide_about_queues_and_exchanges(method: str, path: str, what: str, name: str):
     facts = place()
+    facts.control.message_forms = PlainMessages(MessageConverter())
     users = facts.control.users
     patterns = dict.fromkeys(("configure", "write", "read"), ".*")
-    body = {"type": "direct"} if "/exchanges/" in path else {}
+    body = {"payload": "x"} if "/publish" in path else {"type": "direct"} if "/exchanges/" in path else {}
     for lacking in (False, True):
         users.set_permission("management", Permission(**(patterns | ({what: "^other$"} if lacking else {}))))
         async with client_of(facts.application()) as client:

@@ -4,15 +4,18 @@ import { logIn, logOut } from "./api.js";
 import { element, say } from "./dom.js";
 
 /** The page that asks for a login. After one, the page loads itself again, with what the user may see. */
-export function loginPage({ takes_token: takesToken }) {
+export function loginPage({ takes_token: takesToken, takes_oauth2: takesOAuth2 }) {
   const said = element("p", { role: "alert" });
   const secret = (name) => element("input", { type: "password", name, required: true, autocomplete: name === "token" ? "off" : "current-password" });
   const user = element("input", { name: "user", required: true, autofocus: true, autocomplete: "username" });
   const [password, token] = [secret("password"), secret("token")];
+  const passwordIs = takesOAuth2 ? "Password, or a token (JWT) of OAuth 2" : "Password";
+  const tokens = [takesOAuth2 && "a token (JWT) of OAuth 2", takesToken && "the token that admin.token_file names"];
+  const tokenIs = tokens.filter(Boolean).join(", or ");
   return element(
     "div", { class: "login card" }, element("h1", {}, "Log in"), said,
-    form(said, () => ({ user: user.value, password: password.value }), [["Name", user], ["Password", password]], "Log in"),
-    takesToken && form(said, () => ({ token: token.value.trim() }), [["Or the token that admin.token_file names", token]], "Log in with the token"),
+    form(said, () => ({ user: user.value, password: password.value }), [["Name", user], [passwordIs, password]], "Log in"),
+    tokenIs && form(said, () => ({ token: token.value.trim() }), [[`Or ${tokenIs}`, token]], "Log in with the token"),
   );
 }
 

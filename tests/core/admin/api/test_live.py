@@ -16,7 +16,7 @@ from core.access.records import UserRecord
 from core.clock import Now
 from core.interface import FlowReason, StallSubject
 from core.slices import run_at_once
-from tests.kit.admin import Facts, listening, until_closed
+from tests.kit.admin import TOKEN, Facts, listening, until_closed
 
 ASK = b"GET /api/headgate/live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
@@ -34,9 +34,9 @@ class Watcher:
         self._stream = stream
         self._read = b""
 
-    async def ask(self) -> bytes:
+    async def ask(self, request: bytes = ASK) -> bytes:
         """Ask for the stream; returns the head of the answer."""
-        await self._stream.send_all(ASK)
+        await self._stream.send_all(request)
         return await self.head()
 
     async def head(self) -> bytes:
@@ -146,6 +146,18 @@ async def test_only_so_many_may_watch_and_a_place_is_free_when_one_goes(patient_
         await trio.sleep(1)
         async with await admin.connect() as stream:
             assert (await Watcher(stream).ask()).startswith(b"HTTP/1.1 200")
+
+
+async def test_one_user_leaves_places_for_others(patient_clock):
+    async with listening(Facts(), live_clients_max=3, live_clients_per_user_max=1, token=TOKEN) as admin:
+        with_token = ASK.replace(b"\r\n", b"\r\nAuthorization: Bearer " + TOKEN + b"\r\n", 1)
+        as_guest = b"\r\nAuthorization: Basic " + b64encode(b"guest:guest") + b"\r\n"
+        async with await admin.connect() as stream, await admin.connect() as another:
+            assert (await Watcher(stream).ask(with_token)).startswith(b"HTTP/1.1 200")
+            refused = await admin.raw(with_token)
+            assert refused.startswith(b"HTTP/1.1 503")
+            assert b"live_clients_per_user_max" in refused
+            assert (await Watcher(another).ask(ASK.replace(b"\r\n", as_guest, 1))).startswith(b"HTTP/1.1 200")
 
 
 async def test_a_client_that_does_not_read_is_cut_off(patient_clock):

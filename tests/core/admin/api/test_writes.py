@@ -9,6 +9,7 @@ import pytest
 
 from core.admin.api.requests import AT_ONCE_BYTES_MAX
 from tests.kit.admin import TOKEN, Facts, client_of
+from tests.kit.audited import Audited
 from tests.kit.engine import make_broker
 
 READ_TOKEN = b"a-token-that-may-read"
@@ -87,8 +88,13 @@ async def test_a_wrong_token_is_refused_and_logged(authorization: dict[str, str]
 
 async def test_the_read_token_reads_and_does_not_write():
     facts = Facts(broker=make_broker("b"))
+    audited = Audited()
+    facts.control.access.audit = audited.log
     refused = await put(facts, headers=bearer(READ_TOKEN) | WRITE, token=TOKEN, read_token=READ_TOKEN)
     assert (refused.status_code, refused.json()["error"]) == (403, "forbidden")
+    (record,) = audited.taken()
+    assert (record["event"], record["result"], record["user"]) == ("refusals", "refused", "monitoring")
+    assert (record["action"], record["reason"]) == ("PUT /api/queues/%2F/a", "this token may read, and change nothing")
     app = facts.application(token=TOKEN, read_token=READ_TOKEN)
     async with client_of(app, **bearer(READ_TOKEN)) as client:
         assert (await client.get("/api/queues")).json()[0]["name"] == "b"

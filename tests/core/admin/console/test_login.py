@@ -12,12 +12,14 @@ import pytest
 from core.access.login import NewPassword
 from core.access.records import RabbitHash, UserRecord
 from core.access.rights import FULL, Permission
-from core.admin.console.login import LOGIN_BYTES_MAX, LOGIN_PATH
+from core.admin.console.login import LOGIN_PATH
 from core.admin.console.sessions import SESSIONS_PER_USER_MAX
+from core.admin.signing_in import LOGIN_BYTES_MAX
 from core.clock import Now
 from core.slices import run_at_once
 from tests.kit.admin import TOKEN, Facts, client_of
 from tests.kit.logins import user
+from tests.kit.tokens import NOW, ec_key, make_token, oauth2, token_access
 
 READ_TOKEN = b"a token that reads"
 ORIGIN = "http://127.0.0.1:15692"
@@ -70,7 +72,7 @@ async def status(client: httpx.AsyncClient, path: str = "/api/nodes") -> int:
 async def test_a_login_gives_a_cookie_and_the_rights_of_the_user():
     facts = place()
     async with browser(facts) as client:
-        assert (await client.get(LOGIN_PATH)).json() == {"user": None, "takes_token": False}
+        assert (await client.get(LOGIN_PATH)).json() == {"user": None, "takes_token": False, "takes_oauth2": False}
         assert await status(client) == 401
         response = await log_in(client, "mona")
         told = response.json()
@@ -106,7 +108,7 @@ async def test_with_tls_no_other_host_can_set_the_cookie():
 @pytest.mark.parametrize(("token", "user", "writes"), [(TOKEN, "administrator", 201), (READ_TOKEN, "monitoring", 403)])
 async def test_a_token_logs_in_too(token: bytes, user: str, writes: int):
     async with browser(place(), token=TOKEN, read_token=READ_TOKEN) as client:
-        assert (await client.get(LOGIN_PATH)).json() == {"user": None, "takes_token": True}
+        assert (await client.get(LOGIN_PATH)).json() == {"user": None, "takes_token": True, "takes_oauth2": False}
         response = await client.post(LOGIN_PATH, json={"token": token.decode()})
         assert (response.status_code, response.json()["user"]) == (200, user)
         client.headers["x-headgate-csrf"] = response.json()["csrf_token"]
@@ -114,6 +116,74 @@ async def test_a_token_logs_in_too(token: bytes, user: str, writes: int):
         assert (await client.put("/api/queues/%2F/new", json={})).status_code == writes
         assert (await client.delete(LOGIN_PATH)).status_code == 204
         assert await status(client) == 401
+
+
+def place_with_tokens(**settings: object) -> Facts:
+    """A broker that takes tokens of OAuth 2; its clock is that of the tokens."""
+    facts = place()
+    facts.control.logins.tokens = token_access(settings=oauth2(**settings)).tokens
+    facts.now = Now(facts.now.monotonic, NOW)
+    return facts
+
+
+WATCHER = make_token(sub="rita", scope="broker.tag:monitoring", exp=NOW + 600)
+
+
+@pytest.mark.parametrize(
+    "given", [{"user": "any", "password": WATCHER}, {"token": WATCHER}, {"user": "alice", "password": f" {WATCHER}\n"}]
+)
+async def test_a_token_of_oauth2_logs_in_with_its_own_rights_until_it_expires(given: dict[str, str]):
+    facts = place_with_tokens()
+    async with browser(facts, token=TOKEN) as client:
+        assert (await client.get(LOGIN_PATH)).json() == {"user": None, "takes_token": True, "takes_oauth2": True}
+        response = await client.post(LOGIN_PATH, json=given)
+        told = response.json()
+        assert (response.status_code, told["user"], told["tags"]) == (200, "rita", ["monitoring"])
+        assert WATCHER.rpartition(".")[2] not in response.text
+        assert WATCHER not in response.headers["set-cookie"]
+        client.headers["x-headgate-csrf"] = told["csrf_token"]
+        assert await status(client) == 200
+        assert (await client.put("/api/users/eve", json={"tags": "administrator"})).status_code == 403
+        facts.now = Now(facts.now.monotonic + 599, NOW + 599)
+        assert await status(client) == 200
+        facts.now = Now(facts.now.monotonic + 1, NOW + 600)
+        assert await status(client) == 401
+
+
+@pytest.mark.parametrize(
+    ("given", "refused", "words"),
+    [
+        ({"user": "any", "password": make_token(exp=NOW - 1)}, 401, "token of OAuth 2 was not accepted"),
+        ({"token": make_token(aud="another")}, 401, "token of OAuth 2 was not accepted"),
+        ({"token": make_token(key=ec_key("not theirs"))}, 401, "token of OAuth 2 was not accepted"),
+        ({"token": make_token(scope="broker.read:*/*")}, 403, "the token of user 'alice' has none of the tags"),
+        ({"token": "eyJ" + "x" * 20_000}, 413, "it is a login"),
+        ({"token": ""}, 401, "the token was not accepted"),
+        ({"user": "alice", "password": "ey.no.token"}, 401, "token of OAuth 2 was not accepted"),
+    ],
+)
+async def test_a_token_of_oauth2_that_gives_no_cookie(given: dict[str, str], refused: int, words: str):
+    facts = place_with_tokens()
+    async with browser(facts, token=TOKEN) as client:
+        response = await client.post(LOGIN_PATH, json=given)
+        assert (response.status_code, "set-cookie" in response.headers) == (refused, False)
+        assert words in response.json()["reason"]
+        assert await status(client) == 401
+
+
+async def test_a_password_that_looks_like_a_token_needs_the_name_that_takes_tokens():
+    facts = place_with_tokens(user_name="oauth")
+    make(facts, "carl", "ey.a.b", "monitoring")
+    async with browser(facts) as client:
+        assert (await log_in(client, "carl", "ey.a.b")).json()["user"] == "carl"
+        assert (await log_in(client, "carl", WATCHER)).status_code == 401
+        assert (await log_in(client, "oauth", WATCHER)).json()["user"] == "rita"
+
+
+async def test_where_no_tokens_are_taken_one_is_a_wrong_password():
+    async with browser(place()) as client:
+        response = await log_in(client, "alice", WATCHER)
+        assert (response.status_code, response.json()["reason"]) == (401, "the name or the password is wrong")
 
 
 @pytest.mark.parametrize(
