@@ -168,6 +168,10 @@ class Consumer:
     link_credit_max: int | None = None
     """The most link credit that its queue's policy lets it use; None for no limit."""
 
+    @property
+    def next_number(self) -> int:
+        """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
+
 
 # --- actions -------------------------------------------------------------------------------------------------------
 

@@ -260,10 +260,11 @@ class ReceiverCredit:
 class QueueGrant:
     """How much of a consumer's link credit the engine holds, and what it has delivered for it. Counts are messages.
 
-    ``outstanding`` is granted and not yet delivered by the engine; ``waiting`` is delivered by the engine and not yet
+    ``outstanding`` is granted, and its delivery by the engine is not counted yet; ``waiting`` is counted and not yet
     begun on the wire. The engine gets at most ``batch`` at a time, and the next batch only when nothing is outstanding
-    and nothing waits. While a request is unanswered, only the newest later one is kept. Invariant:
-    ``outstanding + waiting <= batch``.
+    and nothing waits. While a request is unanswered, only the newest later one is kept. ``untaken`` messages are
+    delivered by the engine, and :meth:`delivered` will count them: they are outstanding, but a new grant, which
+    replaces what the engine still holds, does not bring them again. Invariant: ``outstanding + waiting <= batch``.
     """
 
     __slots__ = ("batch", "outstanding", "requested", "stashed", "waiting")
@@ -277,12 +278,12 @@ class QueueGrant:
         self.stashed = False
         """The link credit changed while a request was unanswered."""
 
-    def request(self, link_credit: int) -> int | None:
+    def request(self, link_credit: int, untaken: int = 0) -> int | None:
         """The link credit was set. Returns the grant to give the engine now, or None while a request is unanswered."""
         if self.requested:
             self.stashed = True
             return None
-        return self._grant(link_credit)
+        return self._grant(link_credit, untaken)
 
     def delivered(self, n: int) -> None:
         """The engine delivered ``n`` messages."""
@@ -295,7 +296,7 @@ class QueueGrant:
         self.waiting -= n
         assert self.waiting >= 0
 
-    def replied(self, drained: int, link_credit: int) -> int | None:
+    def replied(self, drained: int, link_credit: int, untaken: int = 0) -> int | None:
         """The engine answered. Returns the grant to give it now if the link credit changed meanwhile, else None."""
         assert self.requested
         self.requested = False
@@ -303,16 +304,17 @@ class QueueGrant:
         assert self.outstanding >= 0
         if not self.stashed:
             return None
-        return self._grant(link_credit)
+        return self._grant(link_credit, untaken)
 
     def next_batch(self, link_credit: int) -> int | None:
         """The next batch, once the previous one is used up; None while it is not, or without link credit."""
         if self.requested or self.outstanding or self.waiting or link_credit == 0:
             return None
-        return self._grant(link_credit)
+        return self._grant(link_credit, 0)
 
-    def _grant(self, link_credit: int) -> int:
+    def _grant(self, link_credit: int, untaken: int) -> int:
         self.stashed = False
         self.requested = True
-        self.outstanding = max(0, min(link_credit, self.batch) - self.waiting)
-        return self.outstanding
+        granted = max(0, min(link_credit, self.batch) - self.waiting - untaken)
+        self.outstanding = granted + untaken
+        return granted

@@ -95,6 +95,7 @@ class ConsumerLink:
         "_echo_due",
         "_engine",
         "_headers",
+        "_next_number",
         "_traffic",
         "consumer",
         "flow",
@@ -124,6 +125,8 @@ class ConsumerLink:
         self.holds: frozenset[FlowReason] = frozenset()
         """Why it gets no messages, whatever link credit its client gives."""
         self.grant = QueueGrant(batch)
+        self._next_number = 0
+        """The delivery number after the last one that was taken."""
         link.grant = self.grant
         self._batch = batch
         self._engine = engine
@@ -177,7 +180,7 @@ class ConsumerLink:
         if reason not in self.holds:
             self.holds |= {reason}
             self._return_unsent()
-            self._request(self.grant.request(0))
+            self._request(self.grant.request(0, self._untaken))
 
     def let_go(self, reason: FlowReason) -> None:
         """Remove one reason to hold the link."""
@@ -189,6 +192,11 @@ class ConsumerLink:
     def _allowed(self) -> int:
         """The link credit in force: 0 while the link is held."""
         return 0 if self.holds else self.link.credit.link_credit
+
+    @property
+    def _untaken(self) -> int:
+        """How many messages the engine has delivered in actions that were not taken yet."""
+        return 0 if self.consumer is None else self.consumer.next_number - self._next_number
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Send the peer a reason, or its end, in a flow."""
@@ -219,11 +227,12 @@ class ConsumerLink:
         if not self._drain_due:
             self.link.cancel_drained()
         self._bound_batch()
-        self._request(self.grant.request(self._allowed))
+        self._request(self.grant.request(self._allowed, self._untaken))
 
     def delivered(self, action: Delivered) -> None:
         """Send messages that the queue delivered. Raises LinkFault if one is larger than the client takes."""
         self.grant.delivered(len(action.entries))
+        self._next_number = action.first + len(action.entries)
         self._count(len(action.entries), redelivered=not action.first_acquirer)
         entries = action.entries
         if action.origin is not Origin.AMQP10:
@@ -255,7 +264,7 @@ class ConsumerLink:
         self._available = action.available
         self._drained = self._drained or action.drained > 0
         self._bound_batch()
-        newer = self.grant.replied(action.drained, self._allowed)
+        newer = self.grant.replied(action.drained, self._allowed, self._untaken)
         if newer is not None:
             self._drained = False
             self._request(newer)

@@ -1,5 +1,7 @@
 """The three counts of link credit against models that take one message at a time, in numbers that never wrap."""
 
+from collections import deque
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
@@ -225,15 +227,27 @@ class QueueGrantMachine(RuleBasedStateMachine):
         self.held = 0
         """The queue grant, as the engine knows it."""
         self.asked_to_drain = False
+        self.mailbox: deque[tuple[str, int]] = deque()
+        """What the engine said and the front end has not taken yet: deliveries and replies, with their numbers."""
         self.waiting = 0
         self.unanswered = 0
+        """Grants to which the engine has not replied yet."""
         self.unheard = False
         """True while the client's newest flow has not reached the engine."""
+
+    @property
+    def untaken(self) -> int:
+        return sum(n for said, n in self.mailbox if said == "delivered")
+
+    @property
+    def reply_due(self) -> bool:
+        """Whether the front end still waits for a reply."""
+        return self.unanswered > 0 or any(said == "replied" for said, _ in self.mailbox)
 
     def _grant(self, n: int | None) -> None:
         if n is None:
             return
-        assert self.unanswered == 0, "two grants at once"
+        assert not self.reply_due, "two grants at once"
         self.held = n
         self.unanswered += 1
         self.unheard = False
@@ -243,18 +257,16 @@ class QueueGrantMachine(RuleBasedStateMachine):
         self.link_credit = link_credit
         self.asked_to_drain = drain
         self.unheard = True
-        self._grant(self.ledger.request(link_credit))
+        self._grant(self.ledger.request(link_credit, self.untaken))
         if self.unheard:
             assert self.ledger.stashed
-            assert self.unanswered == 1
+            assert self.reply_due
 
     @rule(n=few)
     def engine_delivers(self, n: int) -> None:
         n = min(n, self.held)
-        for _ in range(n):
-            self.held -= 1
-            self.waiting += 1
-        self.ledger.delivered(n)
+        self.held -= n
+        self.mailbox.append(("delivered", n))
 
     @precondition(lambda self: self.unanswered)
     @rule()
@@ -262,8 +274,18 @@ class QueueGrantMachine(RuleBasedStateMachine):
         drained = self.held if self.asked_to_drain else 0
         self.held -= drained
         self.unanswered -= 1
+        self.mailbox.append(("replied", drained))
+
+    @precondition(lambda self: self.mailbox)
+    @rule()
+    def front_end_takes_an_action(self) -> None:
+        said, n = self.mailbox.popleft()
+        if said == "delivered":
+            self.waiting += n
+            self.ledger.delivered(n)
+            return
         newest = self.unheard
-        self._grant(self.ledger.replied(drained, self.link_credit))
+        self._grant(self.ledger.replied(n, self.link_credit, self.untaken))
         assert not self.unheard
         assert self.unanswered == int(newest)
 
@@ -284,7 +306,7 @@ class QueueGrantMachine(RuleBasedStateMachine):
 
     @rule()
     def next_batch(self) -> None:
-        due = not (self.unanswered or self.held or self.waiting) and self.link_credit > 0
+        due = not (self.reply_due or self.held or self.untaken or self.waiting) and self.link_credit > 0
         batch = self.ledger.next_batch(self.link_credit)
         assert (batch is not None) is due
         if batch is not None:
@@ -293,12 +315,15 @@ class QueueGrantMachine(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        assert self.ledger.outstanding == self.held >= 0
+        drained = sum(n for said, n in self.mailbox if said == "replied")
+        assert self.ledger.outstanding == self.held + self.untaken + drained
+        assert self.held >= 0
         assert self.ledger.waiting == self.waiting >= 0
-        assert self.ledger.requested is bool(self.unanswered)
-        assert self.held + self.waiting <= self.BATCH, "more of a queue in one link's hands than a batch"
+        assert self.ledger.requested is self.reply_due
+        in_hand = self.held + self.untaken + self.waiting
+        assert in_hand <= self.BATCH, "more of a queue in one link's hands than a batch"
         if not self.unheard and self.held:
-            assert self.held + self.waiting <= self.link_credit, "the engine holds more than the client allows"
+            assert in_hand <= self.link_credit, "the engine holds more than the client allows"
 
 
 TestSenderCredit = SenderCreditMachine.TestCase

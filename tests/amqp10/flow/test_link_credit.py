@@ -312,6 +312,17 @@ def test_what_is_drained_is_no_longer_outstanding():
     assert grant.outstanding == 0
 
 
+def test_deliveries_behind_a_reply_count_to_the_earlier_grant():
+    grant = QueueGrant(256)
+    assert grant.request(99) == 99
+    assert grant.request(198) is None
+    grant.delivered(79)
+    assert grant.replied(0, 198, untaken=20) == 99  # of 198 allowed, 79 wait and 20 are on their way
+    grant.delivered(20)
+    grant.delivered(99)
+    assert (grant.outstanding, grant.waiting) == (0, 198)
+
+
 def test_the_ledger_refuses_impossible_calls():
     grant = QueueGrant(256)
     with pytest.raises(AssertionError):
