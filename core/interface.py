@@ -167,10 +167,8 @@ class Consumer:
     """False for a consumer that waits because another one is the single active consumer."""
     link_credit_max: int | None = None
     """The most link credit that its queue's policy lets it use; None for no limit."""
-
-    @property
-    def next_number(self) -> int:
-        """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
+    next_number: int = 0
+    """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
 
 
 # --- actions -------------------------------------------------------------------------------------------------------

@@ -228,7 +228,7 @@ def _consumer(attachment: Attachment) -> Snapshot:
         "active": attachment.consumer.active,
         "grant": attachment.grant,
         "messages_unacknowledged": attachment.unsettled.count,
-        "delivered": attachment.next_number,
+        "delivered": attachment.consumer.next_number,
     }
 
 

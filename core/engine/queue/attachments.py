@@ -100,7 +100,7 @@ class Attachments:
             if marks is not None:
                 self.timed = True
                 if attachment.unsettled.count:
-                    marks.delivered(attachment.next_number, now)
+                    marks.delivered(attachment.consumer.next_number, now)
                 else:
                     marks.clear()
                 deadline = min(deadline, marks.deadline)

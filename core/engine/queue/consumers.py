@@ -40,8 +40,6 @@ class Attachment:
     drain: bool = False
     replies_due: int = 0
     """How many grants are not answered yet."""
-    next_number: int = 0
-    """The delivery number of the next message."""
     unsettled: Unsettled = field(default_factory=Unsettled)
     sequence_key: str = ""
     """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
@@ -60,10 +58,10 @@ class Attachment:
         count = len(batch.entries)
         attributes, routes = batch.attributes, batch.routes
         assert 0 < count <= self.grant
-        number = self.next_number
-        self.grant -= count
-        self.next_number = number + count
         consumer = self.consumer
+        number = consumer.next_number
+        self.grant -= count
+        consumer.next_number = number + count
         consumer.mailbox.put(
             Delivered(
                 consumer,
@@ -202,9 +200,9 @@ def _hand(attachment: Attachment, batch: Batch, share: int | None, now: float) -
     None for an equal share, which does not count towards its turn."""
     pace = attachment.pace
     if pace is None:
-        pace = attachment.pace = Pace(attachment.next_number - 1)
+        pace = attachment.pace = Pace(attachment.consumer.next_number - 1)
     attachment.deliver(batch)
-    pace.gave(attachment.next_number - 1, now)
+    pace.gave(attachment.consumer.next_number - 1, now)
     if share is not None:
         pace.left = max(0, share - len(batch))
 

@@ -147,9 +147,9 @@ class _Batch:
         assert self._attributes is not None
         attachment, entries, count = self._attachment, self._entries, len(self._entries)
         assert count <= attachment.grant
-        number = attachment.next_number
+        number = attachment.consumer.next_number
         attachment.grant -= count
-        attachment.next_number += count
+        attachment.consumer.next_number += count
         attachment.consumer.mailbox.put(
             Delivered(
                 attachment.consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
