@@ -35,8 +35,9 @@ INSTALL = f"not installed: {', '.join(MISSING)}; make test installs it where the
 TAKEN_MAX = 1_000_000
 """More messages than any test leaves in a queue."""
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
-"""Without Java's second compiler, which pays only in processes that go on for longer than tests do."""
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Without Java's second compiler and its threads that collect garbage in parallel, which pay only in processes that go
+on for longer than tests do, or have processors of their own."""
 
 SPARK_SETTINGS = {
     "spark.master": "local[2]",
@@ -75,8 +76,15 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without Java or the extra: skip what needs Spark to run."""
+    """Put these tests first. Without Java or the extra: skip what needs Spark to run.
+
+    A process that has run out of tests takes some of those that another would run last. At the beginning of the order,
+    the tests of the one session stay in one process: a second session takes as long to start, and its Java runs
+    everything for the first time. They are also the longest tests: at the end, a processor would wait for them.
+    """
+    items.sort(key=lambda item: not _is_here(item.path))
     reason = _why_spark_cannot_run()
     if reason is None:
         return
