@@ -78,8 +78,8 @@ class Amqp10Settings(Section):
 
     management_link_credit: Messages = Field(default=8, ge=1, le=WINDOW_MAX)
     """The link credit for requests on a /management link; topped up when half is used. A request is one frame at most,
-    so eight that wait take up to 1 MiB with the default max_frame_size, as much as unsent_bytes_max. More credit does
-    not make declarations faster: what holds them up is the work on each."""
+    so eight that wait take up to 1 MiB with the default max_frame_size, as much as unsent_bytes_max. More link credit
+    does not make declarations faster: what holds them up is the work on each."""
 
     max_queue_credit: Messages = Field(default=256, ge=1, le=65536)
     """The most messages that a queue hands over for one consumer at a time, whatever its link credit."""
