@@ -425,7 +425,7 @@ class Amqp10FrontEnd:
             target=effective,
             snd_settle_mode=attach.snd_settle_mode,
             rcv_settle_mode=attach.rcv_settle_mode,
-            credit=link_credit_rule(link.reference, self._windows),
+            credit=link_credit_rule(link.reference, self._engine.rights.virtual_host, self._windows),
             max_message_size=self.settings.max_message_size,
         )
         link.reference.flow = self._flow.recorder_of(link.reference)

@@ -28,8 +28,8 @@ class PublisherWindows:
         """Monotonic seconds. The front end whose turn it is sets it, so that no link reads a clock."""
         self._settings = settings
         self._budget = ByteBudget(settings.unconfirmed_bytes_max)
-        self._rates: WeakValueDictionary[Target, FairRate] = WeakValueDictionary()
-        """While there is a link to the target."""
+        self._rates: WeakValueDictionary[tuple[str, Target], FairRate] = WeakValueDictionary()
+        """By virtual host and target, while there is a link to the target."""
 
     def of_connection(self, wake: Callable[[], None]) -> "ConnectionWindows":
         """The windows of a new connection; ``wake`` asks for a turn of it."""
@@ -37,13 +37,13 @@ class PublisherWindows:
         share = ByteBudget(settings.connection_unconfirmed_bytes_max, self._budget, settings.link_unconfirmed_bytes_max)
         return ConnectionWindows(self, share, wake)
 
-    def fair_rate(self, target: Target | None) -> FairRate:
-        """The fair rate of a target; None is the anonymous terminus."""
+    def fair_rate(self, virtual_host: str, target: Target | None) -> FairRate:
+        """The fair rate of a target on a virtual host; None is the anonymous terminus."""
         if target is None:
             return FairRate()
-        rate = self._rates.get(target)
+        rate = self._rates.get((virtual_host, target))
         if rate is None:
-            rate = self._rates[target] = FairRate()
+            rate = self._rates[virtual_host, target] = FairRate()
         return rate
 
     @property
@@ -70,11 +70,11 @@ class ConnectionWindows:
         """A turn of the connection begins at this time."""
         self._of_broker.now = monotonic
 
-    def join(self, credit: ReceiverCredit, link: ReceiverLink, target: Target | None) -> None:
-        """Give a link a window, which its link credit follows."""
+    def join(self, credit: ReceiverCredit, link: ReceiverLink, virtual_host: str, target: Target | None) -> None:
+        """Give a link to a target of a virtual host a window, which its link credit follows."""
         windows = self._of_broker
         call = partial(self._called, link)
-        window = PublisherWindow(windows.fair_rate(target), windows.now, call, self._budget)
+        window = PublisherWindow(windows.fair_rate(virtual_host, target), windows.now, call, self._budget)
         credit.follow(window, windows.time)
 
     def _called(self, link: ReceiverLink) -> None:
@@ -83,12 +83,12 @@ class ConnectionWindows:
         self._wake()
 
 
-def link_credit_rule(user: PublisherLink, windows: ConnectionWindows | None) -> ReceiverCredit:
+def link_credit_rule(user: PublisherLink, virtual_host: str, windows: ConnectionWindows | None) -> ReceiverCredit:
     """The rule at the attach: a window's where there are windows, else the configured one. Both keep to the policy of
     the target."""
     credit = user.link_credit_rule()
     if windows is not None:
-        windows.join(credit, user.link, user.publisher.fixed_target)
+        windows.join(credit, user.link, virtual_host, user.publisher.fixed_target)
     return credit
 
 
