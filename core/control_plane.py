@@ -11,19 +11,17 @@ from core.errors import PreconditionFailed
 from core.interface import Snapshot
 from core.message import Attributes
 from core.observe.stalls import Stalls
-from core.row_walks import RowSource
 from core.rows import SERVER_KINDS
 from core.server.run import Server
 from core.server.sampler import Sampler
-from core.virtual_hosts import VIRTUAL_HOST, shown_name
+from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:  # only a broker with an admin server records them, or has the store's lanes shown
     from core.observe.overview import Overview
     from core.observe.timelines import Timelines
+    from core.row_walks import RowSource
     from core.store.lane import Lane
 
-OF_ALL = SERVER_KINDS | {"alarms", "lanes", "totals"}
-"""Kinds whose rows do not belong to one virtual host."""
 ABOUT_SERVER = frozenset({"listeners", "certificates", "descriptors", "server"})
 """Kinds of rows about the server itself, of which there are a few rows at most."""
 
@@ -95,11 +93,15 @@ class BrokerControl:
             return iter([{"address": address, "count": self.stalls.waiting_publishers(address)}])
         return self.broker.rows(kind, identity)
 
-    def on(self, host: str) -> RowSource:
+    def on(self, host: str) -> "RowSource":
         """The rows with those of the names of this virtual host; other rows, such as connections, are of all. Raises
         NotFound."""
         named = self.hosts.named(host)
-        return self if named is self.broker and len(self.hosts.names) == 1 else HostRows(self, named)
+        if named is self.broker and len(self.hosts.names) == 1:
+            return self
+        from core.host_rows import HostRows  # here and not above: a broker with one virtual host needs none
+
+        return HostRows(self.rows, named)
 
     def host_of(self, identity: str) -> str:
         """The virtual host of a connection, of which this is the identity, or that of a link or session of it."""
@@ -177,39 +179,3 @@ class BrokerControl:
         """Have the engine do work that an operation has left. Not to be called in a turn of the engine."""
         if self.server is not None:
             self.server.turn()
-
-
-class HostRows:
-    """The rows as they are for one virtual host, where there are several. It serves one look at most."""
-
-    def __init__(self, control: BrokerControl, host: Broker) -> None:
-        self._control = control
-        self._host = host
-        self._elsewhere: set[str] = set()
-        """Connections of other virtual hosts that were looked at."""
-
-    def rows(self, kind: str, identity: str | None = None) -> Iterator[Snapshot]:
-        """See :class:`core.row_walks.RowSource`. Rows of names are those of this virtual host. Links and channels of
-        connections that were seen to be in another one come without names of queues and exchanges. Stalls are known by
-        the addresses under which the queues of all virtual hosts stand together."""
-        name, found = self._host.virtual_host, self._control.rows
-        if kind == "connections":
-            return map(self._seen, found(kind, identity))
-        if kind in ("links", "channels"):
-            return map(self._without_names, found(kind, identity))
-        if kind == "waiting_publishers":
-            return ({**row, "address": identity} for row in found(kind, shown_name(name, identity or "")))
-        if kind == "stalls":
-            prefix = shown_name(name, "")
-            return ({**row, "address": str(row.get("address")).removeprefix(prefix)} for row in found(kind, identity))
-        return found(kind, identity) if kind in OF_ALL else self._host.rows(kind, identity)
-
-    def _seen(self, row: Snapshot) -> Snapshot:
-        if (row.get("vhost") or VIRTUAL_HOST) != self._host.virtual_host:
-            self._elsewhere.add(str(row["identity"]))
-        return row
-
-    def _without_names(self, row: Snapshot) -> Snapshot:
-        if row.get("connection") in self._elsewhere:
-            return {**row, **{key: None for key in ("queue", "exchange") if key in row}, "publishes_to": []}
-        return row

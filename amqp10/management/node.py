@@ -57,11 +57,12 @@ from core.errors import (
     StillGoing,
 )
 from core.interface import Engine, ExchangeDeclaration, ExchangeType, QueueDeclaration, QueueInfo
-from core.operations.table import Call, NoSuchMethod, NoSuchPath, OperationTable
+from core.operations.no_such import NoSuchMethod, NoSuchPath
 from core.slices import Found, Walk
 
 if TYPE_CHECKING:  # front ends must not load the server
     from core.control_plane import BrokerControl
+    from core.operations.table import Call, OperationTable
 
 STATUSES: Mapping[type[EngineError], int] = {
     NotFound: 404,
@@ -132,7 +133,7 @@ class RequestInProgress:
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, control: "BrokerControl", operations: Callable[[], Walk[OperationTable]]) -> None:
+    def __init__(self, control: "BrokerControl", operations: "Callable[[], Walk[OperationTable]]") -> None:
         """``operations`` returns those under ``/headgate``, which ``control`` carries out. Only requests to one of them
         call it."""
         self._control = control
@@ -214,7 +215,7 @@ class ManagementNode:
         return steps[method]
 
     def _operate(
-        self, call: Call, query: Sequence[tuple[str, str]], body: object, engine: CheckedEngine
+        self, call: "Call", query: Sequence[tuple[str, str]], body: object, engine: CheckedEngine
     ) -> Walk[Response]:
         """Carry out an operation, whose parameters come in the query or in the body, a map."""
         fields = {} if body is None else plain(body)

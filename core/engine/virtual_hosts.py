@@ -8,17 +8,15 @@ goes on with it, and nothing can be made in a virtual host that is being deleted
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import chain, islice
+from functools import partial
 from math import inf
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self
 
 from core.clock import Now
-from core.engine.broker import OPERATOR, Broker
+from core.engine.broker import Broker
 from core.engine.queue.sums import QueueSums
-from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.engine.storage import HostKeeper
-from core.errors import EngineError, Forbidden, Invalid, LimitReached, NotFound, PreconditionFailed, StillGoing
+from core.errors import Forbidden, Invalid, LimitReached, NotFound, StillGoing
 from core.interface import Snapshot
 from core.virtual_hosts import VIRTUAL_HOST, shown_name
 
@@ -29,20 +27,11 @@ NAME_BYTES_MAX = 255
 NAMES_WORK_PER_TURN = 2_000
 """The most work that one turn spends on the names of the virtual hosts beside the default one, in units of
 :mod:`core.work`. The others come in the next turn."""
-DELETED_AT_ONCE = 20
-"""The most queues that one step of a deletion stages: they are recorded together, in about 2 ms."""
-STEP_WORK = 1_000
-"""The most work of one step of a deletion, in the same units: one removal that is recorded by itself."""
 NEXT_S = 0.001
 """The least wait before the next step of a deletion. So it is not due within the same turn of the server, which takes
 several of the engine: a step waits for the disk, and all clients for the turn."""
-RETRY_S = 0.1
-"""The wait before a deletion goes on where nothing could be deleted: a connection is not closed yet, or the disk is
-full."""
 LIMIT_MAX = 10**9
 DELETING = "deleting"
-
-ThingT = TypeVar("ThingT")
 
 
 class HostLimits(NamedTuple):
@@ -262,59 +251,20 @@ class VirtualHosts:
         host.shown.topology.queues_max = limits.max_queues
 
     def _begin_deleting(self, name: str) -> None:
+        from core.engine.host_deletion import deletion  # here and not above: most brokers need no memory for it
+
         self.closing(name)
-        self._steps[name] = self._deletion(self._others[name])
+        remove = (lambda: None) if self._keeper is None else partial(self._keeper.remove, name)
+        self._steps[name] = deletion(self._others[name], self.forget_rights, remove)
         self._due[name] = -inf
 
     def _go_on_deleting(self, name: str, now: Now) -> None:
         """Take a step of a deletion."""
         wait = next(self._steps[name], None)
         if wait is None:
-            del self._steps[name], self._due[name]
+            self.default.machinery.leave(self._others[name].shown)
+            del self._steps[name], self._due[name], self._others[name]
+            self._in_memory.pop(name, None)
+            self._choose_turn()
         else:
             self._due[name] = now.monotonic + max(wait, NEXT_S)
-
-    def _deletion(self, host: Broker) -> Iterator[float]:
-        """Delete what a virtual host has, some of it at each step; yields how long to wait (seconds)."""
-        for wait in chain(_emptied(host), self.forget_rights(host.virtual_host)):
-            yield wait
-            yield 0.0  # the first wait began before the step did; in this one the clients have their turn
-        while True:
-            try:
-                if self._keeper is not None:
-                    self._keeper.remove(host.virtual_host)
-                break
-            except PreconditionFailed:
-                yield RETRY_S
-        self._in_memory.pop(host.virtual_host, None)
-        self.default.machinery.leave(host.shown)
-        del self._others[host.virtual_host]
-        self._choose_turn()
-
-
-def _emptied(host: Broker) -> Iterator[float]:
-    """Delete queues, then exchanges, then the bindings between exchanges that every virtual host has. Yields as
-    :meth:`VirtualHosts._deletion`; 0 where the next step may follow soon."""
-    queues, topology = host.shown.queues, host.shown.topology
-    while names := list(islice(queues, DELETED_AT_ONCE)):
-        _some(host, names, lambda name: host.begin_deleting(name, OPERATOR))
-        yield 0.0  # the next turn records what is staged
-        if all(name in queues for name in names):
-            yield RETRY_S
-    while names := list(islice((one for one in topology.exchanges if one not in BUILT_IN_EXCHANGES), DELETED_AT_ONCE)):
-        _some(host, names, host.delete_exchange)
-        yield RETRY_S if all(name in topology.exchanges for name in names) else 0.0
-    while bindings := topology.all_bindings()[:DELETED_AT_ONCE]:
-        _some(host, bindings, lambda binding: host.unbind(binding, OPERATOR))
-        yield RETRY_S if topology.going else 0.0
-
-
-def _some(host: Broker, things: Sequence[ThingT], delete: Callable[[ThingT], object]) -> None:
-    """Delete the first of these things, within the work of a turn. What cannot be deleted now is passed over: it is
-    exclusive to a connection that is not closed yet, or the disk is full."""
-    until = host.work.spent + STEP_WORK
-    for thing in things:
-        if host.work.spent >= until:
-            return
-        with suppress(EngineError):
-            delete(thing)

@@ -14,24 +14,13 @@ from core.access.audit import PARAMETERS, AuditedPeer, AuditResult
 from core.access.rights import ADMINISTRATOR, Rights
 from core.config.audit import AuditEvent
 from core.errors import Forbidden
+from core.operations.no_such import NoSuchMethod, NoSuchPath
 from core.operations.operation import Operation, Reply, Spelling, quoted, read
 from core.slices import Walk
 from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:
     from core.control_plane import BrokerControl
-
-
-class NoSuchPath(Exception):
-    """No operation has this path."""
-
-
-class NoSuchMethod(Exception):
-    """Operations have this path, but none with this method. ``allowed`` are the methods that there are."""
-
-    def __init__(self, allowed: Sequence[str]) -> None:
-        super().__init__(allowed)
-        self.allowed = allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,9 @@ from core.admin.slices import conclusion
 from core.control_plane import BrokerControl
 from core.errors import EngineError
 from core.operations.all_operations import OPERATIONS
+from core.operations.no_such import NoSuchMethod, NoSuchPath
 from core.operations.operation import Arguments, Operation, Reply, Right, Shape
-from core.operations.table import Call, NoSuchMethod, NoSuchPath, OperationTable
+from core.operations.table import Call, OperationTable
 from core.slices import Walk
 
 OPENAPI_PATH = "/api/openapi.json"

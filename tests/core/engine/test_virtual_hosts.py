@@ -2,7 +2,8 @@
 
 import pytest
 
-from core.engine.virtual_hosts import DELETED_AT_ONCE, HOSTS_MAX, NEXT_S, HostLimits, VirtualHosts
+from core.engine.host_deletion import DELETED_AT_ONCE
+from core.engine.virtual_hosts import HOSTS_MAX, NEXT_S, HostLimits, VirtualHosts
 from core.errors import Forbidden, Invalid, LimitReached, NotFound, StillGoing
 from core.interface import QueueTarget
 from core.store.definitions import PolicyDeclaration

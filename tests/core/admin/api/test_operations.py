@@ -7,8 +7,9 @@ from core.admin.api.refusals import STATUS, HttpRefusal
 from core.admin.api.rendering import render
 from core.admin.api.requests import path_segments
 from core.errors import EngineError
+from core.operations.no_such import NoSuchPath
 from core.operations.operation import DONE, Operation, Parameter, Right
-from core.operations.table import NoSuchPath, OperationTable
+from core.operations.table import OperationTable
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import make_broker
 
