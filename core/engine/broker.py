@@ -115,13 +115,7 @@ class Broker:
             beside=shared.topologies,
         )
         self._staged = StagedQueues(
-            self._topology,
-            recorder,
-            self.work,
-            declare_now=lambda queue, owner, named: self.declare_queue(queue, owner, named_by_broker=named),
-            delete_now=self.delete_queue,
-            make=self._make_queue,
-            end=self._end_queue,
+            self._topology, recorder, self.work, self._declare_now, self.delete_queue, self._make_queue, self._end_queue
         )
         self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
         self._router = Router(
@@ -492,6 +486,9 @@ class Broker:
         options = effective(declaration, acting(declaration, self._enforcement.enter(declaration)))
         queue = self._queues[declaration.name] = self._maker.make(definition, options, self.machinery.now.monotonic)
         self._pump.touch(queue)
+
+    def _declare_now(self, declaration: QueueDeclaration, owner: object, named: bool) -> tuple[QueueInfo, bool]:
+        return self.declare_queue(declaration, owner, named_by_broker=named)
 
     def _make_queue(self, definition: QueueDefinition) -> QueueInfo:
         """Make a queue that has been declared."""

@@ -45,7 +45,6 @@ class StagedQueues:
         topology: Topology,
         recorder: DefinitionsRecorder | None,
         work: Work,
-        *,
         declare_now: Callable[[QueueDeclaration, object, bool], Declared],
         delete_now: Callable[[str, object], int],
         make: Callable[[QueueDefinition], QueueInfo],
