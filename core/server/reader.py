@@ -8,7 +8,7 @@ docs/design/reading-sockets.md is the design.
 """
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -58,18 +58,23 @@ class EpollReader:
         self._pump = pump
         self._work = work
         self._epoll = select.epoll()
-        pump.read_first = self._read
+        self._epolls = [self._epoll]
+        """Those in which each socket is registered: this one, and while the task waits by itself the one in which it
+        does."""
+        pump.read_first = lambda: self._read(clock())
         self._reads: dict[int, Read] = {}
 
     def watch(self, descriptor: int, read: Read) -> None:
         """See :class:`Reader`."""
-        self._epoll.register(descriptor, select.EPOLLIN)
+        for epoll in self._epolls:
+            epoll.register(descriptor, select.EPOLLIN)
         self._reads[descriptor] = read
 
     def forget(self, descriptor: int) -> None:
         """See :class:`Reader`."""
         if self._reads.pop(descriptor, None) is not None:
-            self._epoll.unregister(descriptor)
+            for epoll in self._epolls:
+                epoll.unregister(descriptor)
 
     def close(self) -> None:
         """See :class:`Reader`."""
@@ -87,14 +92,16 @@ class EpollReader:
         trio.lowlevel.add_instrument(others)
         try:
             with select.epoll() as both:
-                both.register(self._epoll.fileno(), select.EPOLLIN)
-                both.register(descriptor, select.EPOLLIN)
-                await self._run_beside(others, both)
+                for watched in (descriptor, *self._reads):
+                    both.register(watched, select.EPOLLIN)
+                self._epolls.append(both)
+                await self._run_beside(others, both, descriptor)
         finally:
+            del self._epolls[1:]
             trio.lowlevel.remove_instrument(others)
 
-    async def _run_beside(self, others: OtherTasks, both: select.epoll) -> None:
-        """Make passes; wait in ``both``, for sockets and for Trio's epoll, where no other task can run."""
+    async def _run_beside(self, others: OtherTasks, both: select.epoll, trios: int) -> None:
+        """Make passes; wait in ``both``, for all sockets and for Trio's epoll, where no other task can run."""
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             quiet = others.look()
@@ -102,36 +109,42 @@ class EpollReader:
             if quiet and not others.became_ready:
                 await trio.lowlevel.checkpoint()
                 if others.look() >= QUIET_MIN:
-                    self._wait_in(both, others)
+                    self._wait_in(both, others, (trios, select.EPOLLIN))
 
-    def _wait_in(self, both: select.epoll, others: OtherTasks) -> None:
-        """Make passes until Trio's epoll is readable, a deadline has come, or a pass has woken a task."""
-        own_only = [(self._epoll.fileno(), select.EPOLLIN)]
+    def _wait_in(self, both: select.epoll, others: OtherTasks, trio_has_something: tuple[int, int]) -> None:
+        """Make passes until Trio's epoll is readable, a deadline has come, or a pass has woken a task.
+
+        The wait tells which sockets are ready, so a message that comes alone costs one system call on an epoll. Where
+        it tells as many as a pass reads, Trio's epoll may be behind them.
+        """
         at = self._clock().monotonic
         deadline = at + trio.lowlevel.current_statistics().seconds_to_next_deadline
         while at < deadline and not others.became_ready:
-            if both.poll(min(deadline - at, WAIT_SECONDS_MAX)) != own_only:
+            ready = both.poll(min(deadline - at, WAIT_SECONDS_MAX), READS_MAX)
+            if not ready or trio_has_something in ready:
                 return
-            at = self.read_ready().monotonic
+            at = self.read_ready(ready).monotonic
+            if len(ready) == READS_MAX:
+                return
 
-    def read_ready(self) -> Now:
+    def read_ready(self, ready: Sequence[tuple[int, int]] | None = None) -> Now:
         """Make one pass: read once from each socket that is ready, and take a turn for all. Returns the time before the
-        turn.
+        turn. ``ready`` are descriptors with their events; None to ask which there are.
 
         Sockets that are left over come first in the next pass: the kernel moves each one that it has reported behind
         the others.
         """
-        began = self._clock().monotonic
-        now = self._read()
-        self._pump.turn(now, began=began)
+        began = self._clock()
+        now = self._read(began, ready)
+        self._pump.turn(now, began=began.monotonic)
         return now
 
-    def _read(self) -> Now:
+    def _read(self, now: Now, ready: Sequence[tuple[int, int]] | None = None) -> Now:
         """Read once from each socket that is ready. Peers may do little only when this has taken long. Returns the time
         of the last read."""
-        now = self._clock()
         ample_until = now.monotonic + TURN_SECONDS_MAX
-        ready = self._epoll.poll(0, READS_MAX)
+        if ready is None:
+            ready = self._epoll.poll(0, READS_MAX)
         self._work.allowance = share_of_each(len(ready))
         for number, (descriptor, _) in enumerate(ready):
             read = self._reads.get(descriptor)

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from core.server.other_tasks import QUIET_MIN, OtherTasks, trios_epoll
-from core.server.reader import own_waiting_reader
+from core.server.reader import READS_MAX, own_waiting_reader
 from tests.server.test_reader import Field
 
 PATIENCE = 10.0
@@ -90,6 +90,34 @@ async def test_sockets_that_always_have_bytes_keep_no_task_waiting(field: Field)
         await trio.lowlevel.checkpoint()
     watched.on_read = lambda: None
     assert len(field.diary) > 3
+
+
+async def test_more_busy_sockets_than_a_pass_reads_keep_no_task_waiting(field: Field):
+    crowd = [field.watch(f"busy {number}") for number in range(READS_MAX + 1)]
+    for watched in crowd:
+        watched.on_read = lambda watched=watched: watched.other.send(b"x") and None
+        watched.other.send(b"x")
+    assert await trio.to_thread.run_sync(lambda: "done") == "done"
+    with trio.move_on_after(0.001) as scope:
+        await trio.sleep_forever()
+    assert scope.cancelled_caught
+    for _ in range(10):
+        await trio.lowlevel.checkpoint()
+    for watched in crowd:
+        watched.on_read = lambda: None
+    assert {f"{watched.name}:x" for watched in crowd} <= set(field.diary)
+    for watched in crowd:
+        field.reader.forget(watched.own.fileno())
+    await ping(field, field.pairs[0].other)  # so that the reader waits again when the test ends
+
+
+async def test_a_socket_that_was_forgotten_and_watched_again_is_read(field: Field):
+    watched = field.watch("a")
+    await ping(field, watched.other)
+    field.reader.forget(watched.own.fileno())
+    field.reader.watch(watched.own.fileno(), watched.read)
+    await ping(field, watched.other)
+    assert field.diary == ["first:x", "a:x", "a:x"]
 
 
 async def test_the_reader_leaves_nothing_behind_in_trio():
