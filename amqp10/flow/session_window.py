@@ -20,7 +20,8 @@ from amqp10.errors import ErrorCondition, SessionFault
 from amqp10.wire import serial
 
 INCOMING_WINDOW_MAX = 2**31 - 1
-"""Serial numbers compare only over half their range [RFC 1982]."""
+"""The largest window that link credit asks for: serial numbers compare only over half their range [RFC 1982]. A larger
+configured one stays as it is."""
 OUTGOING_WINDOW = 0xFFFF_FFFF
 """The outgoing-window that we announce: the largest, since we never hold transfers back by it [2.5.6]."""
 
@@ -120,7 +121,7 @@ class SessionWindow:
 
     @property
     def _whole(self) -> int:
-        return min(INCOMING_WINDOW_MAX, self.maximum + self.covered)
+        return max(self.maximum, min(INCOMING_WINDOW_MAX, self.maximum + self.covered))
 
     def cover(self, change: int) -> None:
         """Links have link credit for so many transfers more, or fewer. The window that has been announced never
