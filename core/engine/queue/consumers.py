@@ -180,7 +180,6 @@ class Level:
         first one comes again at the end if its turn began earlier. Also how many messages are left then: 0 or less if
         the turns suffice."""
         first = self._turns[0]
-        begun = 0 if first.pace is None else first.pace.left
         shares = []
         for attachment in self._turns:
             share = attachment.share(now)
@@ -188,7 +187,8 @@ class Level:
             total -= share
             if total <= 0:
                 return shares, total
-        if begun and first.pace is not None and (rest := first.grant - shares[0][1]) > 0:
+        # asked behind the loop: ``share`` ends a turn that is late, and the next call must find the same
+        if first.pace is not None and first.pace.left and (rest := first.grant - shares[0][1]) > 0:
             share = min(rest, first.pace.next_turn)
             shares.append((first, share))
             total -= share

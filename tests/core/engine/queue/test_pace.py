@@ -5,8 +5,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.engine.queue.consumers import Attachment, Level
 from core.engine.queue.pace import QUICK_MESSAGES, QUICK_SECONDS, TURN_MAX, Pace
-from core.interface import Consumer, Disposal
+from core.interface import ConsumeOptions, Consumer, Disposal, Mailbox
 from tests.kit.engine import Peer, bodies, deliveries, later, make_broker
 
 MILLISECOND = 0.001
@@ -178,3 +179,18 @@ def test_a_run_that_is_late_counts_before_it_is_settled():
     pace.gave(QUICK_MESSAGES + 10, now=0.0)
     assert pace.turn(QUICK_SECONDS) == 11
     assert pace.turn(QUICK_SECONDS * 1.01) == 1
+
+
+def test_a_turn_that_is_late_counts_the_same_each_time_it_is_looked_at():
+    """The first look at a late consumer ends its turn. What the queue takes from disk for the first look has to fit the
+    grants at the second, when it is handed out."""
+    level = Level()
+    for identity, grant in ((0, 200), (1, 1)):
+        level.enter(Attachment(Consumer(identity, "q", Mailbox(lambda: None), ConsumeOptions(), None), grant=grant))
+    pace = level.next.pace = Pace()
+    pace.gave(QUICK_MESSAGES + TURN_MAX, 0.0)
+    pace.judge(0.0)
+    pace.gave(QUICK_MESSAGES + TURN_MAX + 1, 0.0)
+    pace.left = 10
+    late = 2 * QUICK_SECONDS
+    assert level.room(100, late) == level.room(100, late) == 2
