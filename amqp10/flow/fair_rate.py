@@ -12,7 +12,7 @@ confirm may take. So links at any distance get the same rate, and the sum of all
 whatever the number of links.
 
 - A link measures its round trip without asking: a flow raises its limit, and the first message beyond the old limit
-  comes a round trip later, or more. The least counts. A standing queue in sockets would raise the least of recent
+  comes a round trip later, or more. The least counts. A queue that stays in sockets would raise the least of recent
   rounds, and with it the window and the queue, without end. So a longer round trip is believed only if a round says so
   that began when the link had no link credit left, and so nothing under way.
 - A link that uses less than its share gets a window of twice its use, so the others get the rest.
