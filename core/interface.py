@@ -3,7 +3,7 @@
 The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes. A callback during
 ``settle`` could call ``grant``, which dispatches, which calls back; with actions the order of effects is the order of
 the list. Every verb takes a run or a range, and is exact for any size. Messages move between queues and consumers only
-in :meth:`Engine.turn`, once per wake-up.
+in the turn of the server (:mod:`core.server.pump`), once per wake-up.
 
 Numbers: a *confirm number* is the publisher's own (``Run.first`` and up). A *delivery number* is the engine's, counts
 from 0 for each consumer, and has no gaps. Neither wraps.
@@ -428,16 +428,6 @@ class Engine(Protocol):
 
     def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
         """Settle the deliveries in a range of delivery numbers; numbers that are not outstanding are ignored."""
-
-    def turn(self, now: Now) -> bool:
-        """Do the work that verbs left behind: stage turns, dispatch of the touched queues, then work that is due.
-
-        Returns True when a budget ran out and work is left for another turn.
-        """
-
-    @property
-    def deadline(self) -> float:
-        """The monotonic time at which the engine needs a turn although no verb was called; infinity for never."""
 
     # --- queues, exchanges and bindings
 

@@ -213,15 +213,6 @@ class CheckedEngine:
         """See Engine."""
         self.unchecked.cancel(consumer, requeue=requeue)
 
-    def turn(self, now: Now) -> bool:
-        """See Engine."""
-        return self.unchecked.turn(now)
-
-    @property
-    def deadline(self) -> float:
-        """See Engine."""
-        return self.unchecked.deadline
-
     # --- queues, exchanges and bindings ------------------------------------------------------------------------
 
     def declare_queue(

@@ -256,6 +256,7 @@ class Broker:
             self._pump.touch(queue)
 
     def turn(self, now: Now) -> bool:
+        """See :meth:`core.server.pump.Turning.turn`."""
         shared, pump = self.machinery, self._pump
         shared.now = now
         if self.alarms.unstamped or shared.residency.deadline <= now.monotonic:
@@ -281,8 +282,8 @@ class Broker:
         """When the names of this virtual host need a turn although no verb was called; infinity for never."""
         return self._removal_at if self._topology.going else inf
 
-    @property
     def deadline(self) -> float:
+        """See :meth:`core.server.pump.Turning.deadline`."""
         names = self._removal_at if self._topology.going else inf
         return min(self._pump.deadline, self.machinery.residency.deadline, names)
 

@@ -43,8 +43,8 @@ class HostKeeper(Protocol):
     def settings(self) -> Mapping[str, Mapping[str, object]]:
         """The settings of those that have any."""
 
-    def add(self, name: str) -> "Storage":
-        """Keep a new virtual host. Returns the storage of its names."""
+    def add(self, name: str) -> "Storage | None":
+        """Keep a new virtual host. Returns the storage of its names; None if they are in memory."""
 
     def remove(self, name: str) -> None:
         """Remove a virtual host without queues."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 from core.clock import Now
 from core.engine.broker import Broker
 from core.engine.queue.sums import QueueSums
-from core.engine.storage import HostKeeper
+from core.engine.storage import HostKeeper, Storage
 from core.errors import Forbidden, Invalid, LimitReached, NotFound, StillGoing
 from core.interface import Snapshot
 from core.virtual_hosts import VIRTUAL_HOST, shown_name
@@ -55,29 +55,47 @@ LIMITS = tuple(name.replace("_", "-") for name in HostLimits._fields)
 """The names of the limits."""
 
 
+class HostsInMemory:
+    """The :class:`core.engine.storage.HostKeeper` of a broker without a data folder."""
+
+    def __init__(self) -> None:
+        self.found: Mapping[str, Storage] = {}
+        self.settings: dict[str, Mapping[str, object]] = {}
+
+    def add(self, name: str) -> None:
+        """A virtual host in memory needs no storage."""
+
+    def remove(self, name: str) -> None:
+        """Forget the settings of a virtual host."""
+        self.settings.pop(name, None)
+
+    def set_settings(self, name: str, settings: Mapping[str, object]) -> None:
+        """Keep the settings of a virtual host."""
+        self.settings[name] = settings
+
+
 class VirtualHosts:
     """All virtual hosts of one broker; the server's engine."""
 
     def __init__(self, first: Broker, *, keeper: HostKeeper | None = None) -> None:
         """``first`` is the default virtual host. Without ``keeper`` the others are in memory only."""
         self.default = first
-        self._keeper = keeper
+        self._keeper: HostKeeper = HostsInMemory() if keeper is None else keeper
         self._others: dict[str, Broker] = {}
         self._steps: dict[str, Iterator[float]] = {}
         """The steps of each deletion; each returns after how many seconds the next one is due."""
         self._due: dict[str, float] = {}
-        self.turn = first.turn
-        """See :meth:`core.interface.Engine.turn`. Where there is one virtual host, this is its own."""
+        self.turn, self.deadline = first.turn, first.deadline
+        """See :class:`core.server.pump.Turning`. Where there is one virtual host, these are its own."""
         self._next = 0
         """The virtual host beside the default one that comes first in the next turn."""
-        self._in_memory: dict[str, Mapping[str, object]] = {}
         self.forget_rights: Callable[[str], Iterator[float]] = lambda name: iter(())
         """Called when a virtual host is deleted: takes it from all users, one at each step; yields seconds to wait."""
         self.closing: Callable[[str], None] = lambda name: None
         """Called when a deletion begins: closes the connections that use the virtual host."""
-        for name, storage in {} if keeper is None else keeper.found.items():
+        for name, storage in self._keeper.found.items():
             self._others[name] = first.beside(storage=storage, virtual_host=name)
-        for name in {} if keeper is None else keeper.settings:
+        for name in self._keeper.settings:
             if self.find(name) is not None:
                 self._put_limits(name)
         self._choose_turn()
@@ -126,8 +144,7 @@ class VirtualHosts:
             raise Invalid(f"a virtual host's name must have 1 to {NAME_BYTES_MAX} bytes of printable characters")
         if len(self._others) >= HOSTS_MAX:
             raise LimitReached(f"there are {HOSTS_MAX} virtual hosts, and no more are possible; delete some")
-        storage = None if self._keeper is None else self._keeper.add(name)
-        self._others[name] = self.default.beside(storage=storage, virtual_host=name)
+        self._others[name] = self.default.beside(storage=self._keeper.add(name), virtual_host=name)
         self._choose_turn()
         return True
 
@@ -139,7 +156,7 @@ class VirtualHosts:
     def set_limits(self, name: str, limits: HostLimits) -> None:
         """Replace the limits of a virtual host; what is there already stays. Raises NotFound, PreconditionFailed."""
         self.named(name)
-        self._set_settings(name, limits.shown())
+        self._keeper.set_settings(name, limits.shown())
         self._put_limits(name)
 
     def check_connections(self, name: str) -> None:
@@ -158,7 +175,7 @@ class VirtualHosts:
         if name == VIRTUAL_HOST:
             raise Forbidden(f"the default virtual host '{VIRTUAL_HOST}' cannot be deleted")
         self.named(name)
-        self._set_settings(name, {DELETING: True})
+        self._keeper.set_settings(name, {DELETING: True})
         self._begin_deleting(name)
 
     def deleting(self, name: str) -> bool:
@@ -168,19 +185,19 @@ class VirtualHosts:
     # --- the engine of the server ------------------------------------------------------------------------------
 
     def _choose_turn(self) -> None:
-        self.turn = self._turn_of_all if self._others else self.default.turn
+        first = self.default
+        if self._others:
+            self.turn, self.deadline = self._turn_of_all, self._deadline_of_all
+        else:
+            self.turn, self.deadline = first.turn, first.deadline
 
     def _turn_of_all(self, now: Now) -> bool:
         work_left = self._see_to_others(now)
         return self.default.turn(now) or work_left
 
-    @property
-    def deadline(self) -> float:
-        """See :attr:`core.interface.Engine.deadline`."""
-        if not self._others:
-            return self.default.deadline
+    def _deadline_of_all(self) -> float:
         due = min(self._due.values(), default=inf)
-        return min(self.default.deadline, due, *(host.names_deadline for host in self._others.values()))
+        return min(self.default.deadline(), due, *(host.names_deadline for host in self._others.values()))
 
     def _see_to_others(self, now: Now) -> bool:
         work, hosts = self.default.work, list(self._others.values())
@@ -236,14 +253,7 @@ class VirtualHosts:
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _settings_of(self, name: str) -> Mapping[str, object]:
-        kept = self._in_memory if self._keeper is None else self._keeper.settings
-        return kept.get(name, {})
-
-    def _set_settings(self, name: str, settings: Mapping[str, object]) -> None:
-        if self._keeper is None:
-            self._in_memory[name] = settings
-        else:
-            self._keeper.set_settings(name, settings)
+        return self._keeper.settings.get(name, {})
 
     def _put_limits(self, name: str) -> None:
         host = self.default if name == VIRTUAL_HOST else self._others[name]
@@ -254,8 +264,7 @@ class VirtualHosts:
         from core.engine.host_deletion import deletion  # here and not above: most brokers need no memory for it
 
         self.closing(name)
-        remove = (lambda: None) if self._keeper is None else partial(self._keeper.remove, name)
-        self._steps[name] = deletion(self._others[name], self.forget_rights, remove)
+        self._steps[name] = deletion(self._others[name], self.forget_rights, partial(self._keeper.remove, name))
         self._due[name] = -inf
 
     def _go_on_deleting(self, name: str, now: Now) -> None:
@@ -264,7 +273,6 @@ class VirtualHosts:
         if wait is None:
             self.default.machinery.leave(self._others[name].shown)
             del self._steps[name], self._due[name], self._others[name]
-            self._in_memory.pop(name, None)
             self._choose_turn()
         else:
             self._due[name] = now.monotonic + max(wait, NEXT_S)

@@ -43,12 +43,16 @@ def share_of_each(peers: int) -> int:
 
 
 class Turning(Protocol):
-    """What the server drives: see ``turn`` and ``deadline`` of :class:`core.interface.Engine`."""
+    """The engine of all virtual hosts, as the server drives it."""
 
-    def turn(self, now: Now) -> bool: ...
+    def turn(self, now: Now) -> bool:
+        """Do the work that verbs left behind: stage turns, dispatch of the touched queues, then work that is due.
 
-    @property
-    def deadline(self) -> float: ...
+        Returns True when a budget ran out and work is left for another turn.
+        """
+
+    def deadline(self) -> float:
+        """The monotonic time at which the engine needs a turn although no verb was called; infinity for never."""
 
 
 class Touched(Protocol):
@@ -121,7 +125,7 @@ class Pump:
             if self._touched or self._late:
                 self._flush(now, began + TURN_SECONDS_MAX, late_min)
             elif not more:
-                self._wake_at(self._engine.deadline)
+                self._wake_at(self._engine.deadline())
                 return
             late_min = 0
             if self._clock().monotonic - began > TURN_SECONDS_MAX:

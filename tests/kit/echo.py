@@ -28,7 +28,6 @@ class EchoBroker:
         self.turns_with_work_left = 0
         self.refuse_to_make = False
 
-    @property
     def deadline(self) -> float:
         """Infinity: no work is ever due."""
         return inf

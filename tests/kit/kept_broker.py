@@ -49,7 +49,7 @@ class KeptBroker:
         """Run turns, writes and syncs until nothing is left to do at this time."""
         for _ in range(TURNS_MAX):
             worked = self.broker.turn(now) | work(self.storage, now.monotonic)
-            if not worked and self.broker.deadline > now.monotonic:
+            if not worked and self.broker.deadline() > now.monotonic:
                 return
         raise AssertionError("the broker does not come to rest")
 

@@ -75,7 +75,7 @@ class StoredBroker:
         for _ in range(1000):
             self.wire.run()
             moved = [self._move(lane) for lane in self.lanes]
-            if not any(moved) and self.wire.engine.deadline > self.wire.now.monotonic:
+            if not any(moved) and self.wire.engine.deadline() > self.wire.now.monotonic:
                 return
         raise AssertionError("the broker does not come to rest")
 

@@ -194,7 +194,7 @@ class InProcessBroker:
     def advance(self, seconds: float) -> None:
         """Let time pass; each deadline on the way is kept."""
         end = self.now.monotonic + seconds
-        while (deadline := min(self.control.hosts.deadline, *map(_deadline, self.peers), inf)) <= end:
+        while (deadline := min(self.control.hosts.deadline(), *map(_deadline, self.peers), inf)) <= end:
             self._move(max(deadline, self.now.monotonic))
             for peer in self.peers:
                 if _deadline(peer) <= self.now.monotonic:
@@ -228,7 +228,7 @@ class InProcessBroker:
                 peer.flush()
             if self._own_storage is not None:
                 more |= work(self._own_storage, self.now.monotonic)
-            more |= self.control.hosts.deadline <= self.now.monotonic
+            more |= self.control.hosts.deadline() <= self.now.monotonic
             if not touched and not more:
                 return
         assert self.rounds_max is not None, "the broker does not come to rest"

@@ -150,8 +150,9 @@ def _imported_names(module: Module) -> Iterator[tuple[str, str]]:
 def _note(declared: Declared, statement: ast.stmt) -> None:
     """Add a statement of a class's body to its members."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        declared.methods += not _is_setter(statement)
-        declared.members[statement.name] = None if _is_property(statement) else statement
+        if not _is_setter(statement):
+            declared.methods += 1
+            declared.members[statement.name] = None if _is_property(statement) else statement
         if not declared.is_protocol:
             for name in _assigned_on_self(statement):
                 declared.members.setdefault(name, None)

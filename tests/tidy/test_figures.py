@@ -30,6 +30,14 @@ FILES = {
 
             def now(self, place):
                 return sys.maxsize + self.zone
+
+            @property
+            def pace(self):
+                return self._pace
+
+            @pace.setter
+            def pace(self, value):
+                self._pace = value
     ''',
     "core/ports.py": """
         from typing import TYPE_CHECKING, Protocol
@@ -38,6 +46,7 @@ FILES = {
             from core.inner.user import User
 
         class Watch(Protocol):
+            pace: int
             def now(self, place): ...
 
         class Other(Protocol):
@@ -68,18 +77,20 @@ def small(tmp_path: Path) -> Measured:
 
 def test_lines_are_those_of_code(small: Measured):
     found = figures.lines(small).figures
-    assert found["room core"] == 4 + 7  # the clock's class, its zone, its method of two lines; the ports
+    assert (
+        found["room core"] == 10 + 8
+    )  # the clock's class, its zone, its method of two lines, its property of six; the ports
     assert found["room core/inner"] == 2
     assert found["room amqp10/client"] == 1
-    assert found["the broker proper"] == 13
-    assert found["in all"] == 14
+    assert found["the broker proper"] == 20
+    assert found["in all"] == 21
 
 
 def test_importers_are_counted_with_those_for_types(small: Measured):
     assert small.product.importers()["core.clock"] == {"core.inner.user", "amqp10.client.link"}
     found = figures.importers(small)
     assert found.figures["modules with one importer"] == 2
-    assert "core.ports (13 lines) is imported by core.inner.user" in found.lists["modules with one importer"]
+    assert "core.ports (14 lines) is imported by core.inner.user" in found.lists["modules with one importer"]
 
 
 def test_circles_are_found_at_run_time_and_for_types(small: Measured):
@@ -101,7 +112,7 @@ def test_implementations_have_the_members_and_the_parameters(small: Measured):
 
 def test_class_names_methods_and_words(small: Measured):
     assert figures.names(small).lists["class names defined twice"] == ["Clock: core.clock, core.inner.user"]
-    assert small.classes.with_more_methods_than(0)["core.clock.Clock"] == 1
+    assert small.classes.with_more_methods_than(0)["core.clock.Clock"] == 2
     found = figures.words(small).figures
     assert (found["word whoever"], found["word stretch"], found["word nobody"]) == (1, 1, 0)
     assert figures.surface(small).figures["the operator's surface"] == 1

@@ -118,21 +118,23 @@ class QueueTurns:
             _, _, queue = heappop(self._due)
             del self._due_at[queue]
             self.touch(queue)
-        self._confirms.in_turn = True
+        confirms = self._confirms
         for waits in self._waits:
-            if not waits.entries:
-                continue
-            for waiting in waits.reached():
-                queue_to_move = waiting.reached(self._confirms)
-                if queue_to_move is not None:
-                    self.touch(queue_to_move)
+            if waits.entries:
+                confirms.in_turn = True
+                for waiting in waits.reached():
+                    queue_to_move = waiting.reached(confirms)
+                    if queue_to_move is not None:
+                        self.touch(queue_to_move)
         if self._touched or self._behind:
+            confirms.in_turn = True
             touched, self._touched = self._touched, OrderedDict()
             self._serve(touched, now)
         if self.remains.left:
             freed = self.remains.free_some()
             self._work.spent += freed
-        self._confirms.end_turn()
+        if confirms.in_turn:
+            confirms.end_turn()
         return bool(self._touched or self._behind or self.remains.left)
 
     def _serve(self, touched: OrderedDict[AnyQueue, None], now: Now) -> None:

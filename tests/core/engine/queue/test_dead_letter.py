@@ -100,7 +100,7 @@ def test_what_expires_loses_its_time_to_live():
     broker, peer = make(queue("dead"), dying())
     peer.publish("q", bodies(2), Attributes(ttl_ms=1000, durable=True))
     run(broker)
-    assert broker.deadline == NOW.monotonic + 1
+    assert broker.deadline() == NOW.monotonic + 1
     run(broker, later(1))
     consumer = peer.consume("dead", 9)
     run(broker, later(100))
@@ -288,7 +288,7 @@ def test_at_least_once_what_is_not_taken_is_tried_again_and_never_lost():
     reject_all(one.peer, 40)
     for number in range(1, 4):
         assert shown(one.broker)["dead_letters_waiting"] == 40
-        assert one.broker.deadline == NOW.monotonic + number * RETRY_SECONDS
+        assert one.broker.deadline() == NOW.monotonic + number * RETRY_SECONDS
         run(one.broker, later(number * RETRY_SECONDS))
     one.broker.declare_queue(queue("dead"), "x")
     run(one.broker, later(4 * RETRY_SECONDS))
@@ -302,7 +302,7 @@ def test_a_queue_whose_letters_are_stuck_gives_up_and_hands_out_nothing_more():
     total = HERE_MAX + 2 * REMOVED_AT_ONCE
     peer.publish("q", bodies(total))
     run(broker)
-    while broker.deadline < later(5).monotonic:
+    while broker.deadline() < later(5).monotonic:
         run(broker, later(1.5))
     peer.publish("q", [b"new"])
     consumer = peer.consume("q", 1)
@@ -355,7 +355,7 @@ def test_a_dispatch_sends_so_many_letters_and_the_others_follow_in_order():
         broker.turn(NOW)
         assert shown(broker, "dead")["messages_waiting"] == turn * SENT_AT_ONCE
         assert broker.work.spent - before >= SENT_AT_ONCE * LETTER_WORK
-        assert broker.deadline <= NOW.monotonic, "the queue goes on at once"
+        assert broker.deadline() <= NOW.monotonic, "the queue goes on at once"
     broker.set_stage_budget("dead", None)
     run(broker)
     assert [body(entry) for entry in taken(peer)] == bodies(4096)

@@ -106,13 +106,13 @@ def test_messages_expire_at_the_front_without_a_consumer():
     broker, peer = make(x_message_ttl=1000)
     peer.publish("q", bodies(3))
     turn(peer, NOW)
-    assert broker.deadline == NOW.monotonic + 1
+    assert broker.deadline() == NOW.monotonic + 1
     turn(peer, later(0.99))
     assert broker.queue_info("q", "x").ready == 3
     turn(peer, later(1))
     assert broker.queue_info("q", "x").ready == 0
     assert dropped(broker) == {"expired": 3}
-    assert broker.deadline == inf
+    assert broker.deadline() == inf
 
 
 def test_expired_messages_behind_one_that_lives_longer_wait_and_are_not_delivered():
@@ -195,7 +195,7 @@ def test_a_bounded_number_expires_in_one_turn_and_the_rest_in_the_next():
         pass
     turns = 0
     while broker.queue_info("q", "x").ready:
-        assert broker.deadline <= later(1).monotonic
+        assert broker.deadline() <= later(1).monotonic
         turn(peer, later(1))
         turns += 1
     assert turns == 3
@@ -223,7 +223,7 @@ def test_a_queue_with_a_consumer_stays_until_it_has_gone_for_so_long():
     turn(peer, later(10))
     broker.cancel(consumer)
     turn(peer, later(20))
-    assert broker.deadline == later(21).monotonic
+    assert broker.deadline() == later(21).monotonic
     turn(peer, later(20.9))
     assert broker.queue_info("q", "x").consumers == 0
     turn(peer, later(21))
@@ -244,7 +244,7 @@ def test_deliveries_that_are_held_too_long_are_taken_back(by):
     turn(peer, NOW)
     broker.settle(consumer, 1, 1, Disposal.ACCEPTED)
     turn(peer, later(1))
-    assert broker.deadline == pytest.approx(NOW.monotonic + 1 + 1 / TIMEOUT_GRAINS)
+    assert broker.deadline() == pytest.approx(NOW.monotonic + 1 + 1 / TIMEOUT_GRAINS)
     actions = turn(peer, later(1.1))
     assert [(a.first, a.last) for a in actions if isinstance(a, TakenBack)] == [(0, 0), (2, 2)]
     broker.settle(consumer, 0, 2, Disposal.REJECTED)
@@ -263,4 +263,4 @@ def test_a_consumer_that_settles_in_time_keeps_its_deliveries():
         assert not [a for a in actions if isinstance(a, TakenBack)]
         broker.settle(consumer, number, number, Disposal.ACCEPTED)
     turn(peer, later(100))
-    assert broker.deadline == inf
+    assert broker.deadline() == inf

@@ -31,7 +31,7 @@ def fill(peer: Peer, count: int = COUNT) -> None:
 def settle_down(broker: Broker) -> int:
     """Run turns until nothing is left to do. Returns how many."""
     turns = 1
-    while broker.turn(NOW) or broker.deadline <= NOW.monotonic:
+    while broker.turn(NOW) or broker.deadline() <= NOW.monotonic:
         turns += 1
     return turns
 

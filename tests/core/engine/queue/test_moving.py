@@ -274,7 +274,7 @@ def test_what_has_expired_is_not_moved():
     run(broker)
     move = begin(broker, "q", QueueTarget("other"))
     run(broker, later(5))
-    while broker.deadline <= later(5).monotonic:
+    while broker.deadline() <= later(5).monotonic:
         run(broker, later(5))
     assert move.moved == 3
     assert taken(peer, "other") == [b"0", b"1", b"long"]

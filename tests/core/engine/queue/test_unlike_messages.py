@@ -131,10 +131,10 @@ def test_dead_letters_and_moved_messages_keep_their_attributes():
     peer.turn()
     peer.broker.settle(consumer, 0, 9, Disposal.REJECTED)
     peer.broker.cancel(consumer)
-    while peer.broker.turn(NOW) or peer.broker.deadline <= NOW.monotonic:
+    while peer.broker.turn(NOW) or peer.broker.deadline() <= NOW.monotonic:
         pass
     peer.broker.move_messages("dead", QueueTarget("end"), None)
-    while peer.broker.turn(NOW) or peer.broker.deadline <= NOW.monotonic:
+    while peer.broker.turn(NOW) or peer.broker.deadline() <= NOW.monotonic:
         pass
     peer.mailbox.take()
     peer.consume("end", 10)
@@ -149,7 +149,7 @@ def test_messages_that_were_moved_after_a_delivery_count_as_redelivered():
     peer.broker.settle(consumer, 0, 9, Return())
     peer.broker.cancel(consumer)
     peer.broker.move_messages("q", QueueTarget("end"), None)
-    while peer.broker.turn(NOW) or peer.broker.deadline <= NOW.monotonic:
+    while peer.broker.turn(NOW) or peer.broker.deadline() <= NOW.monotonic:
         pass
     peer.consume("end", 10)
     actions = peer.turn()
@@ -206,7 +206,7 @@ def carry_out(together: bool, told_of: list[list[Attributes]], steps: list[tuple
     def turn(seconds: float) -> None:
         now = later(seconds)
         broker.turn(now)
-        while broker.deadline <= now.monotonic:
+        while broker.deadline() <= now.monotonic:
             broker.turn(now)
         actions = peer.mailbox.take()
         result.delivered += told(actions)

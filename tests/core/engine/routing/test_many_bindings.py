@@ -81,7 +81,7 @@ def test_a_removal_that_the_disk_does_not_take_is_tried_again_later():
     broker.delete_queue("q", ME)
     kept.full = True
     broker.turn(NOW)
-    assert broker.deadline == NOW.monotonic + REMOVAL_RETRY_S
+    assert broker.deadline() == NOW.monotonic + REMOVAL_RETRY_S
     with pytest.raises(PreconditionFailed, match="no space"):
         broker.declare_queue(queue("q"), ME)
     kept.full = False
