@@ -248,7 +248,7 @@ async def _serve(
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,
-        make_reader=own_waiting_reader,
+        make_reader=own_waiting_reader(data.at_work),
         certificates=certificates,
     )
     certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))

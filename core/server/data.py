@@ -316,6 +316,10 @@ class OpenData:
             inline=self._inline[lane],
         )
 
+    def at_work(self) -> bool:
+        """Whether a thread writes or syncs for a lane."""
+        return any(lane.syncing is not None or lane.writing is not None for lane in self.lanes)
+
     def write_inline(self) -> bool:
         """Make the small writes of the server's turn, between the engine and the sockets. True when something was
         written."""

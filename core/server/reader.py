@@ -50,10 +50,19 @@ class Reader(Protocol):
 class EpollReader:
     """One task for all sockets, and one turn for all that a pass has read."""
 
-    def __init__(self, *, clock: Callable[[], Now], pump: Pump, work: Work, waits_itself: bool = False) -> None:
-        """``waits_itself``: the task waits for sockets by itself, and not by Trio, while no other task can run. This
-        needs a clock of real time."""
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], Now],
+        pump: Pump,
+        work: Work,
+        waits_itself: bool = False,
+        thread_at_work: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``waits_itself``: the task waits for sockets by itself, and not by Trio, while no other task can run and
+        ``thread_at_work`` says that no thread is about to wake one. This needs a clock of real time."""
         self._waits_itself = waits_itself
+        self._thread_at_work = thread_at_work
         self._clock = clock
         self._pump = pump
         self._work = work
@@ -101,12 +110,16 @@ class EpollReader:
             trio.lowlevel.remove_instrument(others)
 
     async def _run_beside(self, others: OtherTasks, both: select.epoll, trios: int) -> None:
-        """Make passes; wait in ``both``, for all sockets and for Trio's epoll, where no other task can run."""
+        """Make passes; wait in ``both``, for all sockets and for Trio's epoll, where no other task can run.
+
+        While a thread is at work for a task, the next wake-up is likely to be that task's, by Trio's epoll. Then a wait
+        in ``both`` would be one more system call.
+        """
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             quiet = others.look()
             self.read_ready()
-            if quiet and not others.became_ready:
+            if quiet and not others.became_ready and not self._thread_at_work():
                 await trio.lowlevel.checkpoint()
                 if others.look() >= QUIET_MIN:
                     self._wait_in(both, others, (trios, select.EPOLLIN))
@@ -204,11 +217,14 @@ def open_reader(clock: Callable[[], Now], pump: Pump, work: Work, nursery: trio.
     return task_reader(clock, pump, work, nursery)
 
 
-def own_waiting_reader(clock: Callable[[], Now], pump: Pump, work: Work, nursery: trio.Nursery) -> Reader:
-    """Return the reader for this platform that waits by itself, if there is one. ``clock`` must tell real time."""
-    if hasattr(select, "epoll"):
-        return EpollReader(clock=clock, pump=pump, work=work, waits_itself=True)
-    return task_reader(clock, pump, work, nursery)
+def own_waiting_reader(thread_at_work: Callable[[], bool] = lambda: False) -> MakeReader:
+    """Return what makes the reader for this platform that waits by itself, if there is one, except while a thread is at
+    work. The clock must tell real time."""
+
+    def make(clock: Callable[[], Now], pump: Pump, work: Work, nursery: trio.Nursery) -> Reader:
+        return EpollReader(clock=clock, pump=pump, work=work, waits_itself=True, thread_at_work=thread_at_work)
+
+    return make if hasattr(select, "epoll") else task_reader
 
 
 def task_reader(clock: Callable[[], Now], pump: Pump, work: Work, nursery: trio.Nursery) -> Reader:

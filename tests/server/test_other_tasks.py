@@ -15,11 +15,11 @@ PATIENCE = 10.0
 """Seconds after which a test fails. Nothing here takes long."""
 
 
-@pytest.fixture
-async def field(nursery: trio.Nursery) -> AsyncIterator[Field]:
-    """A reader whose task has begun to wait."""
+@pytest.fixture(params=[False, True], ids=["no thread at work", "a thread at work"])
+async def field(request: pytest.FixtureRequest, nursery: trio.Nursery) -> AsyncIterator[Field]:
+    """A reader whose task has begun to wait, by itself or by Trio."""
     with ExitStack() as stack:
-        field = Field(own_waiting_reader, nursery, stack)
+        field = Field(own_waiting_reader(lambda: request.param), nursery, stack)
         nursery.start_soon(field.reader.run)
         watched = field.watch("first")
         await ping(field, watched.other)
@@ -123,7 +123,7 @@ async def test_a_socket_that_was_forgotten_and_watched_again_is_read(field: Fiel
 async def test_the_reader_leaves_nothing_behind_in_trio():
     async with trio.open_nursery() as nursery:
         with ExitStack() as stack:
-            field = Field(own_waiting_reader, nursery, stack)
+            field = Field(own_waiting_reader(), nursery, stack)
             nursery.start_soon(field.reader.run)
             await ping(field, field.watch("a").other)
             nursery.cancel_scope.cancel()
