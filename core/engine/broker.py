@@ -275,7 +275,7 @@ class Broker:
         if self._enforcement.waiting:
             self._apply_policies()
         going = bool(self._topology.going) and self._removal_at <= now.monotonic and self._go_on_removing()
-        return going or self._enforcement.waiting
+        return going or self._enforcement.waiting or bool(self._staged.waiting)
 
     @property
     def names_deadline(self) -> float:

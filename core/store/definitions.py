@@ -169,6 +169,8 @@ class _Together:
     """What each change is, for error messages."""
     queues: list[StoredQueue] = field(default_factory=list)
     """The new queues."""
+    removed: int = 0
+    """How many queues are removed."""
 
 
 class DefinitionsDatabase:
@@ -312,6 +314,9 @@ class DefinitionsDatabase:
             self._together = None
         if not changes.what:
             return
+        if changes.removed:
+            gone = self._gone(changes.removed)
+            changes.statements += (("DELETE FROM deleted WHERE id = ?", (number,)) for number in gone)
         what = changes.what[0] if len(changes.what) == 1 else f"these {len(changes.what)} changes"
         seal = self._change_all(what, changes.statements, numbers=len(changes.queues))
         self.work.spent += STATEMENT_WORK * (len(changes.what) - 1)
@@ -374,7 +379,7 @@ class DefinitionsDatabase:
                 ("DELETE FROM queues WHERE vhost = ? AND name = ?", there),
             )
         statements += (("DELETE FROM exchanges WHERE vhost = ? AND name = ?", (self._host, name)) for name in exchanges)
-        statements += (("DELETE FROM deleted WHERE id = ?", (number,)) for number in self._gone(len(queues)))
+        self._together.removed += len(queues)
 
     def forget_deleted(self, numbers: Sequence[int]) -> None:
         """Forget deleted queues that have no data on disk any more."""

@@ -7,6 +7,7 @@ import pytest
 from core.clock import Now
 from core.config.settings import Settings
 from core.engine.broker import Broker
+from core.engine.routing.staged import RECORDED_AT_ONCE
 from core.errors import LimitReached, Locked, PreconditionFailed, StillGoing
 from tests.kit.engine import binding, exchange, queue
 from tests.kit.faulty_disk import MemoryDisk
@@ -115,6 +116,25 @@ def test_a_record_that_fails_makes_nothing_and_tells_each(broker, notes):
     again = broker.begin_declaring(queue("a"), "me")
     broker.turn(NOW)
     assert again.result()[1]
+
+
+def test_a_record_holds_the_loop_for_a_bounded_time_and_the_next_turns_record_the_rest(broker, notes):
+    begun = [broker.begin_declaring(queue(f"q{number}"), "me") for number in range(2 * RECORDED_AT_ONCE + 1)]
+    assert broker.turn(NOW), "work is left"
+    assert [one.done for one in begun] == [True] * RECORDED_AT_ONCE + [False] * (RECORDED_AT_ONCE + 1)
+    assert broker.turn(NOW)
+    broker.turn(NOW)
+    assert [len(record) for record in notes.records] == [RECORDED_AT_ONCE, RECORDED_AT_ONCE, 1]
+    assert [change for record in notes.records for change in record] == [f"+q{n}" for n in range(len(begun))]
+    assert all(one.done for one in begun)
+
+
+def test_a_change_that_cannot_wait_records_all_that_is_staged_before_it(broker, notes):
+    for number in range(RECORDED_AT_ONCE + 2):
+        broker.begin_declaring(queue(f"q{number}"), "me")
+    broker.delete_queue(f"q{RECORDED_AT_ONCE}", "you")
+    assert [len(record) for record in notes.records] == [RECORDED_AT_ONCE, 2, 1]
+    assert f"q{RECORDED_AT_ONCE}" not in names(broker)
 
 
 def test_a_second_change_of_a_queue_waits_for_the_first(broker, notes):
