@@ -191,11 +191,9 @@ class Lane:
         """Bytes of records that are not written yet, headers and padding included."""
         self.written_bytes = 0
         self.batches = 0
-        self.write_seconds = 0.0
-        self.last_write_seconds = 0.0
+        self.write_seconds = self.last_write_seconds = 0.0
         self.syncs = 0
-        self.sync_seconds = 0.0
-        self.last_sync_seconds = 0.0
+        self.sync_seconds = self.last_sync_seconds = 0.0
         self.sync_counts = [0] * (len(SYNC_SECONDS) + 1)
         """Counts of syncs by duration: one class up to each bound of ``SYNC_SECONDS``, and one for longer ones."""
         self.batch_counts = [0] * (len(BATCH_RECORDS) + 1)
@@ -207,6 +205,8 @@ class Lane:
         """The records of the batch that gathers. Callers may read it, to save a call when it is empty."""
         self._growing: dict[str, _Extent] = {}
         """The last extent of each file."""
+        self.new_files = 0
+        """How many files begin with the batch that gathers."""
         self._late: dict[LateWriter, None] = {}
         marks = marks or Marks()
         self.marks = MarksWriter(name, generation, marks)
@@ -253,6 +253,8 @@ class Lane:
         if extent is None or extent.end != offset:
             extent = self._growing[path] = _Extent(path, offset)
             self.extents.append(extent)
+            if not offset:
+                self.new_files += 1
         size = sum(map(len, chunks))
         extent.chunks += chunks
         extent.end += size
@@ -341,7 +343,7 @@ class Lane:
         return self._gathered() if due else None
 
     def _gathered(self) -> WriteBatch:
-        extents, self.extents, self._growing = self.extents, [], {}
+        extents, self.extents, self._growing, self.new_files = self.extents, [], {}, 0
         if self._mark_due and (self._now >= self._mark_from or not extents):
             extents.insert(0, self._mark())
         batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)

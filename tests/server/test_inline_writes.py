@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from core.clock import Now
-from core.server.storage_task import INLINE_SECONDS_MAX, INLINE_SHARE_MAX, InlineWrites
+from core.server.storage_task import INLINE_NEW_FILES_MAX, INLINE_SECONDS_MAX, INLINE_SHARE_MAX, InlineWrites
 from core.store.errors import StoreFailure
 from core.store.lane import Lane
 from core.store.record import RecordKind, record_bytes
@@ -48,6 +48,21 @@ class Turn:
         position = self.lane.append(PATH, self.end, RecordKind.PUBLISH, [body])
         self.end += record_bytes(len(body))
         return position
+
+
+def test_a_batch_that_begins_many_files_is_left_to_the_worker() -> None:
+    turn = Turn(bytes_max=10**6)
+    for number in range(INLINE_NEW_FILES_MAX + 1):
+        turn.lane.append(f"queues/{number}/0/0.idx", 0, RecordKind.PUBLISH, [b"x"])
+    assert not turn.inline.write()
+    assert turn.woken == 1
+    batch = turn.lane.take_write()
+    assert batch is not None
+    batch.run(turn.disk)
+    turn.lane.wrote(batch)
+    for number in range(INLINE_NEW_FILES_MAX + 1):
+        turn.lane.append(f"queues/{number}/0/0.idx", record_bytes(1), RecordKind.PUBLISH, [b"x"])
+    assert turn.inline.write(), "files that are there take less time"
 
 
 def test_a_small_batch_is_written_in_the_turn() -> None:
