@@ -12,7 +12,6 @@ This module does not know records, lanes or the purpose of the files.
 
 import errno
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -193,16 +192,21 @@ class FolderDisk:
 
     def make_folder(self, folder: str) -> None:
         """See :meth:`Disk.make_folder`."""
-        parts = _checked(folder).split("/")
-        for count in range(1, len(parts) + 1):
-            with suppress(FileExistsError):
-                os.mkdir("/".join(parts[:count]), 0o777, dir_fd=self._folder)
+        with suppress(FileExistsError):
+            try:
+                os.mkdir(_checked(folder), 0o777, dir_fd=self._folder)
+            except FileNotFoundError:  # mostly the parent is there
+                parent = folder.rpartition("/")[0]
+                if not parent:
+                    raise
+                self.make_folder(parent)
+                os.mkdir(folder, 0o777, dir_fd=self._folder)
 
     def remove_folder(self, folder: str) -> None:
         """See :meth:`Disk.remove_folder`."""
         assert folder, "the data folder itself is not ours to remove"
         with suppress(FileNotFoundError):
-            shutil.rmtree(_checked(folder), dir_fd=self._folder)
+            _remove_tree(_checked(folder), self._folder)
         inside = folder + "/"
         for path in [path for path in tuple(self._cache) if path.startswith(inside)]:
             self._forget(path)
@@ -308,6 +312,23 @@ def _checked(path: str) -> str:
     assert path[:1] != "/", f"not relative to the data folder: {path!r}"
     assert ".." not in path.split("/"), f"a path out of the data folder: {path!r}"
     return path
+
+
+def _remove_tree(folder: str, within: int) -> None:
+    """Remove a folder with its contents, in the folder with the descriptor ``within``. A symbolic link in it is
+    removed, and not followed. ``shutil.rmtree`` asks the system twice as often."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
+    try:
+        with os.scandir(descriptor) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for name, is_folder in found:
+            if is_folder:
+                _remove_tree(name, descriptor)
+            else:
+                os.unlink(name, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+    os.rmdir(folder, dir_fd=within)
 
 
 def _still_there(descriptor: int, path: str) -> None:

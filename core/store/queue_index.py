@@ -291,13 +291,11 @@ class QueueIndex:
         self._staging.lane.want_written()
 
     def delete(self) -> None:
-        """The queue is deleted: remove its files, and ignore records staged for them. No method may be called
-        afterwards."""
+        """The queue is deleted: release its bodies, and stage nothing more. No method may be called afterwards. Its
+        files go with the folder of the queue, in one removal for all levels: see ``forget_queue`` of the store."""
         for number, segment in self._segments.items():
             if segment.stored:
                 self._release(number, segment, list(self._ids(number, segment)))
-        if self._segments:  # without segments there is no folder
-            self._staging.lane.remove_folder(self._folder)
         self._segments = {}
         self._touched.clear()
 

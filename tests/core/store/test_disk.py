@@ -125,6 +125,22 @@ def test_syncs_checks_and_hints_succeed_where_all_is_well(disk: Disk):
 # --- the real disk
 
 
+def test_a_link_in_a_removed_folder_goes_and_what_it_leads_to_stays(folder: FolderDisk, tmp_path: Path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+    folder.write("q/1/0/f", 0, [b"x"])
+    (tmp_path / "data/q/1/0/to-a-folder").symlink_to(outside)
+    (tmp_path / "data/q/1/to-a-file").symlink_to(outside / "kept")
+    folder.remove_folder("q/1")
+    assert folder.names("q") == []
+    assert (outside / "kept").read_bytes() == b"kept"
+    (tmp_path / "data/q/link").symlink_to(outside)
+    with pytest.raises(OSError):
+        folder.remove_folder("q/link")
+    assert (outside / "kept").exists()
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "q/../../outside", "q/.."])
 def test_no_path_leads_out_of_the_data_folder(folder: FolderDisk, path: str):
     for ask in (

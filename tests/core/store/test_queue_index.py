@@ -220,7 +220,7 @@ def test_delete_leaves_nothing_also_while_a_batch_is_out(harness: StoreHarness, 
     batch = harness.store.classic.take_write() if out else None
     index.publish(2, run_part(b"c"))
     index.settle([0])
-    index.delete()
+    harness.store.forget_queue("1")
     if batch is not None:
         batch.run(harness.disk)
         harness.store.classic.wrote(batch)
@@ -230,7 +230,7 @@ def test_delete_leaves_nothing_also_while_a_batch_is_out(harness: StoreHarness, 
 
 
 def test_an_index_that_was_never_used_is_deleted_like_others(harness: StoreHarness):
-    harness.index.delete()
+    harness.store.forget_queue("1")
     harness.drain()
     harness.store.queue_index("2").publish(0, run_part(b"x"))
     harness.drain()

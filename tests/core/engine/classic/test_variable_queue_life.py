@@ -276,6 +276,7 @@ def test_delete_leaves_nothing_on_disk():
     bench = in_five_places()
     bench.write()
     bench.queue.delete(Remains().let_go)
+    bench.store.forget_queue("1")
     bench.write()
     assert not [path for path in bench.disk.paths if path.startswith("queues/1/")]
 
