@@ -1,6 +1,7 @@
 """Policies: which definitions are valid, which policy applies to a queue, and the effect of each key."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -474,3 +475,10 @@ def test_a_policy_as_plain_values():
     assert holding(policy("m", "^q", MIRROR, priority=3, apply_to="queues")).snapshot() == [
         {"name": "m", "pattern": "^q", "apply_to": "queues", "priority": 3, "definition": MIRROR}
     ]
+
+
+@pytest.mark.parametrize(("durable", "exclusive"), [(False, False), (True, False), (True, True)])
+def test_a_queue_without_arguments_and_policy_has_the_same_options_as_one_that_says_the_default(durable, exclusive):
+    plain = replace(queue("q"), durable=durable, exclusive=exclusive)
+    assert not plain.arguments
+    assert effective(plain, {}) == effective(replace(plain, arguments={"x-queue-type": "classic"}), {})
