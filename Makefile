@@ -23,13 +23,13 @@ setup: ## make the environment for tests and checks
 wheels: setup ## the three distributions, in dist: amqp10, headgate and pyspark-amqp10
 	@$(BIN)/python distributions/build.py dist
 
-test: setup ## the whole test suite; the processes that tests start may keep what Python compiled
-	@PYTHONDONTWRITEBYTECODE= $(PYTEST)
+test: setup ## the whole test suite
+	@$(PYTEST)
 
 test-ci: SEED := $(HYPOTHESIS_SEED)
 test-ci: setup ## the same, with clients in Go, JavaScript and C, and with new examples for the property tests
 	@echo "property tests search new examples; the same ones again: HYPOTHESIS_SEED=$(SEED) make test-ci"
-	@PYTHONDONTWRITEBYTECODE= $(PYTEST) --hypothesis-profile=ci --hypothesis-seed=$(SEED) tests $(OTHER_LANGUAGES)
+	@$(PYTEST) --hypothesis-profile=ci --hypothesis-seed=$(SEED) tests $(OTHER_LANGUAGES)
 
 test-all: setup ## the whole test suite, with many more examples for the property tests
 	@$(PYTEST) --hypothesis-profile=long

@@ -5,6 +5,7 @@ where the client is missing, and the summary says how many and why.
 """
 
 import gc
+import os
 import signal
 import sys
 from compileall import compile_file
@@ -24,6 +25,11 @@ settings.register_profile("default", UNTIMED, derandomize=True)
 settings.register_profile("ci", UNTIMED)
 settings.register_profile("long", UNTIMED, max_examples=2000)
 settings.load_profile("default")
+
+# Many environments forbid Python to keep what it compiles. The processes of ``-n`` would compile everything each for
+# itself, and each broker that a test starts would compile all that it imports, which takes two thirds of its start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell that starts this process in the background makes it ignore SIGINT, and processes that a test interrupts would
 # inherit that.
@@ -54,7 +60,7 @@ def pytest_collection(session: pytest.Session) -> None:
     order. A module that cannot be imported is left for collection, which tells why.
     """
     worker = getattr(session.config, "workerinput", None)
-    if worker is None or sys.dont_write_bytecode:
+    if worker is None:
         return
     number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
     modules = [path for folder in COMPILED for path in sorted((ROOT / folder).rglob("*.py"))]
