@@ -1,8 +1,12 @@
 """The configuration file with every key, its default and its help: generated from the schema."""
 
+import ast
 import json
+import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from inspect import getsource
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
@@ -46,7 +50,8 @@ _EXAMPLES = {"tls.sni": _SNI, "oauth2.scope_aliases": _ALIASES}
 
 def render_default() -> str:
     """The text of ``config/broker.toml``. Loading it gives the default settings."""
-    return _TOP + "".join(_table(Settings(), "")) + "\n" + _comment(_help(Settings.model_fields["users"])) + _USERS
+    users = _help(docstrings(Settings), "users", Settings.model_fields["users"])
+    return _TOP + "".join(_table(Settings(), "")) + "\n" + _comment(users) + _USERS
 
 
 def render(settings: Settings) -> str:
@@ -56,19 +61,19 @@ def render(settings: Settings) -> str:
 
 
 def _table(section: BaseModel, name: str) -> Iterator[str]:
-    fields = type(section).model_fields
+    fields, texts = type(section).model_fields, docstrings(type(section))
     values = {key: getattr(section, key) for key in fields if key != "users"}
     if name:
         yield f"\n# {_first_sentence(type(section))}\n[{name}]\n"
     for key, value in values.items():
         if not isinstance(value, BaseModel) and table_of(fields[key]) is None:
-            yield "\n" + _comment(_help(fields[key])) + _assignment(key, value, fields[key])
+            yield "\n" + _comment(_help(texts, key, fields[key])) + _assignment(key, value, fields[key])
     for key, value in values.items():
         inner = f"{name}.{key}" if name else key
         if isinstance(value, BaseModel):
             yield from _table(value, inner)
         elif isinstance(value, tuple) and table_of(fields[key]) is not None:
-            yield "\n" + _comment(_help(fields[key])) + (_tables(inner, value) or _EXAMPLES[inner])
+            yield "\n" + _comment(_help(texts, key, fields[key])) + (_tables(inner, value) or _EXAMPLES[inner])
 
 
 def _tables(name: str, entries: tuple[BaseModel, ...]) -> str:
@@ -99,13 +104,28 @@ def _comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in textwrap.wrap(text, _WIDTH - 2, break_on_hyphens=False))
 
 
-def _help(field: FieldInfo) -> str:
-    """The field's help, then its unit and limits in brackets."""
+def docstrings(section: type[BaseModel]) -> Mapping[str, str]:
+    """The docstrings of a section's fields, each in one line, read from its source.
+
+    Pydantic would collect them if it was told to, but when the classes are made, at every start of a broker.
+    """
+    module = ast.parse(getsource(sys.modules[section.__module__]))
+    [made] = [node for node in module.body if isinstance(node, ast.ClassDef) and node.name == section.__name__]
+    texts = {}
+    for pair in pairwise(made.body):
+        match pair:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = " ".join(text.split())
+    return texts
+
+
+def _help(texts: Mapping[str, str], key: str, field: FieldInfo) -> str:
+    """The field's docstring, then its unit and limits in brackets."""
     unit = unit_of(field)
     notes = [unit.name] if unit is not None and not unit.name.startswith(("bytes", "a duration")) else []
     notes += _limits(field)
     notes += [f"one of {', '.join(map(repr, get_args(field.annotation)))}"] if _is_choice(field) else []
-    return " ".join((field.description or "").split()) + (f" ({', '.join(notes)})" if notes else "")
+    return texts[key] + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _limits(field: FieldInfo) -> list[str]:

@@ -11,5 +11,4 @@ class Section(BaseModel):
         frozen=True,
         strict=True,
         validate_default=True,
-        use_attribute_docstrings=True,
     )

@@ -166,7 +166,10 @@ def _read(disk: Disk, lane: str, number: int) -> Marks:
 
 def is_room(disk: Disk, path: str, damaged: Damaged) -> bool:
     """Return whether this part of a file of marks was never written (all zeros)."""
-    return path.endswith(SUFFIX) and not any(disk.read(path, damaged.offset, damaged.end - damaged.offset))
+    if not path.endswith(SUFFIX):
+        return False
+    data = disk.read(path, damaged.offset, damaged.end - damaged.offset)
+    return data == bytes(len(data))  # a hundred times as fast as any(): a start looks at 64 KiB for each lane
 
 
 def _apply(marks: Marks, payload: bytes, folders: set[str]) -> None:
