@@ -30,6 +30,7 @@ from amqp10.cli.completion import SHELLS, script_of
 from amqp10.cli.table import TABLE
 from amqp10.protocol.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
+from core.config.render import docstrings
 from core.config.settings import Settings
 from docs import amqp091_tables, command_table, flow_events_page, metrics_page, operations_page, why_page
 
@@ -127,20 +128,20 @@ Each user has a table. If there is none, the user `guest` with the password `gue
 
 def _settings(section: BaseModel, name: str) -> Iterator[str]:
     """Yield a heading for each key of a section, then its sub-sections."""
-    fields = type(section).model_fields
+    fields, texts = type(section).model_fields, docstrings(type(section))
     plain = {key: field for key, field in fields.items() if table_of(field) is None}
     if plain:
         yield f"\n## `[{name}]`\n\n{_words(type(section).__doc__)}\n"
     for key, field in plain.items():
-        yield f"\n### `{name}.{key}`\n\n{_words(field.description)}\n\n{_facts(getattr(section, key), field)}\n"
+        yield f"\n### `{name}.{key}`\n\n{_words(texts[key])}\n\n{_facts(getattr(section, key), field)}\n"
     for key, field in fields.items():
         inner, inner_name = getattr(section, key), f"{name}.{key}" if name else key
         if isinstance(inner, BaseModel):
             yield from _settings(inner, inner_name)
         elif key != "users" and (table := table_of(field)) is not None:
-            yield f"\n## `[[{inner_name}]]`\n\n{_words(field.description)}\n"
-            for inner_key, inner_field in table.model_fields.items():
-                yield f"\n### `{inner_name}.{inner_key}`\n\n{_words(inner_field.description)}\n\nMust be given.\n"
+            yield f"\n## `[[{inner_name}]]`\n\n{_words(texts[key])}\n"
+            for inner_key, text in docstrings(table).items():
+                yield f"\n### `{inner_name}.{inner_key}`\n\n{_words(text)}\n\nMust be given.\n"
 
 
 def _facts(value: object, field: FieldInfo) -> str:

@@ -5,7 +5,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from inspect import getsource
+from inspect import cleandoc, getsource
 from itertools import pairwise
 from pathlib import Path
 from typing import get_args
@@ -105,7 +105,7 @@ def _comment(text: str) -> str:
 
 
 def docstrings(section: type[BaseModel]) -> Mapping[str, str]:
-    """The docstrings of a section's fields, each in one line, read from its source.
+    """The docstrings of a section's fields, read from its source.
 
     Pydantic would collect them if it was told to, but when the classes are made, at every start of a broker.
     """
@@ -115,7 +115,7 @@ def docstrings(section: type[BaseModel]) -> Mapping[str, str]:
     for pair in pairwise(made.body):
         match pair:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                texts[name] = " ".join(text.split())
+                texts[name] = cleandoc(text)
     return texts
 
 
@@ -125,7 +125,7 @@ def _help(texts: Mapping[str, str], key: str, field: FieldInfo) -> str:
     notes = [unit.name] if unit is not None and not unit.name.startswith(("bytes", "a duration")) else []
     notes += _limits(field)
     notes += [f"one of {', '.join(map(repr, get_args(field.annotation)))}"] if _is_choice(field) else []
-    return texts[key] + (f" ({', '.join(notes)})" if notes else "")
+    return " ".join(texts[key].split()) + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _limits(field: FieldInfo) -> list[str]:
