@@ -251,16 +251,17 @@ class QuorumQueuesMachine(RuleBasedStateMachine):
                 backing.restore(letter)
             order = [s for batch in ready for s in batch.sequences]
             assert order == sorted(set(order))
-            for batch in [*ready, *letters]:
-                for sequence, entry in zip(batch.sequences, batch.entries, strict=True):
-                    assert (queue, sequence) not in found
-                    found[queue, sequence] = Kept(
-                        entry,
-                        0,
-                        count=batch.delivery_count,
-                        first=batch.first_acquirer,
-                        discarded_at=None if batch in ready else 0,
-                    )
+            for batches, discarded_at in ((ready, None), (letters, 0)):
+                for batch in batches:
+                    for sequence, entry in zip(batch.sequences, batch.entries, strict=True):
+                        assert (queue, sequence) not in found
+                        found[queue, sequence] = Kept(
+                            entry,
+                            0,
+                            count=batch.delivery_count,
+                            first=batch.first_acquirer,
+                            discarded_at=discarded_at,
+                        )
             discarded = {s for letter in letters for s in letter.sequences}
             for (of, sequence), kept in self.kept.items():
                 if of == queue and (of, sequence) in found:
