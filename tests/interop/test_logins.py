@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -151,15 +152,18 @@ def test_a_mechanism_that_is_not_offered_is_in_the_audit_log_for_both_protocols(
     log = tmp_path / "audit.log"
     config = configured(tmp_path, user("alice", "wonderland"))
     config.write_text(f'[audit]\nfile = "{log}"\n' + config.read_text())
-    with broker_process("--config", str(config), "--admin", "off") as broker:
+    with broker_process("--config", str(config), "--admin", "off") as broker, ExitStack() as peers:
+        refused = []  # both at once, because each refusal is late on purpose
         for sent in (
             PROTOCOL_HEADER_SASL + encode_sasl_frame(SaslInit(mechanism="GSSAPI", initial_response=b"secret")),
             PROTOCOL_HEADER_091 + method_frame(0, ConnectionStartOk(mechanism="GSSAPI", response=b"secret")),
         ):
-            with socket.create_connection((broker.host, broker.port), timeout=20) as peer:
-                peer.sendall(sent)
-                while peer.recv(65_536):
-                    pass
+            peer = peers.enter_context(socket.create_connection((broker.host, broker.port), timeout=20))
+            peer.sendall(sent)
+            refused.append(peer)
+        for peer in refused:
+            while peer.recv(65_536):
+                pass
     records = [json.loads(line) for line in log.read_text().splitlines()]
     told = {(one["protocol"], one["mechanism"], one["reason"]) for one in records if one["event"] == "logins"}
     assert told == {(protocol, "GSSAPI", "not offered") for protocol in ("amqp-1.0", "amqp-0-9-1")}
