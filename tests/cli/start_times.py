@@ -10,9 +10,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 from tests.kit.broker_process import ROOT, broker_process
 from tests.kit.command_line import HEADGATE
@@ -36,10 +34,10 @@ CODES = {"statsu": 2}
 RUNS = 9
 
 
-def environment(broker_url: str, compiled: Path) -> Mapping[str, str]:
-    """The environment of a command that asks this broker. Python keeps what it compiles in the folder ``compiled``."""
+def environment(broker_url: str) -> Mapping[str, str]:
+    """The environment of a command that asks this broker. Python keeps what it compiles."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "HEADGATE_URL": broker_url, "PYTHONPYCACHEPREFIX": str(compiled)}
+    return {**kept, "HEADGATE_URL": broker_url}
 
 
 def cpu_seconds(command: tuple[str, ...], environ: Mapping[str, str]) -> float:
@@ -55,8 +53,8 @@ def main() -> None:
     """Print the table: milliseconds of CPU, the least and the median of several runs, taken in turns."""
     bare = (sys.executable, "-c", "pass")
     commands = [bare, *((*HEADGATE, *words) for words in COMMANDS)]
-    with TemporaryDirectory() as compiled, broker_process() as broker:
-        environ = environment(broker.url(), Path(compiled))
+    with broker_process() as broker:
+        environ = environment(broker.url())
         cpu_seconds((*HEADGATE, "queues", "declare", QUEUE), environ)
         for command in commands:  # Python compiles what the command imports
             cpu_seconds(command, environ)

@@ -64,9 +64,9 @@ OF_THE_ENVIRONMENT = {"_distutils_hack", "_virtualenv", "sitecustomize", "usercu
 
 
 @pytest.fixture(scope="module")
-def environ(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+def environ(broker_url: str) -> Iterator[Mapping[str, str]]:
     """The environment for installed commands, with the URL of a broker that has a queue."""
-    environ = environment(broker_url, tmp_path_factory.mktemp("compiled"))
+    environ = environment(broker_url)
     cpu_seconds((*HEADGATE, "queues", "declare", QUEUE), environ)
     yield environ
     cpu_seconds((*HEADGATE, "queues", "delete", QUEUE), environ)
