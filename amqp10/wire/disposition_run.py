@@ -43,7 +43,7 @@ SimpleState = Accepted | Released | None
 _SHAPES_MAX = 16
 """Shapes kept per connection: a client has one or two, for each session and width of its delivery-ids."""
 _LOOK_AHEAD_MIN = 2
-"""Frames compared together when the last comparison found none alike."""
+"""Frames compared together where the last run was short."""
 
 _DISPOSITION = b"\x00\x53\x15"
 _EMPTY_LIST = rb"(?:\x45|\xc0\x01\x00|\xd0\x00\x00\x00\x04\x00\x00\x00\x00)"
@@ -92,6 +92,8 @@ class _Shape:
     settled: bool
     state: SimpleState
     look_ahead: int = field(init=False, default=_LOOK_AHEAD_MIN)
+    """Frames to compare together: those of the last run. A run that the end of the buffer has cut does not lower
+    it."""
 
 
 class DispositionRunParser:
@@ -142,15 +144,16 @@ def _take(shape: _Shape, data: bytes, position: int, limit: int) -> DispositionR
         last = first
     if first > last:
         return None
-    taken = 1
+    taken, ahead = 1, shape.look_ahead
     while taken < frames:
-        ahead = min(shape.look_ahead, frames - taken)
+        ahead = min(ahead, frames - taken)
         at = position + taken * size
         alike, last = _adjoining(shape, memoryview(data)[at : at + ahead * size], last)
-        shape.look_ahead = max(2 * alike, _LOOK_AHEAD_MIN)
         taken += alike
         if alike < ahead:
             break
+        ahead *= 2
+    shape.look_ahead = max(taken, _LOOK_AHEAD_MIN if taken < frames else shape.look_ahead)
     channel = data[position + 6] << 8 | data[position + 7]
     end = position + taken * size
     return DispositionRun(channel, shape.role, first, last, shape.settled, shape.state, end, taken)

@@ -268,7 +268,7 @@ def test_frames_of_an_unknown_shape_do_not_displace_known_shapes(odd, ordinary):
 
 def test_more_links_and_sizes_than_are_remembered():
     runs = parser()
-    for handle in [*range(200), *range(200)]:
+    for handle in [*range(600), *range(600)]:
         body = kit.data_section(b"x" * handle)
         run = runs.parse(b"".join(frames(GO, 3, handle=handle, payload=body)), 0, limit=10)
         assert run is not None
@@ -293,7 +293,7 @@ def test_what_is_remembered_is_bounded(what):
 
     tracemalloc.start()
     try:
-        growth = -held_bytes(range(200)) + held_bytes(range(200, 1000))
+        growth = -held_bytes(range(600)) + held_bytes(range(600, 1400))
     finally:
         tracemalloc.stop()
     assert growth < 20_000, "800 layouts are above 200 kB, 800 shapes above 2 MB"
