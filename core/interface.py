@@ -19,6 +19,7 @@ from core.declaring import Recording
 from core.errors import EngineError
 from core.message import Attributes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
+from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
     from core.credit_flow.flow import CreditFlow
@@ -582,4 +583,6 @@ class StallSubject:
     direction: str
     """``in`` from publishers, ``out`` to consumers."""
     address: str
-    """"" for a reader, which serves many addresses, and for the anonymous terminus."""
+    """As the addresses of all virtual hosts stand together: "" for a reader, which serves many addresses, and for the
+    anonymous terminus; those of another virtual host behind its name."""
+    virtual_host: str = VIRTUAL_HOST

@@ -21,9 +21,11 @@ Entry = dict[str, object]
 PREFIX = "/headgate"
 """What stands before the path of each operation on the management node."""
 STANDARD = ["json", "url"]
+"""The last parameters of each command that asks a broker."""
 OF_A_HOST = ("queues", "exchanges", "bindings", "consumers")
 """Kinds of rows that belong to one virtual host."""
-"""The last parameters of each command that asks a broker."""
+OF_ALL_HOSTS = ("connections", "sessions", "links", "channels", "stalls")
+"""Kinds of rows that are listed for all virtual hosts, or for one."""
 KINDS_OF_TEXT = ("text", "list")
 
 
@@ -93,7 +95,8 @@ def _with_rows(written: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
         one = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
         own = ["vhost", *STANDARD] if noun in OF_A_HOST else STANDARD
         common = {"sums": entry.get("sums", {})}
-        listed = {"rows": noun, "columns": entry["columns"], "help": f"List all {noun}.", "parameters": own}
+        of_hosts = ["only_vhost", *STANDARD] if noun in OF_ALL_HOSTS else own
+        listed = {"rows": noun, "columns": entry["columns"], "help": f"List all {noun}.", "parameters": of_hosts}
         yield (
             f"{noun} list",
             common | listed | {"examples": [f"headgate {noun} list"]} | written.get(f"{noun} list", {}),

@@ -6,9 +6,9 @@ from amqp10.cli.exits import CommandError, Exit
 from amqp10.top.admin import Admin, AdminError
 
 
-def watch(*, url: str, token_file: Path | None) -> None:
+def watch(*, url: str, token_file: Path | None, vhost: str | None) -> None:
     """Show the links until q is pressed. Raises CommandError."""
-    admin = Admin(url, None if token_file is None else _token(token_file))
+    admin = Admin(url, None if token_file is None else _token(token_file), vhost)
     try:
         from amqp10.top.app import TopApp  # textual takes a third of a second to import, and need not be installed
     except ModuleNotFoundError as error:

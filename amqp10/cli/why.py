@@ -30,10 +30,10 @@ HOP_WIDTH = 22
 """Characters for the name of a hop, a little more than the longest has."""
 
 
-def explain(subject: str, *, kind: Kind | None, json: bool, url: str) -> None:
+def explain(subject: str, *, kind: Kind | None, vhost: str | None, json: bool, url: str) -> None:
     """Print what holds the subject up. Without ``kind``, the form of the subject decides."""
     kind = kind_of(subject) if kind is None else kind
-    answer = with_broker(url, lambda broker: _ask(broker, kind, subject))
+    answer = with_broker(url, lambda broker: _ask(broker, kind, subject, vhost))
     if json or not isinstance(answer, dict):
         print_json(answer)
         return
@@ -57,22 +57,22 @@ def kind_of(subject: str) -> Kind:
     return "address"
 
 
-def _ask(broker: "BlockingManagement", kind: Kind, subject: str) -> object:
+def _ask(broker: "BlockingManagement", kind: Kind, subject: str, vhost: str | None) -> object:
     from amqp10.client_core.errors import RequestRefused  # here and not above: help needs no client
 
     try:
-        return ask(broker, "why", kind=KINDS[kind], identity=subject).body
+        return ask(broker, "why", kind=KINDS[kind], identity=subject, vhost=vhost).body
     except RequestRefused as refused:
         if refused.status != HTTP_NOT_FOUND:
             raise
-    near = _near(broker, kind, subject)
+    near = _near(broker, kind, subject, vhost)
     hint = f"did you mean {' or '.join(near)}?" if near else f"they are listed by: headgate {LISTED[kind]} list"
     raise CommandError(Exit.NOT_FOUND, f"there is no {NAMED[kind]} {subject!r}; {hint}")
 
 
-def _near(broker: "BlockingManagement", kind: Kind, subject: str) -> list[str]:
+def _near(broker: "BlockingManagement", kind: Kind, subject: str, vhost: str | None) -> list[str]:
     """Similar names among the first thousand."""
-    page = ask(broker, "rows.list", kind=LISTED[kind]).body
+    page = ask(broker, "rows.list", kind=LISTED[kind], vhost=vhost).body
     items = page.get("items") if isinstance(page, dict) else None
     rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     names = [str(row.get("name" if kind == "address" else "identity")) for row in rows]

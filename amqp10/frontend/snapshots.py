@@ -97,7 +97,8 @@ def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSu
         container_id=connection.remote.container_id if connection.remote else "",
         user=connection.handshake.identity,
         direction=_direction(link),
-        address=shown_name(host_of(connection), address) if address else "",
+        address=shown_name(host_of(connection), address or ""),
+        virtual_host=host_of(connection),
     )
 
 
@@ -112,6 +113,7 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
         {
             "identity": session_identity(info, session),
             "connection": info.identity,
+            "vhost": host_of(connection),
             "channel": session.outgoing_channel,
             "links": len(session.links),
             "incoming_window": session.window.announced,
@@ -127,12 +129,13 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     ]
 
 
-def _link_snapshot(info: PeerInfo, session: Session, link: Link, now: Now) -> Snapshot:
+def _link_snapshot(info: PeerInfo, host: str, session: Session, link: Link, now: Now) -> Snapshot:
     """A link with its link credit; direction as seen from the broker."""
     shown: Snapshot = {
         "identity": link_identity(info, session, link),
         "session": session_identity(info, session),
         "connection": info.identity,
+        "vhost": host,
         "name": link.end.name,
         "handle": link.end.handle,
         "channel": session.outgoing_channel,
@@ -250,11 +253,12 @@ def parts_of(
     """The rows of one kind for a connection; none for kinds that AMQP 1.0 does not have. Rows of links come session by
     session and in parts, for the sessions that existed at the beginning. With an identity there is only the row of that
     link."""
+    host = host_of(connection)
     match kind:
         case "links" if identity is not None:
             if (found := link_named(info, connection, identity)) is not None:
                 session, link = found
-                yield [_link_snapshot(info, session, link, now) | _age(link, watches.oldest(session, now), now)]
+                yield [_link_snapshot(info, host, session, link, now) | _age(link, watches.oldest(session, now), now)]
         case "connections":
             yield [connection_snapshot(info, connection, alarms)]
         case "sessions":
@@ -265,6 +269,6 @@ def parts_of(
                 for start in range(0, max(1, len(links)), LINKS_PER_PART):
                     some = links[start : start + LINKS_PER_PART]
                     if kind == "link_figures":
-                        yield [_link_figures(host_of(connection), link, ages, now) for link in some]
+                        yield [_link_figures(host, link, ages, now) for link in some]
                     else:
-                        yield [_link_snapshot(info, session, link, now) | _age(link, ages, now) for link in some]
+                        yield [_link_snapshot(info, host, session, link, now) | _age(link, ages, now) for link in some]

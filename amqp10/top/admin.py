@@ -36,6 +36,8 @@ class Admin:
     url: str
     """The URL of the server, without a path."""
     token: str | None = None
+    vhost: str | None = None
+    """The virtual host whose rows are asked for; None: those of all."""
 
     def get(self, path: str) -> Row:
         """The answer to one request. Raises AdminError."""
@@ -67,14 +69,23 @@ class Admin:
     def rows(self, kind: str) -> list[Row]:
         """All rows of a kind, requested page by page. Raises AdminError."""
         rows: list[Row] = []
-        query = ""
+        after: dict[str, str] = {}
         while len(rows) < ROWS_MAX:
-            page = self.get(kind + query)
+            page = self.get(self._on_host(kind, **after))
             rows += list_of_rows(page, "items")
             if page.get("next") is None:
                 break
-            query = "?" + urlencode({"after": str(page["next"])})
+            after = {"after": str(page["next"])}
         return rows
+
+    def flow_map(self) -> Row:
+        """The flow map: of ``/`` where no virtual host is named. Raises AdminError."""
+        return self.get(self._on_host("flow-map"))
+
+    def _on_host(self, path: str, **fields: str) -> str:
+        """The path with a query of these fields and the virtual host."""
+        query = urlencode(fields if self.vhost is None else {**fields, "vhost": self.vhost})
+        return f"{path}?{query}" if query else path
 
     def why(self, kind: str, identity: str) -> Row:
         """The answer of why for a connection or a link. Raises AdminError."""

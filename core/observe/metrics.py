@@ -14,6 +14,7 @@ from core.interface import Snapshot
 from core.observe.buckets import cumulative
 from core.observe.metric_families import FAMILIES, ON_DEMAND, Family, MetricType
 from core.observe.scrape import Distribution, MetricSources, Scrape, Series, Value
+from core.virtual_hosts import shown_name
 
 SUFFIXES = {MetricType.COUNTER: "_total", MetricType.INFO: "_info"}
 """Parts of names that prometheus-client adds."""
@@ -52,12 +53,18 @@ class LinkMetrics:
         """Collect the first ``limit`` links of an address, or of all addresses. Yields None after each connection."""
         rows: list[Snapshot] = []
         for connection in self._connections("links"):
-            rows += (row for row in connection if address is None or row["address"] == address)
+            shown = ({**row, "address": _shown_address(row)} for row in connection)
+            rows += (row for row in shown if address in (None, row["address"]))
             if len(rows) >= limit:
                 break
             yield None
         for family in ON_DEMAND:
             yield _metric(family, family.values(rows[:limit]) or ())
+
+
+def _shown_address(link: Snapshot) -> str:
+    """The address of a link as those of all virtual hosts stand together."""
+    return shown_name(str(link["vhost"]), str(link["address"] or ""))
 
 
 def _metric(family: Family[Scrape] | Family[Sequence[Snapshot]], values: Value | Series) -> Metric:

@@ -253,9 +253,11 @@ class Scrape:
     def by_queue(self, figures: Sequence[str], *, other: bool) -> Series:
         """The sum of these figures for each queue, and if ``other`` for those beyond the limit. Counters are left out
         there, since a sum over changing addresses goes down."""
-        for place, queue in self._queues.items():
-            if other or place != (VIRTUAL_HOST, OTHER):
-                yield place, sum(queue[figure] for figure in figures)
+        for (host, name), queue in self._queues.items():
+            if name != OTHER:
+                yield (host, name), sum(queue[figure] for figure in figures)
+            elif other:  # they may be of any virtual host
+                yield (OTHER, OTHER), sum(queue[figure] for figure in figures)
 
     def refused(self) -> Series:
         """Refused connections by reason; every reason is always there, so that the first refusal is an increase."""

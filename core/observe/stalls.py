@@ -69,6 +69,7 @@ class Stall:
             "peer": self.who.peer,
             "container_id": self.who.container_id,
             "user": self.who.user,
+            "vhost": self.who.virtual_host,
             "address": self.who.address,
             "direction": self.who.direction,
             "reason": self.reason.value,

@@ -12,11 +12,11 @@ from itertools import islice
 from urllib.parse import quote, unquote
 
 from core.control_plane import BrokerControl
+from core.host_rows import host_of_row
 from core.interface import Snapshot
 from core.observe.stalls import Stall
 from core.observe.timelines import Timelines
 from core.slices import Walk, gathered
-from core.virtual_hosts import VIRTUAL_HOST
 
 EDGES_LOOKED_AT_MAX = 10_000
 QUEUE_PREFIXES = ("/queues/", "/queue/", "/amq/queue/")
@@ -26,29 +26,20 @@ QUEUE_PREFIXES = ("/queues/", "/queue/", "/amq/queue/")
 def flow_map(control: BrokerControl, timelines: Timelines, host: str) -> Walk[Snapshot]:
     """Return the nodes and edges of one virtual host; of many edges, those that are blocked for longest and busiest."""
     queues = {str(row["name"]): row for row in (yield from gathered(control.on(host).rows("queues")))}
-    elsewhere = set((yield from gathered(_elsewhere(control, host))))
     stalls = {who.identity: stall for who, stall in control.stalls.current.items()}
     edges: list[Snapshot] = []
     for kind in ("links", "channels"):
         for rows in control.connections(kind):
             room = EDGES_LOOKED_AT_MAX - len(edges)
             edges += yield from gathered(
-                islice(_edges(kind, _here(rows, elsewhere), timelines, stalls, queues.keys()), room)
+                islice(
+                    _edges(kind, [row for row in rows if host_of_row(row) == host], timelines, stalls, queues.keys()),
+                    room,
+                )
             )
             yield
     shown = nsmallest(control.flow_map_max, edges, key=_rank)
     return {**_nodes(shown, control, queues), "edges": shown, "edges_total": len(edges)}
-
-
-def _elsewhere(control: BrokerControl, host: str) -> Iterator[str | None]:
-    """The connections that use another virtual host, and None for each other one."""
-    for rows in control.connections("connections"):
-        for row in rows:
-            yield None if (row.get("vhost") or VIRTUAL_HOST) == host else str(row["identity"])
-
-
-def _here(rows: Sequence[Snapshot], elsewhere: AbstractSet[str | None]) -> Sequence[Snapshot]:
-    return [row for row in rows if row["connection"] not in elsewhere]
 
 
 def _edges(

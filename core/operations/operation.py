@@ -338,6 +338,11 @@ class Operation:
         """Raises Forbidden if the caller lacks the right that this operation needs."""
         if not permits(rights, self.right):
             tags = ", ".join(sorted(rights.tags)) or "none"
+            if any(self.right in RIGHTS_OF_TAGS.get(tag, ()) for tag in rights.tags):
+                raise Forbidden(
+                    f"{self.name} needs the right {self.right.value}: user '{rights.user}' has the tag for it, and no "
+                    f"permission on the virtual host '{rights.virtual_host[:QUOTED_CHARACTERS_MAX]}'"
+                )
             needed = " or ".join(tag for tag, given in RIGHTS_OF_TAGS.items() if self.right in given)
             raise Forbidden(
                 f"{self.name} needs the right {self.right.value}, which user '{rights.user}' does not have: it needs "

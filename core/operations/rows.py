@@ -19,8 +19,8 @@ from core.operations.operation import (
     operation,
     quoted,
 )
-from core.row_walks import page_of, row_of
-from core.rows import KINDS, PAGE_MAX, WHY_KINDS
+from core.row_walks import RowSource, page_of, row_of
+from core.rows import KINDS, PAGE_MAX, SERVER_KINDS, WHY_KINDS
 from core.slices import Walk
 
 KIND = Parameter("kind", "The kind of the rows.", in_path=True, choices=KINDS)
@@ -34,6 +34,11 @@ LIMIT = Parameter(
     default=PAGE_MAX,
 )
 AFTER = Parameter("after", "The identity after which the page begins: ``next`` of the page before.")
+OF_VHOST = Parameter(
+    "vhost",
+    "The virtual host. Without it, connections and what belongs to them are those of all virtual hosts, and other rows "
+    "those of the connection's own, or of ``/``.",
+)
 WAITING = Parameter("kind", "What waits.", in_path=True, choices=WHY_KINDS)
 SUBJECT = Parameter(
     "identity", "The identity of the connection or link; for addresses a queue's name or its address.", in_path=True
@@ -51,14 +56,15 @@ PAGE = Shape(
     "rows.list",
     "GET",
     "/{kind}",
-    *(KIND, LIMIT, AFTER, VHOST),
+    *(KIND, LIMIT, AFTER, OF_VHOST),
     answer=PAGE,
     example={"kind": "queues", "limit": 1},
     gives={"next": "archive"},
 )
 def list_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """List the rows of a kind, in the order of their identities."""
-    rows = control.on(arguments.text("vhost")).rows(arguments.text("kind"))
+    kind = arguments.text("kind")
+    rows = _source(control, arguments, kind).rows(kind)
     after = arguments.optional_text("after")
     items, following = yield from page_of(rows, after=after, limit=arguments.number("limit"))
     return Reply(200, {"items": items, "next": following})
@@ -68,7 +74,7 @@ def list_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     "rows.show",
     "GET",
     "/{kind}/{identity}",
-    *(KIND, IDENTITY, VHOST),
+    *(KIND, IDENTITY, OF_VHOST),
     answer=Shape("map"),
     example={"kind": "queues", "identity": "orders"},
     gives={"name": "orders", "messages_ready": 3},
@@ -76,7 +82,7 @@ def list_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
 def show(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show one row of a kind."""
     kind, identity = arguments.text("kind"), arguments.text("identity")
-    return _found((yield from row_of(control.on(arguments.text("vhost")), kind, identity)), kind, identity)
+    return _found((yield from row_of(_source(control, arguments, kind), kind, identity)), kind, identity)
 
 
 @operation(
@@ -95,6 +101,13 @@ def why(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     host = arguments.text("vhost") if kind == "addresses" else control.host_of(identity)
     named = control.queue_of_address(identity) if kind == "addresses" else identity
     return _found((yield from what_holds_up(control.on(host), kind, named)), kind, identity)
+
+
+def _source(control: BrokerControl, arguments: Arguments, kind: str) -> RowSource:
+    named = arguments.optional_text("vhost")
+    if named is None and (kind in SERVER_KINDS or kind == "stalls"):
+        return control
+    return control.on(named or arguments.rights.virtual_host)
 
 
 def _found(row: Snapshot | None, kind: str, identity: str) -> Reply:

@@ -129,9 +129,17 @@ class Call:
         caller's own, or on the first that the caller may use, if the operation is on none."""
         if host is not None:
             return rights.on(host)
-        if rights.welcome or any(parameter.name == "vhost" for parameter in self.operation.parameters):
+        if any(parameter.name == "vhost" for parameter in self.operation.parameters):
             return rights
-        return next((there for name in control.hosts.names if (there := rights.on(name)).welcome), rights)
+        return where_welcome(rights, control.hosts.names)
+
+
+def where_welcome(rights: Rights, hosts: Iterable[str]) -> Rights:
+    """Return the rights of the same user on the first of these virtual hosts that it may use, if these rights are on
+    none."""
+    if rights.welcome:
+        return rights
+    return next((there for name in hosts if (there := rights.on(name)).welcome), rights)
 
 
 class OperationTable:

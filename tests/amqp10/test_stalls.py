@@ -85,6 +85,7 @@ def test_a_stall_names_the_link_and_since_when_it_waits():
         "peer": "127.0.0.1:40000",
         "container_id": "shop",
         "user": "guest",
+        "vhost": "/",
         "address": "/queues/q",
         "direction": "in",
         "reason": "unconfirmed-limit",

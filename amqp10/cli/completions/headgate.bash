@@ -788,7 +788,7 @@ _headgate() {
           ;;
         "top")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--url" "--token-file" "--help" "-h" "--version")
+            local -a _c=("--url" "--token-file" "-p" "--vhost" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -805,6 +805,12 @@ _headgate() {
                 ;;
               --token-file)
                 COMPREPLY=( $(compgen -f -- "${cur}") )
+                ;;
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
                 ;;
               *)
                 COMPREPLY=()
@@ -922,7 +928,7 @@ _headgate() {
           ;;
         "why")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--kind" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--kind" "-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -941,6 +947,12 @@ _headgate() {
                 for _x in "${_c[@]}"; do
                   [[ "$_x" == "${cur}"* ]] && { printf -v _q '%q' "$_x"; COMPREPLY+=("$_q"); }
                 done
+                ;;
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
                 ;;
               --url)
                 COMPREPLY=()
@@ -1187,7 +1199,7 @@ _headgate() {
           ;;
         "channels list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1199,6 +1211,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1375,7 +1393,7 @@ _headgate() {
           ;;
         "connections list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1387,6 +1405,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1726,7 +1750,7 @@ _headgate() {
           ;;
         "link list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1738,6 +1762,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -1877,7 +1907,7 @@ _headgate() {
           ;;
         "links list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -1889,6 +1919,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2665,7 +2701,7 @@ _headgate() {
           ;;
         "sessions list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2677,6 +2713,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;
@@ -2757,7 +2799,7 @@ _headgate() {
           ;;
         "stalls list")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--json" "--url" "--help" "-h" "--version")
+            local -a _c=("-p" "--vhost" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -2769,6 +2811,12 @@ _headgate() {
               _value_prev="${COMP_WORDS[COMP_CWORD-2]}"
             fi
             case "$_value_prev" in
+              -p)
+                COMPREPLY=()
+                ;;
+              --vhost)
+                COMPREPLY=()
+                ;;
               --url)
                 COMPREPLY=()
                 ;;

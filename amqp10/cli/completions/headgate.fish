@@ -232,6 +232,8 @@ complete -c headgate -n '__fish_headgate_using_command channels' -l version -d '
 complete -c headgate -n '__fish_headgate_using_command channels list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command channels list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command channels list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command channels list' -s p -r -d 'Only those of this virtual host. Default: those of all.'
+complete -c headgate -n '__fish_headgate_using_command channels list' -l vhost -r -d 'Only those of this virtual host. Default: those of all.'
 complete -c headgate -n '__fish_headgate_using_command channels list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command channels list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -328,6 +330,8 @@ complete -c headgate -n '__fish_headgate_using_command connections close' -l url
 complete -c headgate -n '__fish_headgate_using_command connections list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command connections list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command connections list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command connections list' -s p -r -d 'Only those of this virtual host. Default: those of all.'
+complete -c headgate -n '__fish_headgate_using_command connections list' -l vhost -r -d 'Only those of this virtual host. Default: those of all.'
 complete -c headgate -n '__fish_headgate_using_command connections list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command connections list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -525,6 +529,8 @@ complete -c headgate -n '__fish_headgate_using_command link close' -l url -r -d 
 complete -c headgate -n '__fish_headgate_using_command link list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command link list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command link list' -s p -r -d 'Only those of this virtual host. Default: those of all.'
+complete -c headgate -n '__fish_headgate_using_command link list' -l vhost -r -d 'Only those of this virtual host. Default: those of all.'
 complete -c headgate -n '__fish_headgate_using_command link list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command link list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -581,6 +587,8 @@ complete -c headgate -n '__fish_headgate_using_command links close' -l url -r -d
 complete -c headgate -n '__fish_headgate_using_command links list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command links list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command links list' -s p -r -d 'Only those of this virtual host. Default: those of all.'
+complete -c headgate -n '__fish_headgate_using_command links list' -l vhost -r -d 'Only those of this virtual host. Default: those of all.'
 complete -c headgate -n '__fish_headgate_using_command links list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command links list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -905,6 +913,8 @@ complete -c headgate -n '__fish_headgate_using_command sessions close' -l url -r
 complete -c headgate -n '__fish_headgate_using_command sessions list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command sessions list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command sessions list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command sessions list' -s p -r -d 'Only those of this virtual host. Default: those of all.'
+complete -c headgate -n '__fish_headgate_using_command sessions list' -l vhost -r -d 'Only those of this virtual host. Default: those of all.'
 complete -c headgate -n '__fish_headgate_using_command sessions list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command sessions list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -949,6 +959,8 @@ complete -c headgate -n '__fish_headgate_using_command stalls' -l version -d 'Di
 complete -c headgate -n '__fish_headgate_using_command stalls list' -l help -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command stalls list' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command stalls list' -l version -d 'Display application version.'
+complete -c headgate -n '__fish_headgate_using_command stalls list' -s p -r -d 'Only those of this virtual host. Default: those of all.'
+complete -c headgate -n '__fish_headgate_using_command stalls list' -l vhost -r -d 'Only those of this virtual host. Default: those of all.'
 complete -c headgate -n '__fish_headgate_using_command stalls list' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command stalls list' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 
@@ -1091,6 +1103,8 @@ complete -c headgate -n '__fish_headgate_using_command top' -s h -d 'Display thi
 complete -c headgate -n '__fish_headgate_using_command top' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command top' -l url -r -d 'The admin server, as http://HOST:PORT.'
 complete -c headgate -n '__fish_headgate_using_command top' -l token-file -r -F -d 'A file with the admin server'\''s token.'
+complete -c headgate -n '__fish_headgate_using_command top' -s p -r -d 'Only links and connections of this virtual host. Default: those of all, with th…'
+complete -c headgate -n '__fish_headgate_using_command top' -l vhost -r -d 'Only links and connections of this virtual host. Default: those of all, with th…'
 
 # Subcommands for: topic-permissions
 complete -c headgate -n '__fish_headgate_using_command topic-permissions' -a 'list' -d 'List the topic permissions of all users.'
@@ -1275,6 +1289,8 @@ complete -c headgate -n '__fish_headgate_using_command why' -l help -d 'Display 
 complete -c headgate -n '__fish_headgate_using_command why' -s h -d 'Display this message and exit.'
 complete -c headgate -n '__fish_headgate_using_command why' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command why' -l kind -x -a 'connection link address' -d 'The kind of SUBJECT. Default: found by the form of SUBJECT.'
+complete -c headgate -n '__fish_headgate_using_command why' -s p -r -d 'The virtual host of a queue. Default: that of --url, or /.'
+complete -c headgate -n '__fish_headgate_using_command why' -l vhost -r -d 'The virtual host of a queue. Default: that of --url, or /.'
 complete -c headgate -n '__fish_headgate_using_command why' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command why' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 

@@ -104,6 +104,8 @@ _cyclopts_headgate() {
           _arguments \
             '1:SUBJECT' \
             "*--kind[The kind of SUBJECT. Default\: found by the form of SUBJECT.]:kind:(connection link address)" \
+            '*-p[The virtual host of a queue. Default\: that of --url, or /.]:p' \
+            '*--vhost[The virtual host of a queue. Default\: that of --url, or /.]:vhost' \
             '--json[Print JSON instead of a table.]' \
             '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
             '--help[Display this message and exit.]' \
@@ -122,6 +124,8 @@ _cyclopts_headgate() {
           _arguments \
             '*--url[The admin server, as http\://HOST\:PORT.]:url' \
             '*--token-file[A file with the admin server'\''s token.]:token-file:_files' \
+            '*-p[Only links and connections of this virtual host. Default\: those of all, with th…]:p' \
+            '*--vhost[Only links and connections of this virtual host. Default\: those of all, with th…]:vhost' \
             '--help[Display this message and exit.]' \
             '-h[Display this message and exit.]' \
             '--version[Display application version.]'
@@ -479,6 +483,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[Only those of this virtual host. Default\: those of all.]:p' \
+                    '*--vhost[Only those of this virtual host. Default\: those of all.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -533,6 +539,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[Only those of this virtual host. Default\: those of all.]:p' \
+                    '*--vhost[Only those of this virtual host. Default\: those of all.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -590,6 +598,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[Only those of this virtual host. Default\: those of all.]:p' \
+                    '*--vhost[Only those of this virtual host. Default\: those of all.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -679,6 +689,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[Only those of this virtual host. Default\: those of all.]:p' \
+                    '*--vhost[Only those of this virtual host. Default\: those of all.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -764,6 +776,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[Only those of this virtual host. Default\: those of all.]:p' \
+                    '*--vhost[Only those of this virtual host. Default\: those of all.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -900,6 +914,8 @@ _cyclopts_headgate() {
               case $words[1] in
                 list)
                   _arguments \
+                    '*-p[Only those of this virtual host. Default\: those of all.]:p' \
+                    '*--vhost[Only those of this virtual host. Default\: those of all.]:vhost' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \

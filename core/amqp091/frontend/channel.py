@@ -117,6 +117,7 @@ class Channel:
         return {
             "identity": f"{shared.identity}/{self.number}",
             "connection": shared.identity,
+            "vhost": shared.connection.virtual_host,
             "channel": self.number,
             "stage_credit_state": reading.state.value,
             "stage_credit_held_up_by": list(reading.held_up_by),

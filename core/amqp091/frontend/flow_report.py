@@ -20,6 +20,7 @@ from core.message import Return
 from core.observe.flow_events.accounts import StageAccount
 from core.observe.flow_events.recorder import ConnectionEvents
 from core.server.frontends import PeerInfo
+from core.virtual_hosts import shown_name
 
 STAGES_MAX = 256
 """Stages of one connection that are checked: its channels and some queues. Further ones are not reported."""
@@ -53,7 +54,8 @@ def stall_subject(info: PeerInfo, connection: Amqp091Connection) -> StallSubject
         container_id=client_name(connection) or "",
         user=connection.identity,
         direction="in",
-        address="",
+        address=shown_name(connection.virtual_host, ""),
+        virtual_host=connection.virtual_host,
     )
 
 

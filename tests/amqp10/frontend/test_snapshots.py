@@ -87,7 +87,14 @@ def test_links_in_both_directions():
     peer.grant(40, channel=2)
     broker.advance(2.0)
     incoming, outgoing = peer.front_end.snapshot("links", peer.broker.now)
-    common = {"session": "test-0/2", "connection": "test-0", "state": "ATTACHED", "drain": False, "paused": False}
+    common = {
+        "session": "test-0/2",
+        "connection": "test-0",
+        "vhost": "/",
+        "state": "ATTACHED",
+        "drain": False,
+        "paused": False,
+    }
     common |= {"queue": "q", "bound_by_policy": None, "drained": 0, "withdrawn": 0, "unbalanced": 0}
     assert incoming == common | {
         "identity": "test-0/2/0", "name": "out", "handle": 0, "direction": "in", "address": "/queues/q",

@@ -48,6 +48,17 @@ def test_all_pages_are_asked_for_with_the_token():
     assert [authorization for _, authorization in asked] == ["bearer secret"] * 2
 
 
+def test_rows_and_rates_of_one_virtual_host_are_asked_for():
+    answers = {
+        "/api/headgate/links?vhost=a%26b": (200, {"items": [{"identity": "a"}], "next": "a"}),
+        "/api/headgate/links?after=a&vhost=a%26b": (200, {"items": [{"identity": "b"}], "next": None}),
+        "/api/headgate/flow-map?vhost=a%26b": (200, {"edges": []}),
+    }
+    with answering(answers) as (url, _):
+        assert Admin(url, vhost="a&b").rows("links") == [{"identity": "a"}, {"identity": "b"}]
+        assert Admin(url, vhost="a&b").flow_map() == {"edges": []}
+
+
 def test_an_identity_is_one_segment():
     with answering({"/api/headgate/why/links/c1%2F0%2F0": (200, {"waits": False})}) as (url, asked):
         assert Admin(url).why("links", "c1/0/0") == {"waits": False}

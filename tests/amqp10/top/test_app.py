@@ -50,6 +50,9 @@ class MadeUp:
             raise AdminError("http://x does not answer")
         if path == "overview":
             return {"rates": {"in": 7.0}, "alarms": ["memory"]}
+        raise AssertionError(path)
+
+    def flow_map(self) -> Row:
         return {"edges": [{"identity": "c1/0/0", "rate": 40.0}]}
 
     def rows(self, kind: str) -> list[Row]:

@@ -10,6 +10,7 @@ ROWS: list[list[Snapshot]] = [
     [
         {
             "identity": "c1/0/0",
+            "vhost": "/",
             "direction": "in",
             "address": "/queues/a",
             "link_credit": 170,
@@ -18,6 +19,7 @@ ROWS: list[list[Snapshot]] = [
         },
         {
             "identity": "c1/0/1",
+            "vhost": "/",
             "direction": "out",
             "address": "/queues/b",
             "link_credit": 10,
@@ -26,7 +28,10 @@ ROWS: list[list[Snapshot]] = [
             "queue_grant": None,
         },
     ],
-    [{"identity": "c2/0/0", "direction": "in", "address": None, "link_credit": 1, "delivery_count": 0}],
+    [
+        {"identity": host, "vhost": host, "direction": "in", "address": address, "link_credit": 1, "delivery_count": 0}
+        for host, address in (("/", None), ("b", "/queues/b"))
+    ],
 ]
 
 
@@ -52,7 +57,7 @@ def test_each_figure_of_each_link():
     assert found[("headgate_link_link_credit", "c1/0/0")] == 170
     assert found[("headgate_link_unconfirmed", "c1/0/0")] == 2
     assert found[("headgate_link_waiting", "c1/0/1")] == 1
-    assert {link for _, link in found} == {"c1/0/0", "c1/0/1", "c2/0/0"}
+    assert {link for _, link in found} == {"c1/0/0", "c1/0/1", "/", "b"}
 
 
 def test_what_a_link_has_not_is_left_out():
@@ -61,6 +66,7 @@ def test_what_a_link_has_not_is_left_out():
 
 def test_the_links_of_an_address():
     assert {link for _, link in series("/queues/b")} == {"c1/0/1"}
+    assert {link for _, link in series("vhost:b:/queues/b")} == {"b"}  # a queue of that name in another virtual host
     assert series("/queues/nowhere") == {}
 
 

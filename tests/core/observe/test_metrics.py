@@ -283,13 +283,13 @@ def test_totals_of_queues_and_the_oldest_by_name(scraped: Scraped):
     found = values(scraped.metrics(addresses_max=1))
     assert found["rabbitmq_queue_messages_ready"] == {(): 111}
     assert found["rabbitmq_queue_messages"] == {(): 113}
-    assert found["rabbitmq_detailed_queue_messages_ready"] == {("a", "/"): 1, (OTHER, "/"): 110}
+    assert found["rabbitmq_detailed_queue_messages_ready"] == {("a", "/"): 1, (OTHER, OTHER): 110}
     assert found["rabbitmq_detailed_queue_messages_published_total"] == {("a", "/"): 10}
 
 
 def test_no_address_has_a_series_when_none_may(scraped: Scraped):
     scraped.broker.queues = [queue("a", ready=1)]
-    assert values(scraped.metrics(addresses_max=0))["rabbitmq_detailed_queue_messages"] == {(OTHER, "/"): 1}
+    assert values(scraped.metrics(addresses_max=0))["rabbitmq_detailed_queue_messages"] == {(OTHER, OTHER): 1}
 
 
 def test_a_name_with_quotes_and_line_ends_survives_the_text(scraped: Scraped):

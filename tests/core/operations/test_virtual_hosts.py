@@ -4,7 +4,8 @@ import pytest
 
 from core.access.rights import FULL
 from core.clock import Now
-from core.interface import QueueDeclaration
+from core.interface import FlowReason, QueueDeclaration, StallSubject
+from core.virtual_hosts import shown_name
 from tests.core.operations.test_rights import FORBIDDEN, basic, place
 from tests.kit.admin import Facts, client_of
 
@@ -60,6 +61,12 @@ async def test_a_user_reaches_nothing_of_another_virtual_host(method: str, path:
         )
     assert response.status_code == FORBIDDEN, response.text
     assert [row["name"] for row in facts.control.hosts.named("b").snapshot("queues")] == ["only-b"]
+
+
+async def test_a_user_is_told_that_the_permission_is_missing_and_not_the_tag():
+    async with client_of(two().application()) as client:
+        refused = await client.get("/api/queues/b", headers=basic("management"))
+    assert "user 'management' has the tag for it, and no permission on the virtual host 'b'" in refused.text
 
 
 async def test_lists_without_a_virtual_host_have_what_the_user_may_see():
@@ -122,3 +129,47 @@ async def test_definitions_go_there_and_back_with_all_virtual_hosts():
     assert control.users.record("administrator").permissions["b"] == FULL
     for kind in ("vhosts", "queues", "exchanges", "bindings", "policies", "permissions", "parameters"):
         assert again[kind] == document[kind], kind
+
+
+async def test_connections_and_what_belongs_to_them_are_listed_for_all_virtual_hosts_or_for_one():
+    facts = two()
+    hosts = {"c1": "/", "c2": "b", "c3": None}  # c3 has not named one yet
+    for kind, end in (("connections", ""), ("sessions", "/0"), ("links", "/0/0"), ("channels", "/1")):
+        facts.server.rows[kind] = [
+            {"identity": one + end, "connection": one, "vhost": host, "publishes_to": [], "direction": "in"}
+            | {"address": "/queues/only-b"}
+            for one, host in hosts.items()
+        ]
+    for one, host in (("c1", "/"), ("c2", "b")):
+        who = StallSubject(
+            identity=f"{one}/0/0",
+            connection=one,
+            peer="",
+            container_id="",
+            user="",
+            direction="in",
+            address=shown_name(host, "/queues/only-b"),
+            virtual_host=host,
+        )
+        facts.stalls.blocked(who, FlowReason.QUEUE_FULL, "queue only-b", facts.now)
+    facts.now = Now(200.0, 1_700_000_100.0)
+
+    async def shown(kind: str, query: str = "") -> set[str]:
+        response = await client.get(f"/api/headgate/{kind}{query}", headers=basic("monitoring"))
+        rows = response.json()["edges" if kind == "flow-map" else "items"]
+        return {str(row["identity"]).partition("/")[0] for row in rows}
+
+    async with client_of(facts.application()) as client:
+        for kind in ("connections", "sessions", "links", "channels"):
+            assert await shown(kind) == {"c1", "c2", "c3"}
+            assert await shown(kind, "?vhost=/") == {"c1", "c3"}
+            assert await shown(kind, "?vhost=b") == {"c2"}
+        assert (await shown("stalls"), await shown("stalls", "?vhost=b")) == ({"c1", "c2"}, {"c2"})
+        assert (await shown("flow-map"), await shown("flow-map", "?vhost=b")) == ({"c1", "c3"}, {"c2"})
+        everywhere = (await client.get("/api/headgate/stalls", headers=basic("monitoring"))).json()["items"]
+        assert [row["address"] for row in everywhere] == ["/queues/only-b", "vhost:b:/queues/only-b"]
+        of_one = (await client.get("/api/headgate/stalls?vhost=b", headers=basic("monitoring"))).json()["items"]
+        assert [row["address"] for row in of_one] == ["/queues/only-b"]
+        assert (await client.get("/api/headgate/links/c2%2F0%2F0", headers=basic("monitoring"))).status_code == 200
+        unknown = await client.get("/api/headgate/links?vhost=nowhere", headers=basic("monitoring"))
+        assert unknown.status_code == 404
