@@ -55,7 +55,7 @@ def admin_application(
     }
     metrics = Metrics(collect=collect, collect_links=collect_links, links_max=settings.links_max)
     console = console_routes()
-    login = ConsoleLogin(callers, [entry.operation for entry in api.table.entries], log)
+    login = ConsoleLogin(callers, api.permitted, log)
     app = Starlette(
         routes=[
             Route("/metrics", metrics.totals),

@@ -3,6 +3,7 @@
 The tests run in their order on one broker that serves users only: the first makes the users of the others.
 """
 
+import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -182,7 +183,9 @@ def test_a_virtual_host_is_made_limited_and_deleted(page: Page, url: str, watch:
     httpx.put(f"{url}/api{declare}", auth=("root", ROOT_PASSWORD), json={}).raise_for_status()
     page.goto(f"{url}/#/virtual-hosts")
     row(page, "Virtual hosts", HTML_NAME).get_by_role("link").click()
-    expect(page.locator("h1")).to_have_text(f"Queues of {HTML_NAME}")
+    expect(page.locator("h1")).to_have_text("Queues")
+    choice = page.get_by_label("virtual host")
+    expect(choice).to_have_value(HTML_NAME)
     expect(row(page, "Queues", "")).to_have_count(1)
     row(page, "Queues", "").get_by_role("button", name="peek").click()
     expect(dialog).to_contain_text("No message is ready")
@@ -191,11 +194,26 @@ def test_a_virtual_host_is_made_limited_and_deleted(page: Page, url: str, watch:
     expect(page.locator("#why")).to_contain_text("orders of another")
     expect(page.locator("#why .sentence")).not_to_contain_text("there is no")
     row(page, "Queues", "").get_by_role("link").click()
-    expect(page.locator("h1")).to_have_text(f"vhost:{HTML_NAME}:orders of another")
+    expect(page.locator("h1")).to_have_text("orders of another")
     expect(page.locator("main")).to_contain_text("orders of another")
     expect(page.locator(".fault")).to_be_hidden()
     page.locator("main").get_by_role("link", name="Queues", exact=True).click()
-    expect(page.locator("h1")).to_have_text(f"Queues of {HTML_NAME}")
+    expect(row(page, "Queues", "orders of another")).to_have_count(1)
+    policy = {"pattern": "of another$", "definition": {"max-length": 7}}
+    set_policy = f"{url}/api/policies/{quote(HTML_NAME, safe='')}/seven"
+    httpx.put(set_policy, auth=("root", ROOT_PASSWORD), json=policy).raise_for_status()
+    page.locator("#pages").get_by_role("link", name="Policies").click()
+    expect(choice).to_have_value(HTML_NAME)
+    expect(row(page, "Policies", "seven")).to_contain_text("max-length = 7")
+    expect(row(page, "Queues that a policy holds for", "orders of another")).to_have_count(1)
+    page.reload()  # the address has the choice
+    expect(row(page, "Policies", "seven")).to_have_count(1)
+    choice.select_option("/")
+    expect(row(page, "Policies", "seven")).to_have_count(0)
+    page.locator("#pages").get_by_role("link", name="Store").click()
+    expect(page.locator("h1")).to_have_text("Store")
+    expect(choice).to_be_hidden()
+    expect(page.locator(".fault")).to_be_hidden()
     page.goto(f"{url}/#/virtual-hosts")
     row(page, "Virtual hosts", HTML_NAME).get_by_role("button", name="delete").click()
     expect(dialog).to_contain_text("the permissions on it are removed")
@@ -203,6 +221,54 @@ def test_a_virtual_host_is_made_limited_and_deleted(page: Page, url: str, watch:
     expect(row(page, "Virtual hosts", HTML_NAME)).to_have_count(0)
     assert watch.dialogs == []
     assert page.locator("main img, dialog img").count() == 0
+
+
+def test_a_user_of_one_virtual_host_sees_that_one(browser: Browser, url: str):
+    made = httpx.Client(base_url=f"{url}/api", auth=("root", ROOT_PASSWORD))
+    for host in ("shop", "other"):
+        made.put(f"/vhosts/{host}", json={}).raise_for_status()
+        made.put(f"/queues/{host}/of-{host}", json={}).raise_for_status()
+    made.put("/users/sam", json={"password": PASSWORD, "tags": "management"}).raise_for_status()
+    everything = dict.fromkeys(("configure", "write", "read"), ".*")
+    made.put("/permissions/shop/sam", json=everything).raise_for_status()
+    with browser.new_context() as context:
+        page = context.new_page()
+        log_in(page, url, "sam", PASSWORD, "#/queues")
+        expect(row(page, "Queues", "of-shop")).to_have_count(1)
+        expect(row(page, "Queues", "")).to_have_count(1)
+        choice = page.get_by_label("virtual host")
+        expect(choice).to_be_hidden()
+        made.put("/permissions/%2F/sam", json=everything).raise_for_status()
+        page.reload()
+        expect(choice.locator("option")).to_have_text(["/", "shop"])
+        page.goto(f"{url}/#/queues?vhost=other")  # by its address: the broker refuses it
+        expect(page.locator(".fault")).to_contain_text("no permission on the virtual host 'other'")
+        choice.select_option("shop")
+        expect(row(page, "Queues", "of-shop")).to_have_count(1)
+        expect(page.locator(".fault")).to_be_hidden()
+
+
+def test_links_that_wait_are_shown_for_their_virtual_host(page: Page, url: str):
+    log_in(page, url, "root", ROOT_PASSWORD)
+    expect(page.locator("h1")).to_have_text("Overview")
+    stalls = [
+        {"identity": f"c1/0/{number}", "connection": "c1", "vhost": host, "direction": "in", "reason": "queue-full"}
+        | {"container_id": f"of {host}", "address": "/queues/q", "culprit": "queue q", "since": 1, "seconds": 2}
+        for number, host in enumerate(("/", "shop", "shop"))
+    ]
+    stream = f"event: stalls\ndata: {json.dumps({'time': 1, 'total': 3, 'stalls': stalls})}\n\n"
+    page.route("**/api/headgate/live", lambda route: route.fulfill(body=stream, content_type="text/event-stream"))
+    page.reload()
+    blocked = page.locator("#pages a", has_text="Blocked publishers")
+    expect(blocked.locator(".tally")).to_have_text("1")
+    blocked.click()
+    expect(row(page, "Blocked publishers", "of /")).to_have_count(1)
+    expect(row(page, "Blocked publishers", "")).to_have_count(1)
+    page.get_by_label("virtual host").select_option("shop")
+    expect(row(page, "Blocked publishers", "of shop")).to_have_count(2)
+    expect(row(page, "Blocked publishers", "")).to_have_count(2)
+    expect(blocked.locator(".tally")).to_have_text("2")
+    assert page.url.endswith("#/blocked-publishers?vhost=shop")
 
 
 def test_a_login_that_has_ended_leads_to_the_login_page(browser: Browser, page: Page, url: str):

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from core.access.audit import AuditedPeer
-from core.access.rights import no_rights
+from core.access.rights import Rights, no_rights
 from core.admin.answers import problem
 from core.admin.api.openapi import description
 from core.admin.api.refusals import HttpRefusal, refusal_of
@@ -23,8 +23,8 @@ from core.control_plane import BrokerControl
 from core.errors import EngineError
 from core.operations.all_operations import OPERATIONS
 from core.operations.no_such import NoSuchMethod, NoSuchPath
-from core.operations.operation import Arguments, Operation, Reply, Right, Shape
-from core.operations.table import Call, OperationTable
+from core.operations.operation import Arguments, Operation, Reply, Right, Shape, permits
+from core.operations.table import Call, OperationTable, where_welcome
 from core.slices import Walk
 
 OPENAPI_PATH = "/api/openapi.json"
@@ -56,6 +56,11 @@ class Api:
         self._control = control
         self._body_max = body_max
         self._log = log
+
+    def permitted(self, rights: Rights) -> list[str]:
+        """Return the names of the operations that a user's rights permit, on some virtual host at least."""
+        there = where_welcome(rights, self._control.hosts.names)
+        return sorted({one.operation.name for one in self.table.entries if permits(there, one.operation.right)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -4,7 +4,7 @@ The guard has checked the host and the origin of a request, and what a write nee
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,12 +12,11 @@ from starlette.routing import Route
 from starlette.types import Scope
 from structlog.typing import FilteringBoundLogger
 
-from core.access.rights import OPERATOR_TAGS
+from core.access.rights import OPERATOR_TAGS, Rights
 from core.admin.answers import HEADERS, problem
 from core.admin.callers import CALLER, Caller, Callers, address_of, cookie
 from core.admin.console.sessions import ConsoleSession
 from core.admin.signing_in import ProvenUser
-from core.operations.operation import Operation, permits
 
 LOGIN_PATH = "/console/login"
 CHALLENGE = {"www-authenticate": "Cookie"}
@@ -29,10 +28,12 @@ FORMS: tuple[frozenset[str], ...] = (frozenset(("user", "password")), frozenset(
 class ConsoleLogin:
     """The request handlers of :data:`LOGIN_PATH`."""
 
-    def __init__(self, callers: Callers, operations: Sequence[Operation], log: FilteringBoundLogger) -> None:
-        """``operations`` are those of the HTTP API."""
+    def __init__(
+        self, callers: Callers, permitted: Callable[[Rights], Sequence[str]], log: FilteringBoundLogger
+    ) -> None:
+        """``permitted`` returns the names of the operations of the HTTP API that rights permit."""
         self._callers = callers
-        self._operations = operations
+        self._permitted = permitted
         self._log = log
 
     def routes(self) -> Sequence[Route]:
@@ -139,7 +140,7 @@ class ConsoleLogin:
             "user": rights.user,
             "tags": sorted(rights.tags),
             "way": caller.way,
-            "operations": sorted({one.name for one in self._operations if permits(rights, one.right)}),
+            "operations": self._permitted(rights),
             "csrf_token": None if session is None else session.csrf_token,
         }
 

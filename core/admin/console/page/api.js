@@ -61,24 +61,29 @@ export async function timeLineOf(kind, identity, signal) {
   }
 }
 
-/** All rows of a kind of one virtual host, page by page, as far as they can be shown. */
-export async function list(kind, signal, host = DEFAULT_HOST) {
+/** All rows of a kind, page by page, as far as they can be shown: of one virtual host, or without it of all connections. */
+export async function list(kind, signal, host = null) {
   const rows = [];
-  let after = "";
+  const query = new URLSearchParams(host === null ? {} : { vhost: host });
+  let next;
   do {
-    const page = await get(inHost(kind, host) + after, signal);
+    const page = await get(`${kind}?${query}`, signal);
     rows.push(...page.items);
-    after = page.next === null ? null : `&after=${encodeURIComponent(page.next)}`;
-  } while (after !== null && rows.length < ROWS_MAX);
+    next = page.next;
+    query.set("after", next);
+  } while (next !== null && rows.length < ROWS_MAX);
   return rows;
 }
 
-/**
- * All rows of a kind, for pages of users with less than the tag monitoring too: they get what RabbitMQ's API has of it, of
- * every virtual host that they may use.
- */
-export async function listed(kind, signal, host = DEFAULT_HOST) {
-  return may("rows.list") ? list(kind, signal, host) : rabbit(kind, signal);
+/** The same for pages of users with less than the tag monitoring too: they get what RabbitMQ's API has of it. */
+export async function listed(kind, signal, host) {
+  return may("rows.list") ? list(kind, signal, host) : rabbit(at(kind, host), signal);
+}
+
+/** The names of the virtual hosts that the user may see. */
+export async function virtualHosts() {
+  const rows = await (may("vhosts.list") ? get("vhosts") : rabbit("vhosts"));
+  return rows.map(({ name }) => name);
 }
 
 /** The path with the virtual host that it is about. */

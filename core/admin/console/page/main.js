@@ -1,10 +1,11 @@
 /** The frame of the console: which page is shown, what runs while it is, alarms, colours. */
 
-import { get, may, Refused, whoIsLoggedIn } from "./api.js";
+import { DEFAULT_HOST, get, may, Refused, virtualHosts, whoIsLoggedIn } from "./api.js";
 import { element, empty, say } from "./dom.js";
 import { Live } from "./live.js";
 import { loginPage, showWho } from "./login.js";
 import { moment } from "./format.js";
+import { choose, pageHref } from "./places.js";
 import { WhyPanel } from "./why.js";
 import { connectionPage, connectionsPage, linkPage, sessionPage } from "./pages/connections.js";
 import { flowMapPage } from "./pages/flow_map.js";
@@ -43,6 +44,8 @@ const DETAILS = {
   link: ["connections", "Link", linkPage],
   queue: ["queues", "Queue", queuePage],
 };
+/** Pages of the menu that show the whole broker; the others show one virtual host. */
+const OF_THE_BROKER = new Set(["overview", "store", "limits", "virtual-hosts", "users"]);
 const THEMES = [["", "Auto", "as the system has them"], ["light", "Light", "light"], ["dark", "Dark", "dark"]];
 const THEME_KEY = "headgate-theme";
 
@@ -55,15 +58,19 @@ const live = new Live();
 const why = new WhyPanel(document.getElementById("why"));
 const main = document.getElementById("main");
 const menu = new Map();
+const choice = document.querySelector("#host select");
 let pages = [];
+let hosts = [DEFAULT_HOST];
 let alarmsShown = "";
 let current = null;
 
 function route() {
-  const [name, ...segments] = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...segments] = path.split("/").filter(Boolean).map(decoded);
+  const host = new URLSearchParams(query).get("vhost") ?? hosts[0] ?? DEFAULT_HOST;
   const detail = segments.length > 0 && may("rows.show") ? DETAILS[name] : undefined;
   const [menuName, title, page] = detail ?? pages.find(([known]) => known === name) ?? pages[0];
-  return { menuName, title: [title, ...segments].join(" "), page, segments };
+  return { menuName, title: [title, ...segments].join(" "), page, segments, host };
 }
 
 function decoded(segment) {
@@ -79,10 +86,17 @@ function show() {
   current?.abort.abort();
   current?.close?.();
   why.close();
-  const { menuName, title, page, segments } = route();
+  const { menuName, title, page, segments, host } = route();
+  choose(host);
   const abort = new AbortController();
-  current = { abort, ...page({ live, why, signal: abort.signal }, ...segments) };
-  for (const [name, link] of menu) link.setAttribute("aria-current", name === menuName ? "page" : "false");
+  current = { abort, host, menuName, ...page({ live, why, host, signal: abort.signal }, ...segments) };
+  for (const [name, link] of menu) {
+    link.setAttribute("aria-current", name === menuName ? "page" : "false");
+    link.href = pageHref(name);
+  }
+  showChoice();
+  findHosts().then(showChoice);
+  showTallies();
   menu.get(menuName).scrollIntoView({ block: "nearest", inline: "center" });
   document.title = `${title} · Headgate`;
   const fault = element("p", { class: "fault", role: "status", hidden: true });
@@ -91,6 +105,24 @@ function show() {
   scrollTo(0, 0);
   current.live?.(live);
   keepFresh(current, fault);
+}
+
+async function findHosts() {
+  try {
+    hosts = await virtualHosts();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error; // else those of before stay, until the next page is shown
+  }
+}
+
+/** The choice is there where a page shows one virtual host, and the user may see another one. */
+function showChoice() {
+  const { host, menuName } = current;
+  document.getElementById("host").hidden = OF_THE_BROKER.has(menuName) || hosts.every((name) => name === host);
+  if (hosts.join("\n") !== [...choice.options].map(({ value }) => value).join("\n")) {
+    choice.replaceChildren(...hosts.map((name) => element("option", { value: name }, name)));
+  }
+  choice.value = host; // none is chosen where the address names another one
 }
 
 /** Asks again and again, one question at a time, and only while the page is visible. */
@@ -119,7 +151,7 @@ function faultOf(error) {
 
 function makeMenu() {
   document.getElementById("pages").append(...pages.map(([name, title]) => {
-    const link = element("a", { href: `#/${name}` }, title, element("span", { class: "tally", hidden: true }));
+    const link = element("a", { href: pageHref(name) }, title, element("span", { class: "tally", hidden: true }));
     menu.set(name, link);
     return link;
   }));
@@ -166,11 +198,15 @@ function alarmOf(row) {
   );
 }
 
-function onLive() {
-  showState();
-  const count = (direction) => live.stalls.filter((stall) => stall.direction === direction).length;
+function showTallies() {
+  const count = (direction) => live.stalls.filter((stall) => stall.direction === direction && stall.vhost === current?.host).length;
   tally("blocked-publishers", count("in"), "wait");
   tally("slow-consumers", count("out"), "wait");
+}
+
+function onLive() {
+  showState();
+  showTallies();
   showAlarms();
   current?.live?.(live);
 }
@@ -224,7 +260,9 @@ async function start() {
     main.replaceChildren(empty("There is nothing to see here", `The user ${found.user} has a tag, and no permission on a virtual host.`));
     return;
   }
+  await findHosts();
   makeMenu();
+  choice.addEventListener("change", () => (location.hash = pageHref(current.menuName, choice.value)));
   const sees = may("live");
   document.getElementById("live").hidden = !sees;
   addEventListener("hashchange", show);

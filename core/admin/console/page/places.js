@@ -1,19 +1,26 @@
-/** The addresses of pages about one thing, and the names of things. */
+/** The addresses of pages, which keep the virtual host that was chosen, and the names of things. */
 
-import { DEFAULT_HOST } from "./api.js";
-
-function place(page, identity) {
-  return `#/${page}/${encodeURIComponent(identity)}`;
-}
+import { at, DEFAULT_HOST } from "./api.js";
 
 /** Links to this address carry requests and no messages. */
 export const MANAGEMENT = "/management";
 
-export const connectionHref = (identity) => place("connection", identity);
-export const sessionHref = (identity) => place("session", identity);
-export const linkHref = (identity) => place("link", identity);
-export const queueHref = (name, host = DEFAULT_HOST) => place("queue", name) + (host === DEFAULT_HOST ? "" : `/${encodeURIComponent(host)}`);
-export const queuesHref = (host) => host === DEFAULT_HOST ? "#/queues" : place("queues", host);
+let chosen = DEFAULT_HOST;
+
+/** Choose the virtual host of the pages. */
+export function choose(host) {
+  chosen = host;
+}
+
+function place(host, ...segments) {
+  return `#/${at(...segments)}${host === DEFAULT_HOST ? "" : `?vhost=${encodeURIComponent(host)}`}`;
+}
+
+export const pageHref = (page, host = chosen) => place(host, page);
+export const connectionHref = (identity) => place(chosen, "connection", identity);
+export const sessionHref = (identity) => place(chosen, "session", identity);
+export const linkHref = (identity) => place(chosen, "link", identity);
+export const queueHref = (name, host = chosen) => place(host, "queue", name);
 
 /** What a queue or an address is called where those of all virtual hosts stand together. */
-export const shownName = (name, host = DEFAULT_HOST) => host === DEFAULT_HOST ? name : `vhost:${host}:${name}`;
+export const shownName = (name, host) => host === DEFAULT_HOST ? name : `vhost:${host}:${name}`;

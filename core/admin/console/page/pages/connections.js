@@ -4,10 +4,10 @@ import { at, get, list, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
 import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
-import { connectionHref, linkHref, queueHref, sessionHref } from "../places.js";
+import { connectionHref, linkHref, pageHref, queueHref, sessionHref } from "../places.js";
 import { Table } from "../table.js";
 
-const HOME = ["Connections", "#/connections"];
+const home = () => ["Connections", pageHref("connections")];
 
 const LINK_COLUMNS = [
   { title: "link", of: (row) => ({ text: row.name || row.identity, href: linkHref(row.identity) }), sort: (row) => row.name },
@@ -41,7 +41,7 @@ const SESSION_COLUMNS = [
   { title: "links", number: true, of: (row) => number(row.links) },
 ];
 
-export function connectionsPage({ live }) {
+export function connectionsPage({ live, host }) {
   const stalled = () => new Map(live.stalls.map((stall) => [stall.connection, stall]));
   let waits = stalled();
   const table = new Table("Connections", [
@@ -60,7 +60,7 @@ export function connectionsPage({ live }) {
   return {
     node: element("div", {}, heading("Connections"), card(null, table.node, none)),
     async refresh(signal) {
-      const rows = await list("connections", signal);
+      const rows = await list("connections", signal, host);
       waits = stalled();
       table.update(rows);
       table.node.hidden = rows.length === 0;
@@ -82,7 +82,7 @@ export function connectionPage({ live, why }, identity) {
   ]);
   const rest = element("div");
   const parts = { sessions: card("Sessions", sessions.node), links: card("Links", links.node), channels: card("Channels", channels.node) };
-  const title = heading(identity, { trail: [HOME] }, whyButton(why, "connections", identity));
+  const title = heading(identity, { trail: [home()] }, whyButton(why, "connections", identity));
   return {
     node: element("div", {}, title, ...Object.values(parts), card("Everything about it", rest)),
     async refresh(signal) {
@@ -96,7 +96,7 @@ export function connectionPage({ live, why }, identity) {
       links.update(withReasons(own[1], live));
       channels.update(own[2]);
       Object.values(parts).forEach((part, index) => (part.hidden = own[index].length === 0));
-      rest.replaceChildren(facts(Object.entries(row).map(shown)));
+      rest.replaceChildren(facts(Object.entries(row).map((pair) => shown(pair, row.vhost))));
     },
   };
 }
@@ -114,7 +114,7 @@ export function sessionPage({ live, why }, identity) {
   return {
     node: element(
       "div", {},
-      heading(`Session ${identity}`, { trail: [HOME, [connection, connectionHref(connection)]] }, whyButton(why, "connections", connection)),
+      heading(`Session ${identity}`, { trail: [home(), [connection, connectionHref(connection)]] }, whyButton(why, "connections", connection)),
       element("div", { class: "pair" }, chartCard("Windows", windows), chartCard("Unsettled deliveries", unsettled)),
       card("Links", links.node), card("Everything about it", rest),
     ),
@@ -128,7 +128,7 @@ export function sessionPage({ live, why }, identity) {
         windows.update(line.times, [line.series.incoming_window, line.series.remote_incoming_window]);
         unsettled.update(line.times, [line.series.unsettled_in, line.series.unsettled_out]);
       }
-      rest.replaceChildren(facts(Object.entries(row).map(shown)));
+      rest.replaceChildren(facts(Object.entries(row).map((pair) => shown(pair, row.vhost))));
     },
     close() {
       windows.close();
@@ -152,7 +152,7 @@ export function linkPage({ live, why }, identity) {
     { name: "incoming window", show: number, step: true }, { name: "client's incoming window", show: number, step: true },
   ]);
   const rest = element("div");
-  const title = heading(`Link ${identity}`, { trail: [HOME, [connection, connectionHref(connection)], [session, sessionHref(session)]] }, whyButton(why, "links", identity));
+  const title = heading(`Link ${identity}`, { trail: [home(), [connection, connectionHref(connection)], [session, sessionHref(session)]] }, whyButton(why, "links", identity));
   return {
     node: element(
       "div", {}, title, strip.node,
@@ -176,7 +176,7 @@ export function linkPage({ live, why }, identity) {
         blocked.update(times, [series.blocked]);
       }
       if (sessionLine !== null) windows.update(sessionLine.times, [sessionLine.series.incoming_window, sessionLine.series.remote_incoming_window]);
-      rest.replaceChildren(facts(Object.entries(row).map(shown)));
+      rest.replaceChildren(facts(Object.entries(row).map((pair) => shown(pair, row.vhost))));
     },
     close() {
       [ownCredit, rates, blocked, windows].forEach((one) => one.close());
@@ -198,11 +198,11 @@ function withReasons(links, live) {
   return links.map((link) => ({ ...link, reason: reasons.get(link.identity) }));
 }
 
-function shown([field, value]) {
+function shown([field, value], host) {
   if (field === "connection") return [words(field), element("a", { href: connectionHref(value) }, value)];
   if (field === "accepted_at") return ["accepted at", moment(value)];
   if (field === "address" && String(value).startsWith("/queues/")) {
-    return ["address", element("a", { href: queueHref(decodeURIComponent(value.slice(8))) }, value)];
+    return ["address", element("a", { href: queueHref(decodeURIComponent(value.slice(8)), host) }, value)];
   }
   return [words(field), plain(value)];
 }

@@ -3,7 +3,7 @@
  * share of the last minute in which they were blocked. Pressing one asks why. The same stands below as a list.
  */
 
-import { get } from "../api.js";
+import { get, inHost } from "../api.js";
 import { card, drawn, element, empty, heading, say } from "../dom.js";
 import { number, rate, share } from "../format.js";
 import { MANAGEMENT } from "../places.js";
@@ -25,7 +25,7 @@ const KEY = [
   ["whole", "blocked all the time"], ["idle", "nothing moves"],
 ];
 
-export function flowMapPage({ why }) {
+export function flowMapPage({ why, host }) {
   const map = new FlowMap(why);
   const table = new Table("Links of the flow map", [
     { title: "from", of: (edge) => ({ text: edge.names[0] }), sort: (edge) => edge.names[0] },
@@ -48,7 +48,7 @@ export function flowMapPage({ why }) {
     ),
     every: REFRESH_MS,
     async refresh(signal) {
-      const found = withoutManagement(await get("flow-map", signal));
+      const found = withoutManagement(await get(inHost("flow-map", host), signal));
       const nothing = found.edges.length === 0;
       none.hidden = !nothing;
       drawing.hidden = rows.hidden = nothing;

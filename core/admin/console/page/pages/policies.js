@@ -3,25 +3,23 @@
 import { listed, may } from "../api.js";
 import { card, element, empty, heading } from "../dom.js";
 import { number, plain } from "../format.js";
-import { queueHref, shownName } from "../places.js";
+import { queueHref } from "../places.js";
 import { Table } from "../table.js";
 
-const named = (row) => shownName(row.name, row.vhost);
-
-export function policiesPage() {
+export function policiesPage({ host }) {
   const policies = new Table("Policies", [
-    { title: "policy", of: named, sort: named },
+    { title: "policy", of: (row) => row.name, sort: (row) => row.name },
     { title: "priority", number: true, of: (row) => number(row.priority), sort: (row) => row.priority },
     { title: "pattern", of: (row) => row.pattern, wide: true },
     { title: "applies to", of: (row) => plain(row.apply_to ?? row["apply-to"]) },
     { title: "says", of: (row) => Object.entries(row.definition).map(([key, value]) => `${key} = ${plain(value)}`).join(", ") },
-  ], { key: named, order: ["priority", "descending"] });
+  ], { order: ["priority", "descending"] });
   const none = empty("No policies", `A policy sets limits for all queues whose name fits a pattern. Make one: headgate policies set NAME PATTERN '{"max-length": 1000}'`);
   const governed = new Table("Queues that a policy holds for", [
-    { title: "queue", of: (row) => ({ text: named(row), href: may("rows.show") ? queueHref(row.name) : undefined }), sort: named },
+    { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
     { title: "policy", of: (row) => row.policy, sort: (row) => row.policy },
     { title: "type", of: (row) => row.type },
-  ], { key: named });
+  ]);
   const free = empty("No queue has one", "No pattern fits a queue that exists.");
   return {
     node: element(
@@ -30,7 +28,7 @@ export function policiesPage() {
       card(null, policies.node, none), card("Where one holds", governed.node, free),
     ),
     async refresh(signal) {
-      const [rows, queues] = await Promise.all([listed("policies", signal), listed("queues", signal)]);
+      const [rows, queues] = await Promise.all([listed("policies", signal, host), listed("queues", signal, host)]);
       policies.update(rows);
       policies.node.hidden = rows.length === 0;
       none.hidden = rows.length > 0;

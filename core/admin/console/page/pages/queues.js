@@ -1,11 +1,11 @@
 /** Queues: how much is in each, where it is kept, and what an operator may do with it. */
 
-import { at, DEFAULT_HOST, get, inHost, listed, may, post, timeLineOf } from "../api.js";
+import { at, get, inHost, listed, may, post, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
 import { form, opened } from "../dialog.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
 import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
-import { queueHref, queuesHref, shownName } from "../places.js";
+import { pageHref, queueHref, shownName } from "../places.js";
 import { Table } from "../table.js";
 
 const PEEK_COUNT = 10;
@@ -14,10 +14,9 @@ const STATES = ["alpha", "beta", "gamma", "delta"];
 
 const count = (title, field) => ({ title, number: true, of: (row) => number(row[field]), sort: (row) => row[field] ?? -1 });
 
-export function queuesPage({ why }, host = DEFAULT_HOST) {
-  const named = (row) => shownName(row.name, row.vhost);
+export function queuesPage({ why, host }) {
   const table = new Table("Queues", [
-    { title: "queue", of: (row) => ({ text: named(row), href: may("rows.show") ? queueHref(row.name, host) : undefined }), sort: named },
+    { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
     count("ready", "messages_ready"), count("unsettled", "messages_unacknowledged"),
     { title: "oldest", number: true, of: (row) => duration(row.oldest_ready_seconds), sort: (row) => row.oldest_ready_seconds ?? -1 },
     ...STATES.map((state) => count(state, state)),
@@ -25,12 +24,12 @@ export function queuesPage({ why }, host = DEFAULT_HOST) {
     { title: "type", of: (row) => row.type, sort: (row) => row.type },
     { title: "policy", of: (row) => ({ text: plain(row.policy), tone: row.policy ? "" : "faint" }) },
     { title: "", of: (row) => ({ buttons: actionsOf(row.name, host, why) }) },
-  ], { key: named, order: ["ready", "descending"] });
+  ], { order: ["ready", "descending"] });
   const none = empty("No queues", "Declare one: headgate queues declare NAME. Or let a client declare it on the management node.");
   return {
     node: element(
       "div", {},
-      heading(host === DEFAULT_HOST ? "Queues" : `Queues of ${host}`, { about: "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone." }),
+      heading("Queues", { about: "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone." }),
       card(null, table.node, none),
     ),
     async refresh(signal) {
@@ -42,7 +41,7 @@ export function queuesPage({ why }, host = DEFAULT_HOST) {
   };
 }
 
-export function queuePage({ why }, name, host = DEFAULT_HOST) {
+export function queuePage({ why, host }, name) {
   const strip = figures([
     ["ready", "ready"], ["unsettled", "unsettled"], ["oldest", "oldest ready"], ["consumers", "consumers"], ["publishers", "publishers"],
     ...STATES.map((state) => [state, state]),
@@ -62,7 +61,7 @@ export function queuePage({ why }, name, host = DEFAULT_HOST) {
   return {
     node: element(
       "div", {},
-      heading(shownName(name, host), { trail: [["Queues", queuesHref(host)]] }, ...buttons), strip.node,
+      heading(name, { trail: [["Queues", pageHref("queues")]] }, ...buttons), strip.node,
       element("div", { class: "pair" }, card("Depth", depth.node), card("Messages a second", rates.node), card("Oldest ready message", age.node)),
       card("Everything about it", rest),
     ),

@@ -4,7 +4,7 @@ import { at, DEFAULT_HOST, get, may, put, remove } from "../api.js";
 import { form } from "../dialog.js";
 import { card, element, heading } from "../dom.js";
 import { number } from "../format.js";
-import { queuesHref } from "../places.js";
+import { pageHref } from "../places.js";
 import { Table } from "../table.js";
 
 export function virtualHostsPage() {
@@ -12,7 +12,7 @@ export function virtualHostsPage() {
     title, number: true, of: (row) => row[field] === null ? none : number(row[field]), sort: (row) => row[field] ?? Infinity,
   });
   const hosts = new Table("Virtual hosts", [
-    { title: "virtual host", of: (row) => ({ text: row.name, href: queuesHref(row.name) }), sort: (row) => row.name },
+    { title: "virtual host", of: (row) => ({ text: row.name, href: pageHref("queues", row.name) }), sort: (row) => row.name },
     count("queues", "queues"), count("queues at most", "max_queues", "no limit"),
     count("connections", "connections"), count("connections at most", "max_connections", "no limit"),
     { title: "", of: (row) => ({ buttons: actionsOf(row.name) }) },

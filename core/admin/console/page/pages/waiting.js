@@ -25,9 +25,9 @@ export function stallTable(caption, why) {
   ], { order: ["for", "descending"] });
 }
 
-/** Shows the stalls of one direction, or a sentence when there are none. Of very many stalls the broker tells the longest only. */
-function showStalls(table, none, more, { stalls, stallsTotal }, direction) {
-  const rows = stalls.filter((stall) => stall.direction === direction);
+/** Shows the stalls of one direction and virtual host, or a sentence when there are none. Of very many stalls the broker tells the longest only. */
+function showStalls(table, none, more, { stalls, stallsTotal }, direction, host) {
+  const rows = stalls.filter((stall) => stall.direction === direction && stall.vhost === host);
   table.update(rows);
   table.node.hidden = rows.length === 0;
   none.hidden = rows.length > 0;
@@ -43,7 +43,7 @@ function asked(row) {
   return isLink(row) ? ["links", row.identity] : ["connections", row.connection];
 }
 
-export function blockedPublishersPage({ live, why }) {
+export function blockedPublishersPage({ live, why, host }) {
   const table = stallTable("Blocked publishers", why);
   const none = empty("No publisher waits", "Every publishing link has link credit. When one is stopped, it stands here with the reason, for as long as it lasts.");
   const more = element("p", { class: "inside faint", hidden: true });
@@ -53,11 +53,11 @@ export function blockedPublishersPage({ live, why }) {
       heading("Blocked publishers", { about: "Links that want to publish and may not, the longest wait first. The reason is the one that the client is told." }),
       card(null, table.node, none, more),
     ),
-    live: () => showStalls(table, none, more, live, "in"),
+    live: () => showStalls(table, none, more, live, "in", host),
   };
 }
 
-export function slowConsumersPage({ live, why }) {
+export function slowConsumersPage({ live, why, host }) {
   const stalls = stallTable("Consumers that hold messages up", why);
   const none = empty("No consumer holds messages up", "Every consumer with messages ready has granted link credit and reads. Those that do not are listed here.");
   const unsettled = new Table("Consumers by the age of what they have not settled", [
@@ -77,9 +77,9 @@ export function slowConsumersPage({ live, why }) {
       heading("Slow consumers", { about: "Consumers for whom messages are ready and that do not take them, and how long each has kept what it took without settling." }),
       card("Hold messages up now", stalls.node, none, more), card("By the age of what is not settled", unsettled.node, alone),
     ),
-    live: () => showStalls(stalls, none, more, live, "out"),
+    live: () => showStalls(stalls, none, more, live, "out", host),
     async refresh(signal) {
-      const [links, channels, connections] = await Promise.all(["links", "channels", "connections"].map((kind) => list(kind, signal)));
+      const [links, channels, connections] = await Promise.all(["links", "channels", "connections"].map((kind) => list(kind, signal, host)));
       const clients = new Map(connections.map(({ identity, container_id: name, peer }) => [identity, { container_id: name, peer }]));
       const rows = [
         ...links.filter(({ direction, address }) => direction === "out" && address !== MANAGEMENT), ...channels.filter(({ consumers }) => consumers > 0),
