@@ -112,6 +112,37 @@ def definitions_import(field: Field) -> None:
     check(told.count(b'"name":"i') == count, "not all queues are there")
 
 
+def virtual_host_goes(field: Field) -> None:
+    """Two virtual hosts with 1,000 durable queues each, of which each is bound twice, are deleted at once."""
+    count, hosts = field.n(1000), ("one", "other")
+    keys = ("a", "b")
+    for host in hosts:
+        field.http("PUT", f"/api/vhosts/{host}", {})
+        queues = [{"name": f"v{number}", "durable": True} for number in range(count)]
+        bound = {"source": "amq.topic", "destination_type": "queue"}
+        bindings = [{**bound, "destination": one["name"], "routing_key": key} for one in queues for key in keys]
+        field.http("POST", f"/api/definitions/{host}", {"queues": queues, "bindings": bindings})
+        there = field.http("GET", f"/api/bindings/{host}").count(b'"source":"amq.topic"')
+        check(there == len(keys) * count, f"{there} bindings are there")
+    for host in hosts:
+        field.http("DELETE", f"/api/vhosts/{host}")
+    until = time.monotonic() + PATIENCE_S
+    for host in hosts:
+        while not _is_made(field, host):  # its name is free at the end
+            check(time.monotonic() < until, "the deletion has no end")
+            time.sleep(0.05)
+
+
+def _is_made(field: Field, host: str) -> bool:
+    try:
+        field.http("PUT", f"/api/vhosts/{host}", {})
+    except NoEffect as error:
+        if "is being deleted" in str(error):
+            return False
+        raise
+    return True
+
+
 def metrics(field: Field) -> None:
     """Scrapes over 5,000 queues, by four clients at once."""
     _queues(field, field.n(5000))
@@ -308,6 +339,7 @@ ATTACKS = [
     Attack("100 policies, 3,000 queues", policies),
     Attack("lists over 5,000 queues", lists),
     Attack("definitions of 10,000 entries", definitions_import),
+    Attack("virtual hosts of 1,000 queues go", virtual_host_goes),
     Attack("metrics over 5,000 queues", metrics),
     Attack("why over a chain, a move of 50,000", why_chain),
     Attack("frames are looked at", trace),
