@@ -3,58 +3,31 @@
 A user without the right of an operation is refused on the management node and over HTTP, and nothing is changed.
 """
 
-import base64
-import re
-from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from amqp10.conversion.converter import MessageConverter
-from core.access.login import NewPassword
-from core.access.records import UserRecord
-from core.access.rights import FULL, TAGS, Permission
-from core.admin.console.login import LOGIN_PATH
+from core.access.rights import Permission
 from core.amqp091.plain_messages import PlainMessages
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import RIGHTS_OF_TAGS, Operation, Right
-from core.operations.table import PathEntry
-from core.slices import run_at_once
-from tests.core.operations.test_all_operations import document, names, shop, split
-from tests.kit.admin import Facts, client_of
-from tests.kit.management import Console, decode_answer, encode_request, respond
-from tests.kit.tokens import ALL, make_token, token_access
-
-PASSWORD = "a password of a user"
-USERS: Mapping[str, UserRecord] = {
-    tag: UserRecord(name=tag, tags=(tag,), permissions={"/": FULL}) for tag in (*TAGS, "unknown-tag")
-} | {"plain": UserRecord(name="plain", permissions={"/": FULL})}
-"""A user with each tag, and one without any; all of them may do everything with queues and exchanges."""
-STATE = ("queues", "exchanges", "bindings", "policies", "alarms")
-FORBIDDEN = 403
-
-
-def place() -> Facts:
-    """The broker of the examples, with these users."""
-    facts = shop()
-    secret = run_at_once(NewPassword(facts.control.logins, PASSWORD).hashing())
-    for record in USERS.values():
-        facts.control.users.set(UserRecord(**{**{f: getattr(record, f) for f in record.__slots__}, "secret": secret}))
-    return facts
-
-
-def may(user: str, right: Right) -> bool:
-    return any(right in RIGHTS_OF_TAGS.get(tag, ()) for tag in USERS[user].tags)
-
-
-def state(facts: Facts) -> object:
-    rows = {kind: facts.control.snapshot(kind) for kind in STATE}
-    kept = ("name", "messages_ready", "definition", "on", "binding_key", "destination", "arguments")
-    seen = {kind: [[row.get(key) for key in kept] for row in found] for kind, found in rows.items()}
-    return seen, [record.render() for record in facts.control.users.records()], facts.server.closed, facts.server.orders
-
-
-def basic(user: str, password: str = PASSWORD) -> dict[str, str]:
-    return {"authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
+from tests.core.operations.escalation import (
+    FORBIDDEN,
+    SURFACES,
+    USERS,
+    attempts,
+    basic,
+    lines,
+    may,
+    over_amqp,
+    over_http,
+    place,
+    state,
+    with_a_cookie,
+)
+from tests.core.operations.test_all_operations import names, split
+from tests.kit.admin import client_of
 
 
 def test_the_tags_give_what_they_say():
@@ -71,89 +44,42 @@ def test_the_tags_give_what_they_say():
 
 def test_no_user_escalates_over_amqp():
     facts = place()
-    console = Console()
-    node = console.node
-    tried = 0
-    before = state(facts)
-    for operation in OPERATIONS:
-        for user in USERS:
-            if may(user, operation.right):
-                continue
-            for spelling in operation.spellings:
-                path, free = split(operation, spelling.path, operation.example.parameters)
-                body = document(operation, free) if spelling.method in ("PUT", "POST") else None
-                request = encode_request(spelling.method, f"/headgate{path}", body)
-                answer = decode_answer(
-                    respond(node, console.broker, request, rights=facts.control.users.rights_of(user))
-                )
-                assert answer.status == FORBIDDEN, (operation.name, user)
-                assert f"{operation.name} needs the right {operation.right.value}" in str(answer.body)
-                tried += 1
-    assert tried > 5 * len(OPERATIONS)
+    before, made = state(facts), over_amqp(facts)
+    assert [attempt for attempt in made if not attempt.refused] == []
+    rights = {operation.name: operation.right.value for operation in OPERATIONS}
+    for attempt in made:
+        assert f"{attempt.operation} needs the right {rights[attempt.operation]}" in attempt.said
+    assert len(made) > 5 * len(OPERATIONS)
     assert state(facts) == before
 
 
 async def test_no_user_escalates_over_http():
     facts = place()
-    api, _ = facts.api()
-    before, tried = state(facts), 0
-    async with client_of(facts.application(api=api)) as client:
-        for entry in api.table.entries:
-            operation, path = entry.operation, example_path(entry)
-            for user in USERS:
-                if may(user, operation.right):
-                    continue
-                sends = entry.spelling.method in ("PUT", "POST")
-                response = await client.request(
-                    entry.spelling.method, path, headers=basic(user), json={} if sends else None
-                )
-                assert response.status_code == FORBIDDEN, (operation.name, user, response.text)
-                tried += 1
-    assert tried > 4 * len(OPERATIONS)
+    before, made = state(facts), await over_http(facts)
+    assert [attempt for attempt in made if not attempt.refused] == []
+    assert len(made) > 4 * len(OPERATIONS)
     assert state(facts) == before
 
 
 @pytest.mark.parametrize("with_token", [False, True])
 async def test_no_user_escalates_with_a_cookie(with_token: bool):
-    """The cookie of a login to the console gives what the tags give, and no write without the text of the login. The
-    tags are those of the user, or of a token of OAuth 2 that is given as the password of an administrator."""
+    """The cookie of a login to the console gives what the tags give, and no write without the text of the login."""
     facts = place()
-    facts.control.logins.tokens = token_access().tokens
-    api, _ = facts.api()
-    app = facts.application(api=api, users_only=True)
-    before, tried, unmarked = state(facts), 0, 0
-    for user in USERS:
-        async with client_of(app, **{"x-headgate-request": "1", "origin": "http://127.0.0.1:15692"}) as client:
-            given = {"user": user, "password": PASSWORD}
-            if with_token:
-                given = {"user": "administrator", "password": make_token(sub=user, scope=f"{ALL} broker.tag:{user}")}
-            login = await client.post(LOGIN_PATH, json=given)
-            has_tag = any(may(user, right) for right in Right)
-            assert (login.status_code == 200) is has_tag, (user, login.text)
-            mark = {"x-headgate-csrf": login.json()["csrf_token"]} if has_tag else {}
-            for entry in api.table.entries:
-                operation, path = entry.operation, example_path(entry)
-                method, sends = entry.spelling.method, entry.spelling.method in ("PUT", "POST")
-                shown = has_tag and operation.name in login.json()["operations"]
-                assert shown is may(user, operation.right), (operation.name, user)
-                if method != "GET":
-                    response = await client.request(method, path, json={} if sends else None)
-                    assert response.status_code == (FORBIDDEN if has_tag else 401), (operation.name, user)
-                    unmarked += 1
-                if may(user, operation.right):
-                    continue
-                response = await client.request(method, path, headers=mark, json={} if sends else None)
-                assert response.status_code == (FORBIDDEN if has_tag else 401), (operation.name, user)
-                tried += 1
-    assert min(tried, unmarked) > 4 * len(OPERATIONS)
+    before, made = state(facts), await with_a_cookie(facts, with_token=with_token)
+    assert [attempt for attempt in made if not attempt.refused] == []
+    alone = [attempt for attempt in made if attempt.surface == "cookie alone"]
+    assert min(len(alone), len(made) - len(alone)) > 4 * len(OPERATIONS)
     assert state(facts) == before
 
 
-def example_path(entry: PathEntry) -> str:
-    """The path with some value for each parameter."""
-    choices = {one.name: one.choices[0] for one in entry.operation.parameters if one.choices}
-    given = {"queue": "orders", "name": "orders", **choices}
-    return re.sub(r"{(\w+)}", lambda match: str(given.get(match[1], "any")).replace("/", "%2F"), entry.path)
+async def test_the_matrix_has_every_operation_and_tells_what_was_allowed():
+    made, changed = await attempts()
+    assert not changed
+    named = {attempt.operation for attempt in made}
+    assert named == {entry.operation.name for entry in place().api()[0].table.entries}
+    assert {attempt.surface for attempt in made} == set(SURFACES)
+    assert lines(made)[-1].endswith("0 allowed wrongly")
+    assert lines([replace(made[0], status=200), *made[1:]])[-1].endswith(" 1 allowed wrongly")
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.method == "GET"], ids=names)

@@ -6,7 +6,7 @@ from core.access.rights import FULL
 from core.clock import Now
 from core.interface import FlowReason, QueueDeclaration, StallSubject
 from core.virtual_hosts import shown_name
-from tests.core.operations.test_rights import FORBIDDEN, basic, place
+from tests.core.operations.escalation import FORBIDDEN, basic, place
 from tests.kit.admin import Facts, client_of
 
 
