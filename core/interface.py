@@ -364,12 +364,23 @@ class QueueInfo:
 # --- the engine ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class LinkCount:
+    """How many links of AMQP 1.0 publish to a virtual host or consume from it, and how many may."""
+
+    count: int = 0
+    """Front ends count them."""
+    most: int | None = None
+    """None for no limit."""
+
+
 class Engine(Protocol):
     """The verbs of one virtual host: messages, and what is declared. None of them awaits; each raises only
     :class:`core.errors.EngineError`, where it says so."""
 
     connections: int
     """How many connections use the virtual host. Front ends count it, as they subscribe."""
+    links: LinkCount
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""

@@ -14,7 +14,7 @@ HashName = Literal["sha256", "sha512"]
 COLUMNS = {
     "users.list": ("name", "tags", "place", "password"),
     "permissions.list": ("user", "vhost", "configure", "write", "read"),
-    "vhosts.list": ("name", "queues", "connections", "max_connections", "max_queues"),
+    "vhosts.list": ("name", "queues", "connections", "links", "max_connections", "max_queues", "max_links"),
     "user-limits.list": ("user", "limit", "value", "used"),
     "topic-permissions.list": ("user", "vhost", "exchange", "write", "read"),
 }

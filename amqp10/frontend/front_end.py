@@ -398,6 +398,7 @@ class Amqp10FrontEnd:
             if target.address == FLOW_SELF:
                 raise refuse_sender()
             self._alarms.check_welcome()
+            self._engine.check_links()
             queue_name = self._dynamic.make(link, attach.name, target.address) if target.dynamic else None
             effective = termini.effective_target(target, queue_name)
             engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
@@ -417,6 +418,7 @@ class Amqp10FrontEnd:
             work=self._work,
         )
         self.traffic.publishers += 1
+        self._engine.begin_link()
         if self._alarms.on:
             self._alarms.close_window(session, self._now)
             self._blocks.look_at(link.reference)
@@ -441,6 +443,7 @@ class Amqp10FrontEnd:
                 self._flow.receiver_attached(link, attach)
                 return
             self._alarms.check_welcome()
+            self._engine.check_links()
             if source.dynamic:
                 queue_name = self._dynamic.make(link, attach.name, source.address)
             else:
@@ -465,6 +468,7 @@ class Amqp10FrontEnd:
         link.reference = user
         self._consumers[user] = None
         self.traffic.consumers += 1
+        self._engine.begin_link()
         self._stalls.look_at(self.look, wanted=True)
         link.attach(
             source=termini.effective_source(source, queue_name, stream),
@@ -546,6 +550,7 @@ class Amqp10FrontEnd:
             if user.flow is not None:
                 user.flow.detached()
             user.release()
+            self._engine.end_link()
             if isinstance(user, PublisherLink):
                 self.traffic.publishers -= 1
             else:

@@ -19,7 +19,7 @@ from core.access.rights import AccessKind, ResourceKind, Rights
 from core.clock import Now
 from core.config.audit import AuditEvent
 from core.declaring import Recording
-from core.errors import EngineError, Forbidden, NotFound, StillGoing
+from core.errors import EngineError, Forbidden, LimitReached, NotFound, StillGoing
 from core.interface import (
     Binding,
     ConsumeOptions,
@@ -60,11 +60,24 @@ class AuditedChange:
 class CheckedEngine:
     """The :class:`core.interface.Engine` for one connection, with the rights of its user."""
 
-    __slots__ = ("_channels", "audit", "grant", "known_routes", "ready_messages", "rights", "settle", "unchecked")
+    __slots__ = (
+        "_channels",
+        "_links",
+        "audit",
+        "grant",
+        "known_routes",
+        "links",
+        "ready_messages",
+        "rights",
+        "settle",
+        "unchecked",
+    )
 
     def __init__(self, engine: Engine, rights: Rights, audit: AuditedPeer | None = None) -> None:
         self._channels: int | None = None
         """The channels that count for the user; None while the connection does not count itself."""
+        self._links = 0
+        """The links of the connection."""
         self.audit = audit
         """Where refusals and changes of the connection are recorded; None if they are not."""
         self.enter(engine, rights)
@@ -76,6 +89,7 @@ class CheckedEngine:
         """The engine itself, for what the broker does on its own."""
         self.rights = rights
         """Those of the user on this virtual host."""
+        self.links = engine.links
         # these act on what is attached: one lookup less for each
         self.grant = engine.grant
         self.settle = engine.settle
@@ -109,7 +123,9 @@ class CheckedEngine:
             limits = self.rights.limits
             limits.connections -= 1
             limits.channels -= self._channels
-            self._channels = None
+            limits.links -= self._links
+            self.links.count -= self._links
+            self._channels, self._links = None, 0
             self.unchecked.connections -= 1
         return self.unchecked.unsubscribe(mailbox, owner)
 
@@ -191,6 +207,31 @@ class CheckedEngine:
         if self._channels:  # else the connection is over, with its channels
             self._channels -= 1
             self.rights.limits.channels -= 1
+
+    def check_links(self) -> None:
+        """Raises LimitReached if the user, or the virtual host, has as many links as it may have."""
+        here, name = self.links, self.rights.virtual_host
+        why = self.rights.limits.link_refusal()
+        if why is None and here.most is not None and here.count >= here.most:
+            why = (
+                f"virtual host '{name}' has {here.count} links, and its limit max-links is {here.most}; detach one, or "
+                f"raise the limit: headgate vhosts limit {name} --max-links NUMBER"
+            )
+        if self._told_refusal("attach", why) is not None:
+            raise LimitReached(str(why))
+
+    def begin_link(self) -> None:
+        """Count a link that publishes or consumes, for the user and the virtual host, until :meth:`end_link`."""
+        self._links += 1
+        self.rights.limits.links += 1
+        self.links.count += 1
+
+    def end_link(self) -> None:
+        """A link that was counted is over."""
+        if self._links:  # else the connection is over, with its links
+            self._links -= 1
+            self.rights.limits.links -= 1
+            self.links.count -= 1
 
     def _told_refusal(self, action: str, why: str | None) -> str | None:
         if why is not None and self.audit is not None:

@@ -1,15 +1,15 @@
-"""How many connections and channels a user may have, and has: RabbitMQ's user limits.
+"""How many connections, channels and links a user may have, and has: RabbitMQ's user limits, and one for links.
 
-A channel is a session of AMQP 1.0, or a channel of AMQP 0.9.1. All connections of a user count here, whatever their
-protocol. A limit that is lowered ends nothing that is open.
+A channel is a session of AMQP 1.0, or a channel of AMQP 0.9.1. A link is one of AMQP 1.0 that publishes or consumes.
+All connections of a user count here, whatever their protocol. A limit that is lowered ends nothing that is open.
 """
 
 from collections.abc import Mapping
 
 from core.errors import Invalid
 
-MAX_CONNECTIONS, MAX_CHANNELS = "max-connections", "max-channels"
-USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS)
+MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS = "max-connections", "max-channels", "max-links"
+USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS)
 USER_LIMIT_MAX = 2**31 - 1
 
 
@@ -25,7 +25,7 @@ def check_limits(limits: Mapping[str, int]) -> None:
 class UserLimits:
     """The limits of one user, which change in place, and what the user has open."""
 
-    __slots__ = ("__weakref__", "channels", "connections", "most", "user")
+    __slots__ = ("__weakref__", "channels", "connections", "links", "most", "user")
 
     def __init__(self, user: str) -> None:
         self.user = user
@@ -33,6 +33,7 @@ class UserLimits:
         """The limits by name; a name that is missing has no limit."""
         self.connections = 0
         self.channels = 0
+        self.links = 0
 
     def connection_refusal(self) -> str | None:
         """Why the user may open no further connection, with RabbitMQ's text; None if the user may."""
@@ -51,4 +52,14 @@ class UserLimits:
         return (
             f"number of channels opened for user '{self.user}' has reached the maximum allowed user limit of ({most}) "
             f"({MAX_CHANNELS})"
+        )
+
+    def link_refusal(self) -> str | None:
+        """Why the user may attach no further link; None if the user may."""
+        most = self.most.get(MAX_LINKS)
+        if most is None or self.links < most:
+            return None
+        return (
+            f"user '{self.user}' has {self.links} links, and its limit {MAX_LINKS} is {most}; detach one, or raise the "
+            f"limit: headgate user-limits set {self.user} {MAX_LINKS} NUMBER"
         )

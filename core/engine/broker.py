@@ -38,6 +38,7 @@ from core.interface import (
     Converter,
     Disposal,
     ExchangeDeclaration,
+    LinkCount,
     Mailbox,
     Publisher,
     QueueDeclaration,
@@ -95,6 +96,7 @@ class Broker:
         """Samplers raise and clear alarms in the former; the latter counts the work that peers cause."""
         self.connections = 0
         """Connections that use this virtual host."""
+        self.links = LinkCount()
         self._converter = converter
         self.beside = partial(Broker, settings, converter, new_identity=new_identity, machinery=shared)
         """Makes another virtual host over the same machinery, of ``storage`` and ``virtual_host``."""

@@ -39,6 +39,7 @@ class HostLimits(NamedTuple):
 
     max_connections: int | None = None
     max_queues: int | None = None
+    max_links: int | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> Self:
@@ -258,7 +259,7 @@ class VirtualHosts:
     def _put_limits(self, name: str) -> None:
         host = self.default if name == VIRTUAL_HOST else self._others[name]
         limits = HostLimits.of(self._settings_of(name))
-        host.shown.topology.queues_max = limits.max_queues
+        host.shown.topology.queues_max, host.links.most = limits.max_queues, limits.max_links
 
     def _begin_deleting(self, name: str) -> None:
         from core.engine.host_deletion import deletion  # here and not above: most brokers need no memory for it

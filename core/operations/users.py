@@ -6,7 +6,7 @@ the file. Every change applies at once, also to open connections.
 
 from dataclasses import replace
 
-from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, USER_LIMIT_MAX, USER_LIMITS
+from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, MAX_LINKS, USER_LIMIT_MAX, USER_LIMITS
 from core.access.login import NewPassword
 from core.access.records import Secret, UserRecord, parse_secret
 from core.access.rights import TAGS, Permission, TopicPermission
@@ -297,7 +297,7 @@ def list_limits(control: BrokerControl, arguments: Arguments) -> Reply:
 def limit_rows(control: BrokerControl, record: UserRecord) -> list[Snapshot]:
     """Return the rows of a user's limits."""
     limits = control.users.rights_of(record.name).limits
-    used = {MAX_CONNECTIONS: limits.connections, MAX_CHANNELS: limits.channels}
+    used = {MAX_CONNECTIONS: limits.connections, MAX_CHANNELS: limits.channels, MAX_LINKS: limits.links}
     return [
         {"user": record.name, "limit": name, "value": value, "used": used[name]}
         for name, value in sorted(record.limits.items())
@@ -313,7 +313,7 @@ def limit_rows(control: BrokerControl, record: UserRecord) -> list[Snapshot]:
     example={"user": "reader", "limit": "max-connections", "value": 10},
 )
 def set_limit(control: BrokerControl, arguments: Arguments) -> Reply:
-    """Limit the connections, or the channels and sessions, that a user may have; what is open stays."""
+    """Limit the connections, the channels and sessions, or the links that a user may have; what is open stays."""
     value = arguments.number("value")
     control.users.set_limit(arguments.text("user"), arguments.text("limit"), None if value < 0 else value)
     return DONE

@@ -13,14 +13,23 @@ MAX_CONNECTIONS = Parameter(
 MAX_QUEUES = Parameter(
     "max_queues", "The most queues; -1 for no limit. Without it, it stays.", "number", low=-1, high=LIMIT_MAX
 )
+MAX_LINKS = Parameter(
+    "max_links",
+    "The most links of AMQP 1.0 that publish or consume; -1 for no limit. Without it, it stays.",
+    "number",
+    low=-1,
+    high=LIMIT_MAX,
+)
 ROWS = Shape(
     "rows",
     (
         AnswerField("name", "text", "The name."),
         AnswerField("queues", "number", "Its queues."),
         AnswerField("connections", "number", "The connections that use it."),
+        AnswerField("links", "number", "The links of AMQP 1.0 that publish to it or consume from it."),
         AnswerField("max_connections", "number", "The most connections; null for no limit."),
         AnswerField("max_queues", "number", "The most queues; null for no limit."),
+        AnswerField("max_links", "number", "The most links; null for no limit."),
     ),
 )
 
@@ -32,8 +41,10 @@ def host_row(control: BrokerControl, name: str) -> Snapshot:
         "name": name,
         "queues": len(host.shown.queues),
         "connections": host.connections,
+        "links": host.links.count,
         "max_connections": limits.max_connections,
         "max_queues": limits.max_queues,
+        "max_links": limits.max_links,
     }
 
 
@@ -65,15 +76,15 @@ def add_host(control: BrokerControl, arguments: Arguments) -> Reply:
     "vhosts.limit",
     "PUT",
     "/vhosts/{name}/limits",
-    *(NAME, MAX_CONNECTIONS, MAX_QUEUES),
+    *(NAME, MAX_CONNECTIONS, MAX_QUEUES, MAX_LINKS),
     right=Right.ADMINISTER,
     example={"name": "/", "max_queues": 1000},
 )
 def limit_host(control: BrokerControl, arguments: Arguments) -> Reply:
-    """Limit the connections and queues of a virtual host; what is there already stays."""
+    """Limit the connections, queues and links of a virtual host; what is there already stays."""
     name = arguments.text("name")
     limits = control.hosts.limits(name)
-    given = {one: arguments.optional_number(one) for one in ("max_connections", "max_queues")}
+    given = {one: arguments.optional_number(one) for one in ("max_connections", "max_queues", "max_links")}
     changed = {one: None if value < 0 else value for one, value in given.items() if value is not None}
     control.hosts.set_limits(name, limits._replace(**changed))
     return DONE

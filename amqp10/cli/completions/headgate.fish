@@ -5,7 +5,7 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l all_commands 'add adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limit limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users vhosts watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -1171,7 +1171,7 @@ complete -c headgate -n '__fish_headgate_using_command undrain' -l url -r -d 'Th
 
 # Subcommands for: user-limits
 complete -c headgate -n '__fish_headgate_using_command user-limits' -a 'list' -d 'List the limits of users, and how much of them is used.'
-complete -c headgate -n '__fish_headgate_using_command user-limits' -a 'set' -d 'Limit the connections, or the channels and sessions, that a user may have; what…'
+complete -c headgate -n '__fish_headgate_using_command user-limits' -a 'set' -d 'Limit the connections, the channels and sessions, or the links that a user may …'
 complete -c headgate -n '__fish_headgate_using_command user-limits' -a 'clear' -d 'Remove a limit of a user.'
 # Options for: user-limits
 complete -c headgate -n '__fish_headgate_using_command user-limits' -l help -d 'Display this message and exit.'
@@ -1185,7 +1185,7 @@ complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l ver
 complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 # Positionals for: user-limits clear
-complete -c headgate -n '__fish_headgate_using_command user-limits clear; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels'
+complete -c headgate -n '__fish_headgate_using_command user-limits clear; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels max-links'
 
 # Options for: user-limits list
 complete -c headgate -n '__fish_headgate_using_command user-limits list' -l help -d 'Display this message and exit.'
@@ -1201,7 +1201,7 @@ complete -c headgate -n '__fish_headgate_using_command user-limits set' -l versi
 complete -c headgate -n '__fish_headgate_using_command user-limits set' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command user-limits set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 # Positionals for: user-limits set
-complete -c headgate -n '__fish_headgate_using_command user-limits set; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels'
+complete -c headgate -n '__fish_headgate_using_command user-limits set; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels max-links'
 
 # Subcommands for: users
 complete -c headgate -n '__fish_headgate_using_command users' -a 'list' -d 'List the users and their tags.'
@@ -1247,7 +1247,7 @@ complete -c headgate -n '__fish_headgate_using_command users show' -l url -r -d 
 # Subcommands for: vhosts
 complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'list' -d 'List the virtual hosts.'
 complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'add' -d 'Make a virtual host; it is no error if there is one.'
-complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'limit' -d 'Limit the connections and queues of a virtual host; what is there already stays.'
+complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'limit' -d 'Limit the connections, queues and links of a virtual host; what is there alread…'
 complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'delete' -d 'Delete a virtual host with its queues and messages; its connections are closed.'
 # Options for: vhosts
 complete -c headgate -n '__fish_headgate_using_command vhosts' -l help -d 'Display this message and exit.'
@@ -1274,6 +1274,7 @@ complete -c headgate -n '__fish_headgate_using_command vhosts limit' -s h -d 'Di
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l version -d 'Display application version.'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-connections -r -d 'The most connections; -1 for no limit. Without it, it stays.'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-queues -r -d 'The most queues; -1 for no limit. Without it, it stays.'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-links -r -d 'The most links of AMQP 1.0 that publish or consume; -1 for no limit. Without it…'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 

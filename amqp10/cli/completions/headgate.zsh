@@ -1112,7 +1112,7 @@ _cyclopts_headgate() {
               commands=(
                 'list:List the virtual hosts.'
                 'add:Make a virtual host; it is no error if there is one.'
-                'limit:Limit the connections and queues of a virtual host; what is there already stays.'
+                'limit:Limit the connections, queues and links of a virtual host; what is there alread…'
                 'delete:Delete a virtual host with its queues and messages; its connections are closed.'
               )
               _describe -t commands 'command' commands
@@ -1143,6 +1143,7 @@ _cyclopts_headgate() {
                     '1:The virtual host'\''s name.' \
                     '*--max-connections[The most connections; -1 for no limit. Without it, it stays.]:max-connections' \
                     '*--max-queues[The most queues; -1 for no limit. Without it, it stays.]:max-queues' \
+                    '*--max-links[The most links of AMQP 1.0 that publish or consume; -1 for no limit. Without it…]:max-links' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1298,7 +1299,7 @@ _cyclopts_headgate() {
               local -a commands
               commands=(
                 'list:List the limits of users, and how much of them is used.'
-                'set:Limit the connections, or the channels and sessions, that a user may have; what…'
+                'set:Limit the connections, the channels and sessions, or the links that a user may …'
                 'clear:Remove a limit of a user.'
               )
               _describe -t commands 'command' commands
@@ -1317,7 +1318,7 @@ _cyclopts_headgate() {
                 set)
                   _arguments \
                     '1:The user'\''s name.' \
-                    "2:The limit.:(max-connections max-channels)" \
+                    "2:The limit.:(max-connections max-channels max-links)" \
                     '3:The most that the user may have; -1 for no limit.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -1329,7 +1330,7 @@ _cyclopts_headgate() {
                 clear)
                   _arguments \
                     '1:The user'\''s name.' \
-                    "2:The limit.:(max-connections max-channels)" \
+                    "2:The limit.:(max-connections max-channels max-links)" \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \

@@ -4,15 +4,18 @@ import json
 
 import pytest
 
-from amqp10.wire.performatives import Begin, Close, End
+from amqp10.wire.performatives import Begin, Close, Detach, End
 from core.access.checked_engine import CheckedEngine
-from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, USER_LIMIT_MAX, UserLimits
+from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, MAX_LINKS, USER_LIMIT_MAX, UserLimits
 from core.access.records import UserRecord
 from core.access.rights import FULL, Rights, all_rights
 from core.access.user_definitions import shown_users, users_of
 from core.amqp091.methods import ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose
+from core.engine.virtual_hosts import HostLimits
 from core.errors import Invalid, NotFound, PreconditionFailed
 from core.interface import Mailbox
+from core.operations.users import limit_rows
+from core.operations.virtual_hosts import host_row
 from core.slices import run_at_once
 from tests.core.access.test_broker_users import KeptUsers, users_with
 from tests.kit.admin import Facts, client_of
@@ -99,6 +102,68 @@ def test_a_connection_above_the_limit_is_closed_and_the_next_one_after_an_end_is
     assert broker.connect().take(Close) == []
 
 
+@pytest.mark.parametrize("of_the_user", [True, False])
+def test_a_link_above_the_limit_is_detached_and_its_session_goes_on(of_the_user: bool):
+    broker = InProcessBroker()
+    broker.rights = limited(max_links=2) if of_the_user else limited()
+    if not of_the_user:
+        broker.engine.links.most = 2
+    address = broker.queue()
+    one, two = broker.connect(), broker.connect()
+    for peer in (one, two):
+        peer.begin()
+    one.attach_sender(address, handle=0)
+    two.attach_receiver(address, handle=0)
+    for handle, attach in ((1, two.attach_sender), (2, two.attach_receiver)):
+        two.frames.clear()
+        refused = attach(address, handle=handle)
+        (detach,) = two.take(Detach)
+        assert (refused.target if handle == 1 else refused.source) is None
+        assert detach.error is not None
+        assert detach.error.condition == EXCEEDED
+        told = str(detach.error.description)
+        assert "has 2 links, and its limit max-links is 2" in told
+        remedy = "user-limits set shop max-links" if of_the_user else "vhosts limit / --max-links"
+        assert f"raise the limit: headgate {remedy} NUMBER" in told
+        two.send(Detach(handle=handle, closed=True))
+    one.detach(0)
+    two.frames.clear()
+    two.attach_sender(address, handle=4)
+    assert two.take(Detach) == []
+    assert (broker.rights.limits.links, broker.engine.links.count) == (2, 2)
+    two.disconnect()
+    broker.run()
+    one.disconnect()
+    broker.run()
+    assert (broker.rights.limits.links, broker.engine.links.count) == (0, 0)
+
+
+def test_a_session_that_ends_gives_its_links_back():
+    broker = InProcessBroker()
+    broker.rights = limited(max_links=1)
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender(broker.queue(), handle=0)
+    assert broker.rights.limits.links == 1
+    peer.send(End())
+    broker.run()
+    assert broker.rights.limits.links == 0
+
+
+def test_a_user_s_links_are_listed_and_a_virtual_host_s_limit_is_kept():
+    facts = Facts()
+    facts.control.users.set(UserRecord(name="shop", limits={MAX_LINKS: 5}))
+    rights = facts.control.users.rights_of("shop")
+    rights.limits.links = 3
+    (row,) = limit_rows(facts.control, facts.control.users.record("shop"))
+    assert row == {"user": "shop", "limit": "max-links", "value": 5, "used": 3}
+    hosts = facts.control.hosts
+    hosts.set_limits("/", HostLimits(max_links=7))
+    assert (facts.broker.links.most, host_row(facts.control, "/")["max_links"]) == (7, 7)
+    hosts.set_limits("/", HostLimits())
+    assert facts.broker.links.most is None
+
+
 def test_a_session_above_the_limit_is_ended_and_the_connection_goes_on():
     broker = InProcessBroker()
     broker.rights = limited(max_channels=2)
@@ -163,11 +228,13 @@ def test_limits_are_kept_and_hold_at_once():
     assert users_with(store).record("shop").limits == {MAX_CHANNELS: 7}
 
 
-@pytest.mark.parametrize(("limit", "value"), [("max-links", 1), (MAX_CHANNELS, -2), (MAX_CHANNELS, USER_LIMIT_MAX + 1)])
+@pytest.mark.parametrize(
+    ("limit", "value"), [("max-sessions", 1), (MAX_CHANNELS, -2), (MAX_CHANNELS, USER_LIMIT_MAX + 1)]
+)
 def test_limits_that_cannot_be_used_are_refused(limit: str, value: int):
     users = users_with()
     users.set(UserRecord(name="shop"))
-    with pytest.raises(Invalid, match="max-c"):
+    with pytest.raises(Invalid, match="max-"):
         users.set_limit("shop", limit, value)
 
 
@@ -185,7 +252,7 @@ def test_limits_are_exported_and_imported():
     assert run_at_once(users_of(exported, users_with())) == [record]
     exported["users"][0]["limits"] = {MAX_CONNECTIONS: -1, MAX_CHANNELS: 3}
     assert run_at_once(users_of(exported, users_with()))[0].limits == {MAX_CHANNELS: 3}
-    for wrong in ([], {MAX_CHANNELS: "many"}, {"max-links": 3}):
+    for wrong in ([], {MAX_CHANNELS: "many"}, {"max-sessions": 3}):
         exported["users"][0]["limits"] = wrong
         with pytest.raises(Invalid, match="limit"):
             run_at_once(users_of(exported, users_with()))
@@ -205,7 +272,7 @@ async def test_rabbitmqs_paths():
         assert await shown() == [{"user": "shop", "value": {"max-connections": 5}}]
         assert await shown("/api/user-limits/shop") == await shown()
         assert (await client.get("/api/users/shop")).json()["limits"] == {"max-connections": 5}
-        wrong = await client.put("/api/user-limits/shop/max-links", json={"value": 5})
+        wrong = await client.put("/api/user-limits/shop/max-sessions", json={"value": 5})
         assert wrong.status_code == 400
         assert "there are max-connections, max-channels" in wrong.text
         assert (await client.put("/api/user-limits/absent/max-channels", json={"value": 5})).status_code == 404

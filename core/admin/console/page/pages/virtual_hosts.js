@@ -15,6 +15,7 @@ export function virtualHostsPage() {
     { title: "virtual host", of: (row) => ({ text: row.name, href: pageHref("queues", row.name) }), sort: (row) => row.name },
     count("queues", "queues"), count("queues at most", "max_queues", "no limit"),
     count("connections", "connections"), count("connections at most", "max_connections", "no limit"),
+    count("links", "links"), count("links at most", "max_links", "no limit"),
     { title: "", of: (row) => ({ buttons: actionsOf(row.name) }) },
   ], { key: (row) => row.name, order: ["virtual host", "ascending"] });
   let found = [];
@@ -53,16 +54,16 @@ function make(done) {
   });
 }
 
-function limit({ name, max_queues, max_connections }, done) {
-  const [queues, connections] = [max_queues, max_connections].map((value) => {
+function limit({ name, max_queues, max_connections, max_links }, done) {
+  const [queues, connections, links] = [max_queues, max_connections, max_links].map((value) => {
     const control = element("input", { type: "number", min: 0, placeholder: "no limit" });
     control.value = value ?? "";
     return control;
   });
   const given = ({ value }) => value === "" ? -1 : Number(value);
   form(`Limits of ${name}`, {
-    about: "An empty field is no limit. What is there already stays.", fields: [["Queues", queues], ["Connections", connections]], word: "Set",
-    act: () => put(`vhosts/${at(name)}/limits`, { max_queues: given(queues), max_connections: given(connections) }).then(done),
+    about: "An empty field is no limit. What is there already stays.", fields: [["Queues", queues], ["Connections", connections], ["Links of AMQP 1.0", links]], word: "Set",
+    act: () => put(`vhosts/${at(name)}/limits`, { max_queues: given(queues), max_connections: given(connections), max_links: given(links) }).then(done),
   });
 }
 
