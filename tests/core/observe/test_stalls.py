@@ -81,7 +81,7 @@ def test_one_line_at_the_start_and_one_with_the_duration_at_the_end(ledger: Ledg
         "connection": "c1",
         "peer": "127.0.0.1:40000",
         "container_id": "shop",
-        "vhost": "/",
+        "user": "guest",
         "direction": "in",
         "address": "/queues/q",
         "link": "c1/0/1",
