@@ -29,9 +29,6 @@ _FRAME_LEAD = Struct(">IBBH")
 """Size, data offset, type, channel [2.3.1]."""
 SETTLED = 1
 """snd-settle-mode: every delivery is sent settled [2.8.2]."""
-LITTLE_LEFT_BYTES = 8_192
-"""The last frame of a message goes out although the output is full, if it has no more bytes of the message than these.
-The frames of a message of 1 MiB fill an output but for its last 1 KiB, which took a turn and a system call more."""
 
 
 class DeliveriesSent(NamedTuple):
@@ -296,7 +293,7 @@ class SenderLink:
     def transmit(self, frames_max: int, bytes_max: int) -> int:
         """Send waiting deliveries, in at most so many frames and about so many bytes. Returns the frames used."""
         used = 0
-        while used < frames_max and not self.idle and (bytes_max > 0 or (used and self._little_left)):
+        while used < frames_max and bytes_max > 0 and not self.idle:
             if self._fragment is None:
                 run = self._runs[0]
                 n, size = self._send_whole(run, frames_max - used, bytes_max)
@@ -427,12 +424,6 @@ class SenderLink:
             self._fragment = None
             self.channel.report(DeliveriesSent(self, fragment.number, fragment.number))
         return 1, size
-
-    @property
-    def _little_left(self) -> bool:
-        """The delivery that is partly sent lacks :data:`LITTLE_LEFT_BYTES` or less."""
-        fragment = self._fragment
-        return fragment is not None and len(fragment.header) + len(fragment.entry) <= LITTLE_LEFT_BYTES
 
     def _write_owed_flow(self, owed: FlowOwed) -> None:
         self._flow_owed = None

@@ -107,17 +107,6 @@ def test_no_more_bytes_than_about_what_is_allowed():
     assert session.window.remote_incoming_window == 1000 - (10 - link.waiting)
 
 
-def test_the_little_that_is_left_of_a_message_is_sent_although_the_output_is_full():
-    _, link = attached(frame_size_max=20_000)
-    link.send_run(0, [b"x" * 45_000, b"y" * 45_000], b"")
-    assert link.transmit(100, 20_000) == 1, "25 kB are left, which is not little"
-    assert link.transmit(1, 20_000) == 1
-    assert link.transmit(100, 0) == 0, "the output was full before"
-    assert link.transmit(100, 1) == 1, "and no frame of the next message"
-    assert link.transmit(100, 40_000) == 3
-    assert link.idle
-
-
 def test_delivery_numbers_above_a_uint_have_longer_tags():
     session, link = attached()
     link.send_run(2**32 - 1, [b"a", b"b", b"c" * 600], b"")

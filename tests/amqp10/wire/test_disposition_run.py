@@ -1,7 +1,6 @@
 """Runs of dispositions against the generic codec, on frames of every shape, whole, mixed and broken."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,9 +12,7 @@ from amqp10.wire.framing import AMQP_FRAME, ReceiveBuffer
 from amqp10.wire.messaging import ACCEPTED, RELEASED
 from amqp10.wire.performatives import RECEIVER, SENDER, Disposition, decode_performative
 from tests.kit import client_frames as kit
-from tests.kit.call_trace import traced_calls
 
-ROOT = Path(__file__).parents[3]
 ID = b"\x70\x00\x00\x03\xe8"
 EMPTY_LISTS = (b"\x45", b"\xc0\x01\x00", b"\xd0\x00\x00\x00\x04\x00\x00\x00\x00")
 
@@ -181,19 +178,6 @@ def test_a_run_ends_before_a_frame_that_differs(before, odd):
         assert run is not None
         assert (run.first, run.last) == (1000, 999 + before)
         runs.parse(b"".join(one_each(100)), 0, limit=1000)
-
-
-def test_a_burst_as_long_as_the_one_before_is_compared_at_once():
-    runs = parser()
-    data = b"".join(one_each(32))
-    runs.parse(data[: 3 * len(data) // 32], 0, limit=256)
-    runs.parse(data, 0, limit=256)
-    runs.parse(data[: 3 * len(data) // 32], 0, limit=256)  # the end of a buffer says nothing about the length of bursts
-    with traced_calls(ROOT) as calls:
-        run = runs.parse(data, 0, limit=256)
-    assert run is not None
-    assert run.frame_count == 32
-    assert [code.co_name for code in calls].count("_adjoining") == 1
 
 
 def test_more_shapes_than_are_remembered():
