@@ -18,7 +18,7 @@ from functools import partial
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.snapshots import address_of, link_identity, session_identity
+from amqp10.frontend.snapshots import address_of, link_identity, session_identity, session_of
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
 from amqp10.protocol.connection import Connection
@@ -142,9 +142,8 @@ class ConnectionFlow:
         if self.recorder is None or _is_about_flow_events(user):
             return None
         link = user.link
-        assert isinstance(link.channel, Session)
         facts = FlowLink(
-            identity=link_identity(self._info, link.channel, link),
+            identity=link_identity(self._info, session_of(link), link),
             name=link.end.name,
             direction="out" if isinstance(link, SenderLink) else "in",
             address=address_of(link) or "",

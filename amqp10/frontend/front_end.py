@@ -23,7 +23,7 @@ from amqp10.frontend.publisher_windows import PublisherWindows, link_credit_rule
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
-from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
+from amqp10.frontend.snapshots import link_identity, parts_of, session_of, stall_subject
 from amqp10.frontend.virtual_host import begin_within_limits, enter_host, leaving_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
@@ -365,7 +365,7 @@ class Amqp10FrontEnd:
 
     def _fail_receiver(self, link: ReceiverLink, fault: LinkFault) -> None:
         flow_totals.message_refused(fault, self.traffic.flow)
-        self._session_of(link).fail_link(link, fault)
+        session_of(link).fail_link(link, fault)
 
     def _deliveries_settled(self, event: DeliveriesSettled) -> None:
         consumer = event.link.reference
@@ -373,7 +373,7 @@ class Amqp10FrontEnd:
             if isinstance(consumer, ConsumerLink):
                 consumer.settled(event)
         except LinkFault as fault:
-            self._session_of(event.link).fail_link(event.link, fault)
+            session_of(event.link).fail_link(event.link, fault)
 
     def _credit_received(self, event: CreditReceived, now: Now) -> None:
         user = event.link.reference
@@ -389,7 +389,7 @@ class Amqp10FrontEnd:
     # --- attaching ---------------------------------------------------------------------------------------------------
 
     def _publisher_attached(self, link: ReceiverLink, attach: Attach) -> None:
-        session = self._session_of(link)
+        session = session_of(link)
         try:
             target = termini.requested_target(attach)
             if target.address == MANAGEMENT_ADDRESS:
@@ -433,7 +433,7 @@ class Amqp10FrontEnd:
         link.reference.flow = self._flow.recorder_of(link.reference)
 
     def _consumer_attached(self, link: SenderLink, attach: Attach, now: Now) -> None:
-        session = self._session_of(link)
+        session = session_of(link)
         try:
             source = termini.requested_source(attach)
             if source.address == MANAGEMENT_ADDRESS:
@@ -482,13 +482,7 @@ class Amqp10FrontEnd:
 
     def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:
         self._dynamic.delete(link)
-        self._session_of(link).refuse(link, fault)
-
-    @staticmethod
-    def _session_of(link: SenderLink | ReceiverLink) -> Session:
-        session = link.channel
-        assert isinstance(session, Session)
-        return session
+        session_of(link).refuse(link, fault)
 
     # --- actions ---------------------------------------------------------------------------------------------------
 
@@ -531,13 +525,13 @@ class Amqp10FrontEnd:
         try:
             consumer.delivered(action)
         except LinkFault as fault:
-            self._session_of(consumer.link).fail_link(consumer.link, fault)
+            session_of(consumer.link).fail_link(consumer.link, fault)
 
     # --- ending ----------------------------------------------------------------------------------------------------
 
     def _detach(self, link: SenderLink | ReceiverLink, fault: LinkFault) -> None:
         if link.end.attached:
-            self._session_of(link).detach(link, fault)
+            session_of(link).detach(link, fault)
         self._release(link)
 
     def _release(self, link: SenderLink | ReceiverLink) -> None:

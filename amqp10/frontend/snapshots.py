@@ -86,10 +86,16 @@ def address_of(link: Link) -> str | None:
     return None if address is None else str(address)
 
 
+def session_of(link: Link) -> Session:
+    """The session of a link."""
+    session = link.channel
+    assert isinstance(session, Session)
+    return session
+
+
 def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSubject:
     """The description of a link for the ledger of stalls."""
-    session, address = link.channel, address_of(link)
-    assert isinstance(session, Session)
+    session, address = session_of(link), address_of(link)
     return StallSubject(
         identity=link_identity(info, session, link),
         connection=info.identity,

@@ -16,6 +16,7 @@ from types import CodeType
 import structlog
 import trio
 from structlog.testing import LogCapture
+from trio.testing import wait_all_tasks_blocked
 
 from amqp10.serve import AllProtocols
 from amqp10.wire.framing import encode_frame
@@ -50,6 +51,7 @@ async def calls_of_walks(root: Path, folder: Path) -> dict[str, list[CodeType]]:
     calls: dict[str, list[CodeType]] = {}
 
     async def trace(heading: str, frame: bytes) -> None:
+        await wait_all_tasks_blocked()  # on a busy machine a turn may have left a rest, whose task would read the frame
         with traced_calls(root) as calls[heading]:
             await peer.stream.send_all(frame)
             await trio.lowlevel.wait_readable(peer.stream.socket)
