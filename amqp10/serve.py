@@ -159,7 +159,7 @@ def amqp10_factory(
     node = management_node(broker, control)
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
-    windows = PublisherWindows(settings.amqp10) if settings.amqp10.flow == "adaptive" else None
+    windows = PublisherWindows(settings.amqp10)
 
     def connection(peer: LoginPeer) -> Connection:
         own = replace(announced, pre_open_frame_size_max=access.largest_login(announced.pre_open_frame_size_max))

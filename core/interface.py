@@ -1,12 +1,10 @@
 """The interface between front ends and the engine: five verbs, and the actions with which the engine answers.
 
-The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes. A callback during
-``settle`` could call ``grant``, which dispatches, which calls back; with actions the order of effects is the order of
-the list. Every verb takes a run or a range, and is exact for any size. Messages move between queues and consumers only
-in the turn of the server (:mod:`core.server.pump`), once per wake-up.
+The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes. A callback in
+``settle`` could call ``grant``, which dispatches, which calls back; actions take effect in the order of the list. Every
+verb is exact for any run or range. Messages move only in the turn of the server (:mod:`core.server.pump`).
 
-Numbers: a *confirm number* is the publisher's own (``Run.first`` and up). A *delivery number* is the engine's, counts
-from 0 for each consumer, and has no gaps. Neither wraps.
+Numbers do not wrap: a *confirm number* is the publisher's own, a *delivery number* counts from 0 for each consumer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +21,7 @@ from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
     from core.credit_flow.flow import CreditFlow
+    from core.publish_limit import PublishLimit
 
 
 class Outcome(Enum):
@@ -93,8 +92,7 @@ class Publisher:
     """A front end's publishing link or channel as the engine sees it.
 
     ``fixed_target`` is None when every run names its own target (anonymous terminus, 0.9.1 channels). ``owner`` is the
-    connection's identity, for exclusive queues. ``reference`` belongs to the front end; the engine does not look
-    inside.
+    connection's identity, for exclusive queues. ``reference`` is the front end's: the engine does not look inside.
     """
 
     mailbox: Mailbox
@@ -283,7 +281,7 @@ class AlarmChanged:
 
 @dataclass(eq=False, slots=True)
 class RightsChanged:
-    """The rights of the connection's user have changed: what is attached has to be checked again."""
+    """The rights of the connection's user, or rates, have changed: what is attached has to be checked again."""
 
 
 Action = (
@@ -398,9 +396,11 @@ class Engine(Protocol):
     ) -> Publisher:
         """Make a publisher. Raises NotFound, Locked or Forbidden (an internal exchange) for a fixed target.
 
-        With ``stage_credit``, each message counts as sent to every queue that it goes to, until the queue has
-        acknowledged it: when it could be delivered, or is rejected.
+        With ``stage_credit``, each message counts as sent to every queue until it could be delivered, or is rejected.
         """
+
+    def publish_limits(self, target: Target | None) -> "tuple[PublishLimit, ...]":
+        """The rates that publishers to this target keep to, if the protocol can."""
 
     def retire(self, publisher: Publisher) -> None:
         """Remove a publisher and end its stage credit. Its messages stay in their queues; no action for it follows."""
@@ -570,8 +570,10 @@ class FlowReason(StrEnum):
     MEMORY = "memory"
     DISK = "disk"
     PAUSED = "paused"
+    RATE_LIMIT = "rate-limit"
     POLICY = "policy"
     QUEUE_FULL = "queue-full"
+    MEMORY_SHARE = "memory-share"
     STORE_SLOW = "store-slow"
     UNCONFIRMED_LIMIT = "unconfirmed-limit"
     STAGE_CREDIT = "stage-credit"
@@ -594,6 +596,5 @@ class StallSubject:
     direction: str
     """``in`` from publishers, ``out`` to consumers."""
     address: str
-    """As the addresses of all virtual hosts stand together: "" for a reader, which serves many addresses, and for the
-    anonymous terminus; those of another virtual host behind its name."""
+    """Behind the name of a virtual host other than the default; "" for a reader and for the anonymous terminus."""
     virtual_host: str = VIRTUAL_HOST

@@ -375,7 +375,7 @@ FIXED_LIMITS = (
     ),
     Fixed("amqp10.wire.sections", "BODY_SECTIONS_MAX", "sections of one body", "decode-error, link detached"),
     Fixed(
-        "amqp10.frontend.incoming",
+        "amqp10.frontend.section_sizes",
         "LOOKED_INTO_BYTES_MAX",
         "bytes of header, message-annotations and properties, each",
         "resource-limit-exceeded, link detached",

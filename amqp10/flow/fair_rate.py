@@ -88,6 +88,14 @@ class WindowLimit(StrEnum):
     """The publisher sends less than it may."""
 
 
+class BudgetOf(StrEnum):
+    """Whose bytes a budget bounds."""
+
+    LINK = "link"
+    CONNECTION = "connection"
+    BROKER = "broker"
+
+
 class FairRate:
     """The messages a second that each publisher's link may send to one target."""
 
@@ -274,6 +282,14 @@ class ByteBudget:
         room = min(self._share, held + free // 2 if free > 0 else held * 7 // 8)
         return room if self._parent is None else min(room, self._parent.room(held))
 
+    def tightest(self, held: int) -> BudgetOf:
+        """Which budget leaves a window with ``held`` the least room."""
+        free = self._maximum - self._held
+        own = held + free // 2 if free > 0 else held * 7 // 8
+        if self._parent is not None and self._parent.room(held) < min(self._share, own):
+            return BudgetOf.BROKER
+        return BudgetOf.LINK if self._share <= own else BudgetOf.CONNECTION
+
     def change(self, held: int) -> None:
         """A window takes so many bytes more, or fewer."""
         self._held += held
@@ -363,6 +379,13 @@ class PublisherWindow:
         self.closed = False
 
     @property
+    def byte_budget(self) -> BudgetOf | None:
+        """Whose budget of bytes keeps the window smaller than it would be; None if none does."""
+        if self.budget is None or not self.held_by_bytes:
+            return None
+        return self.budget.tightest(self.held_bytes)
+
+    @property
     def share(self) -> float:
         """Messages a second that this link may send; infinite while its target was never busy."""
         return self._fair.rate
@@ -430,6 +453,13 @@ class PublisherWindow:
         self.limit = received + link_credit
         self._limit_before = None
         self._due = 0
+
+    def interrupt(self, flow: int) -> None:
+        """A rate limit keeps the publisher from using the limit: the present round says nothing about the way, and use
+        says nothing about what it wants. A flow of the rate limit grants ``flow`` messages, so the window is so large:
+        else those that were small when they met the rate limit would stay so, and get less than the others."""
+        self._limit_before = None
+        self.size = max(self.size, flow)
 
     def close(self, now: float) -> None:
         """The link is gone, and with it its place in the turns."""

@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
+from amqp10.flow.publish_rate import LinkRate
 from amqp10.wire import serial
 
 
@@ -110,7 +111,8 @@ class ReceiverCredit:
     the link credit. ``ceiling`` limits the link credit whatever the rule says. Link credit above it is taken back;
     messages that the peer may have sent for that link credit are still accepted.
 
-    With a ``window`` there is another rule: the link credit follows the window, which follows distance and queue.
+    With a ``window`` there is another rule: the link credit follows the window, which follows distance and queue. With
+    a ``rate``, what either rule grants comes as fast as the rate allows.
     """
 
     __slots__ = (
@@ -123,6 +125,7 @@ class ReceiverCredit:
         "link_credit",
         "margin",
         "maximum",
+        "rate",
         "top_up_at",
         "unconfirmed",
         "unconfirmed_limit",
@@ -147,12 +150,19 @@ class ReceiverCredit:
         self.ceiling = serial.MASK
         """The most link credit that an operator allows; 0 while the link is paused."""
         self.window: PublisherWindow | None = None
+        self.rate: LinkRate | None = None
         self._clock: Callable[[], float] = float
 
     @property
     def room(self) -> int:
         """Messages that may come without breaking a rule."""
         return self.link_credit + self.margin
+
+    @property
+    def held_back_by(self) -> str:
+        """What is limited by the rate for whose tokens the link waits; "" if it waits for none."""
+        bucket = None if self.rate is None else self.rate.held_back_by
+        return "" if bucket is None else bucket.name
 
     @property
     def most(self) -> int:
@@ -199,8 +209,17 @@ class ReceiverCredit:
         since = 0 if self.unconfirmed < self.unconfirmed_limit else top_up_at - self.link_credit
         if self.unconfirmed - since >= self.unconfirmed_limit:
             return False
+        if self.rate is not None:
+            return self._grant_within(self.rate, maximum - since)
         self.grant(maximum - since, drain=self.drain)
         return True
+
+    def limit_rate(self, rate: LinkRate | None, clock: Callable[[], float]) -> None:
+        """Grant as fast as a rate allows from now on; None removes the limit. ``clock`` as for :meth:`follow`."""
+        if self.rate is not None:
+            self.rate.close()
+        self.rate = rate
+        self._clock = clock
 
     def follow(self, window: PublisherWindow, clock: Callable[[], float]) -> None:
         """Let the link credit follow a window from now on. ``clock`` has the time of the present turn, in seconds."""
@@ -211,6 +230,8 @@ class ReceiverCredit:
         """The link is gone."""
         if self.window is not None:
             self.window.close(self._clock())
+        if self.rate is not None:
+            self.rate.close()
 
     def _follow(self, window: PublisherWindow) -> bool:
         """Show the window what came and was confirmed, and grant what it allows. True: announce it with a flow."""
@@ -223,8 +244,20 @@ class ReceiverCredit:
         window.look(received, received - self.unconfirmed, self._clock(), most)
         if not most or window.limit - received <= self.link_credit:
             return False
+        if self.rate is not None:
+            granted = self._grant_within(self.rate, window.limit - received)
+            if self.link_credit < window.limit - received:
+                window.interrupt(self.rate.flow)
+            return granted
         self.grant(window.limit - received, drain=self.drain)
         return True
+
+    def _grant_within(self, rate: LinkRate, link_credit: int) -> bool:
+        """Set the link credit as high as the rate allows now. True: announce it with a flow."""
+        more = rate.take(link_credit - self.link_credit, self.room, self._clock())
+        if more:
+            self.grant(self.link_credit + more, drain=self.drain)
+        return more > 0
 
     def grant(self, link_credit: int, *, drain: bool = False) -> None:
         """Set the link credit on behalf of the user. Messages that an earlier, higher one allowed are still

@@ -18,8 +18,8 @@ from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.incoming import PublisherLink, fault_of, publisher_link
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
-from amqp10.frontend.outgoing import ConsumerLink, consumer_link
-from amqp10.frontend.publisher_windows import PublisherWindows, link_credit_rule, sender_flow_received
+from amqp10.frontend.outgoing import ConsumerLink, consumer_link, looks
+from amqp10.frontend.publisher_windows import PublisherWindows, sender_flow_received
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches
@@ -67,7 +67,7 @@ from core.interface import (
     TakenBack,
 )
 from core.observe.flow_events.recorder import FlowEvents
-from core.observe.stalls import SLICE, Stalls
+from core.observe.stalls import Stalls
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
 from core.server.orders import Order
@@ -117,11 +117,9 @@ class Amqp10FrontEnd:
         self._rights_of, self._hosts = rights_of, hosts or OnlyTheDefault(engine.unchecked)
         self._converter = converter
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
-        self._stalls = stalls
-        self._wake = wake
-        self._windows = None if windows is None else windows.of_connection(wake)
-        self._attributes = AttributesByHeader()
-        self._headers = HeaderByAttributes()
+        self._stalls, self._wake = stalls, wake
+        self._windows = (windows or PublisherWindows(self.settings)).of_connection(mailbox, wake)
+        self._attributes, self._headers = AttributesByHeader(), HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._operating = Operating(info, connection)
@@ -186,7 +184,7 @@ class Amqp10FrontEnd:
 
     def _begin_turn(self, now: Now) -> None:
         self._now = now
-        if self._windows is not None:
+        if self._windows.timed:
             self._windows.begin_turn(now.monotonic)
         self._until = self._work.spent + min(self._work_per_turn_max, self._work.allowance)
 
@@ -214,6 +212,8 @@ class Amqp10FrontEnd:
         deadline, next_report = self.connection.deadline(), self._blocks.deadline()
         if (rights := self._engine.rights).expires_at is not None:
             deadline = earlier(deadline, rights.deadline(self._now))
+        if self._windows.rates is not None:
+            deadline = earlier(deadline, self._windows.rates.deadline)
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
@@ -223,6 +223,8 @@ class Amqp10FrontEnd:
     def tick(self, now: Now) -> None:
         self._now = now
         self._engine.rights.tick(now)
+        if self._windows.rates is not None:
+            self._windows.tick(now.monotonic, can_send=not self.connection.backlog_bytes)
         self.connection.tick(now.monotonic)
         self._answer_events(now)
 
@@ -277,14 +279,7 @@ class Amqp10FrontEnd:
         for session in self.connection.sessions:
             self._sessions.look(session, now)
             yield 0
-        consumers = list(self._consumers)
-        for start in range(0, len(consumers), SLICE):
-            some = [user for user in consumers[start : start + SLICE] if user in self._consumers]
-            for user in some:
-                ready = self._engine.ready_messages
-                reason = user.waits_for_client(backlog_bytes=self.connection.backlog_bytes, ready=ready)
-                self._blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
-            yield len(some)
+        yield from looks(self._consumers, self._blocks, self.connection, self._engine, now)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -427,7 +422,7 @@ class Amqp10FrontEnd:
             target=effective,
             snd_settle_mode=attach.snd_settle_mode,
             rcv_settle_mode=attach.rcv_settle_mode,
-            credit=link_credit_rule(link.reference, self._engine.rights.virtual_host, self._windows),
+            credit=self._windows.link_credit_rule(link.reference, self._engine, self._now.monotonic),
             max_message_size=self.settings.max_message_size,
         )
         link.reference.flow = self._flow.recorder_of(link.reference)
@@ -499,7 +494,7 @@ class Amqp10FrontEnd:
             case AlarmChanged():
                 self._alarms.changed(action.alarms, self._now)
             case RightsChanged():
-                self._rechecks = rights_rechecks(self.connection, self._engine, self._work, self._detach)
+                self._rechecks = rights_rechecks(self.connection, self._engine, self._windows, self._work, self._detach)
                 if fault := leaving_fault(self._engine):
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()

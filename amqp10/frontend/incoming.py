@@ -7,16 +7,18 @@ messages become one run when they have the same header, and the same target and 
 their exchange is the same and each has a routing key of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from amqp10.addresses import NAME_BYTES_MAX, AddressError
 from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
+from amqp10.flow.fair_rate import PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
+from amqp10.frontend.section_sizes import check_sizes
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.targets import parse_target
@@ -51,12 +53,10 @@ from core.interface import (
 )
 from core.message import Attributes, Run, by_durable
 from core.observe.flow_events.accounts import LinkAccount
+from core.publish_limit import PublishLimit
 from core.server.arrivals import UnansweredArrivals
 from core.work import AMPLE, Work
 
-LOOKED_INTO_BYTES_MAX = 65_536
-"""Size of the largest section that is decoded: at 0.2 µs a byte that takes 13 ms, in which no other connection is
-served; a maximum message of annotations would take 3 s. Sections that are not decoded may have any size."""
 CHECK_WORK, BYTES_A_UNIT = 10, 5
 """Cost of checking a message that is not plain, in units of :mod:`core.work`, and the bytes of its decoded sections
 that cost one more."""
@@ -160,6 +160,8 @@ class PublisherLink:
         "_work",
         "bound_by_operator",
         "flow",
+        "limits",
+        "limits_changed",
         "link",
         "name",
         "paused",
@@ -206,6 +208,10 @@ class PublisherLink:
         """The bound of the policy that the link credit keeps to."""
         self.paused = False
         """An operator has paused the link."""
+        self.limits: Sequence[PublishLimit] = ()
+        """The limits of its rate, also those that limit nothing now."""
+        self.limits_changed: Callable[[], None] | None = None
+        """What these limits call when they change; None before the attach."""
         self.bound_by_operator: int | None = None
         """The most link credit that an operator allows; None without such a bound."""
 
@@ -220,10 +226,14 @@ class PublisherLink:
             return None
         if self.paused:
             return FlowReason.PAUSED
+        if self.link.credit.held_back_by:
+            return FlowReason.RATE_LIMIT
         if self.publisher.link_credit_max is not None or self._operator_binds:
             return FlowReason.POLICY
         if self._held_up is not None:
             return self._held_up
+        if self._window is not None and self._window.held_by_bytes:
+            return FlowReason.MEMORY_SHARE
         return FlowReason.STORE_SLOW if self.publisher.unsynced else FlowReason.UNCONFIRMED_LIMIT
 
     def culprit(self, reason: FlowReason) -> str:
@@ -235,6 +245,10 @@ class PublisherLink:
                 return "store"
             case FlowReason.PAUSED | FlowReason.DRAIN_MODE:
                 return OPERATOR
+            case FlowReason.RATE_LIMIT:
+                return self.link.credit.held_back_by
+            case FlowReason.MEMORY_SHARE if self._window is not None:
+                return f"bytes of the {self._window.byte_budget}"
             case FlowReason.POLICY:
                 return OPERATOR if self._operator_binds else f"policy of {self._where}"
         return self._where
@@ -243,6 +257,10 @@ class PublisherLink:
     def _operator_binds(self) -> bool:
         """The operator's bound is lower than all other bounds."""
         return self.link.credit.ceiling < self.link.credit.maximum
+
+    @property
+    def _window(self) -> PublisherWindow | None:
+        return self.link.credit.window
 
     @property
     def _where(self) -> str:
@@ -303,6 +321,9 @@ class PublisherLink:
     def release(self) -> None:
         """The link is over; messages that were published stay."""
         self.link.credit.close()
+        if self.limits_changed is not None:
+            for limit in self.limits:
+                limit.unwatch(self.limits_changed)
         self._engine.retire(self.publisher)
         del self.publisher  # it refers to this link: breaking the cycle frees both at once
 
@@ -566,24 +587,6 @@ def _settled_as(state: DeliveryState) -> Settled:
     if state is ACCEPTED:
         return Settled.ACCEPTED
     return Settled.RELEASED if state is RELEASED else Settled.REJECTED
-
-
-def check_sizes(bounds: SectionBounds) -> int:
-    """Return the bytes of the sections that are decoded. Raises LinkFault for a message with sections so large that
-    decoding them would delay all other connections."""
-    decoded = 0
-    for looked_into in (bounds.header, bounds.message_annotations, bounds.properties):
-        if looked_into is None:
-            continue
-        size = looked_into[1] - looked_into[0]
-        if size > LOOKED_INTO_BYTES_MAX:
-            raise LinkFault(
-                ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
-                f"a section of {size} bytes; header, message-annotations and properties may"
-                f" have {LOOKED_INTO_BYTES_MAX} each",
-            )
-        decoded += size
-    return decoded
 
 
 def fault_of(error: EngineError | AmqpError) -> AmqpError:

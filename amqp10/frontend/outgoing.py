@@ -6,17 +6,19 @@ one is used up and written to the socket, and while not too much output waits th
 answered when no batch is due any more, behind the transfers of the batches.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import QueueGrant
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
-from amqp10.frontend.reasons import OPERATOR, first_reason
+from amqp10.frontend.reasons import OPERATOR, BlockWatches, first_reason
+from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
+from core.clock import Now
 from core.counters.traffic import Traffic
 from core.flow_facts import Settled
 from core.interface import (
@@ -31,6 +33,7 @@ from core.interface import (
 )
 from core.message import Origin, Return, first_of
 from core.observe.flow_events.accounts import LinkAccount
+from core.observe.stalls import SLICE
 
 UNSENT = Return(unsent=True)
 ACTIVE_KEY = "rabbitmq:active"
@@ -330,3 +333,16 @@ def consumer_link(reference: object) -> ConsumerLink:
     """The consuming link that the engine's consumer refers to."""
     assert isinstance(reference, ConsumerLink)
     return reference
+
+
+def looks(
+    consumers: Collection[ConsumerLink], blocks: BlockWatches, connection: Connection, engine: Engine, now: Now
+) -> Iterator[int]:
+    """Check which consuming links wait for their client; yields between some, with the number looked at."""
+    all_now = list(consumers)
+    for start in range(0, len(all_now), SLICE):
+        some = [user for user in all_now[start : start + SLICE] if user in consumers]
+        for user in some:
+            reason = user.waits_for_client(backlog_bytes=connection.backlog_bytes, ready=engine.ready_messages)
+            blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
+        yield len(some)

@@ -1,8 +1,10 @@
-"""Link credit of publishers with ``amqp10.flow = "adaptive"``: which links share a fair rate, and which share bytes.
+"""Link credit of publishers: what limits each link, which links share a fair rate, and which share bytes.
 
-Links to one target share its fair rate (:mod:`amqp10.flow.fair_rate`). A link to the anonymous terminus has one of its
-own, since its messages have many targets. The bytes that may be under way are bounded for each link, each connection
-and the broker. With ``"fixed"`` there is no object of this module.
+With ``amqp10.flow = "adaptive"``, links to one target share its fair rate (:mod:`amqp10.flow.fair_rate`). A link to the
+anonymous terminus has one of its own, since its messages have many targets. The bytes that may be under way are bounded
+for each link, each connection and the broker. With ``"fixed"`` there are no such windows.
+
+Rate limits (:mod:`amqp10.frontend.publish_rates`) hold for both.
 """
 
 from collections.abc import Callable
@@ -12,38 +14,51 @@ from weakref import WeakValueDictionary
 from amqp10.flow.fair_rate import ByteBudget, FairRate, PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.incoming import PublisherLink
+from amqp10.frontend.publish_rates import BrokerRates, ConnectionRates
 from amqp10.protocol.events import SenderFlowReceived
 from amqp10.protocol.receiver_link import ReceiverLink
+from core.access.checked_engine import CheckedEngine
 from core.config.amqp10 import Amqp10Settings
-from core.interface import Target
+from core.interface import Mailbox, RightsChanged, Target
+from core.publish_limit import PublishLimit, PublishRates
 
 
 class PublisherWindows:
-    """The fair rates and the byte budget of one broker, and the time of the present turn."""
+    """The fair rates, the byte budget and the rate limits of one broker, and the time of the present turn."""
 
-    __slots__ = ("_budget", "_rates", "_settings", "now")
+    __slots__ = ("_budget", "_fair_rates", "_settings", "now", "of_connections", "rates")
 
     def __init__(self, settings: Amqp10Settings) -> None:
         self.now = 0.0
         """Monotonic seconds. The front end whose turn it is sets it, so that no link reads a clock."""
         self._settings = settings
         self._budget = ByteBudget(settings.unconfirmed_bytes_max)
-        self._rates: WeakValueDictionary[tuple[str, Target], FairRate] = WeakValueDictionary()
+        self.rates = BrokerRates()
+        self.of_connections = PublishRates(
+            settings.connection_publish_rate or None, settings.connection_publish_rate_bytes or None
+        )
+        """The rates of each connection."""
+        self._fair_rates: WeakValueDictionary[tuple[str, Target], FairRate] = WeakValueDictionary()
         """By virtual host and target, while there is a link to the target."""
 
-    def of_connection(self, wake: Callable[[], None]) -> "ConnectionWindows":
-        """The windows of a new connection; ``wake`` asks for a turn of it."""
+    def of_connection(self, mailbox: Mailbox, wake: Callable[[], None]) -> "ConnectionWindows":
+        """What limits the links of a new connection with this mailbox; ``wake`` asks for a turn of it."""
+        return ConnectionWindows(self, mailbox, wake)
+
+    def share(self) -> ByteBudget | None:
+        """The byte budget of a new connection; None with fixed link credit."""
         settings = self._settings
-        share = ByteBudget(settings.connection_unconfirmed_bytes_max, self._budget, settings.link_unconfirmed_bytes_max)
-        return ConnectionWindows(self, share, wake)
+        if settings.flow == "fixed":
+            return None
+        return ByteBudget(settings.connection_unconfirmed_bytes_max, self._budget, settings.link_unconfirmed_bytes_max)
 
     def fair_rate(self, virtual_host: str, target: Target | None) -> FairRate:
         """The fair rate of a target on a virtual host; None is the anonymous terminus."""
         if target is None:
             return FairRate()
-        rate = self._rates.get((virtual_host, target))
+        rate = self._fair_rates.get((virtual_host, target))
         if rate is None:
-            rate = self._rates[virtual_host, target] = FairRate()
+            rate = self._fair_rates[virtual_host, target] = FairRate()
         return rate
 
     @property
@@ -57,25 +72,66 @@ class PublisherWindows:
 
 
 class ConnectionWindows:
-    """The windows of one connection's links."""
+    """What limits the link credit of one connection's links."""
 
-    __slots__ = ("_budget", "_of_broker", "_wake")
+    __slots__ = ("_budget", "_mailbox", "_of_broker", "_own", "_wake", "rates", "timed")
 
-    def __init__(self, of_broker: PublisherWindows, budget: ByteBudget, wake: Callable[[], None]) -> None:
+    def __init__(self, of_broker: PublisherWindows, mailbox: Mailbox, wake: Callable[[], None]) -> None:
         self._of_broker = of_broker
-        self._budget = budget
+        self._own = PublishLimit("connection", of_broker.of_connections) if any(of_broker.of_connections) else None
+        self._budget = of_broker.share()
+        self._mailbox = mailbox
         self._wake = wake
+        self.rates: ConnectionRates | None = None
+        """The rate limits of the links; None until one of them has a limit, which few connections have."""
+        self.timed = self._budget is not None
+        """Whether :meth:`begin_turn` has to be called: something limits a link by the time."""
 
     def begin_turn(self, monotonic: float) -> None:
         """A turn of the connection begins at this time."""
         self._of_broker.now = monotonic
 
-    def join(self, credit: ReceiverCredit, link: ReceiverLink, virtual_host: str, target: Target | None) -> None:
+    def tick(self, monotonic: float, *, can_send: bool) -> None:
+        """Links whose time has come may ask for tokens; see :meth:`ConnectionRates.tick`."""
+        self.begin_turn(monotonic)
+        if self.rates is not None:
+            self.rates.tick(can_send=can_send)
+
+    def link_credit_rule(self, user: PublisherLink, engine: CheckedEngine, now: float) -> ReceiverCredit:
+        """The rule at the attach, which is now: a window's where there are windows, else the configured one. Both keep
+        to the policy of the target, and to the rates that limit the link."""
+        self.begin_turn(now)
+        credit = user.link_credit_rule()
+        if self._budget is not None:
+            self._join(credit, user.link, self._budget, engine.rights.virtual_host, user.publisher.fixed_target)
+        limits = engine.publish_limits(user.publisher.fixed_target)
+        user.limits = limits if self._own is None else (*limits, self._own)
+        user.limits_changed = changed = self._limits_changed
+        for limit in user.limits:
+            limit.watch(changed)
+        self.limit(user, credit)
+        return credit
+
+    def limit(self, user: PublisherLink, credit: ReceiverCredit) -> None:
+        """Put the rates in force that limit a link now."""
+        if self.rates is None:
+            if not any(any(limit.rates) for limit in user.limits):
+                return
+            self.rates = ConnectionRates(self._of_broker.rates, self._wake, self._of_broker.time)
+        self.timed |= self.rates.limit(user.link, credit, user.limits)
+
+    def _join(
+        self, credit: ReceiverCredit, link: ReceiverLink, budget: ByteBudget, virtual_host: str, target: Target | None
+    ) -> None:
         """Give a link to a target of a virtual host a window, which its link credit follows."""
         windows = self._of_broker
         call = partial(self._called, link)
-        window = PublisherWindow(windows.fair_rate(virtual_host, target), windows.now, call, self._budget)
+        window = PublisherWindow(windows.fair_rate(virtual_host, target), windows.now, call, budget)
         credit.follow(window, windows.time)
+
+    def _limits_changed(self) -> None:
+        """A rate is another one: the links have to be checked again."""
+        self._mailbox.put(RightsChanged())
 
     def _called(self, link: ReceiverLink) -> None:
         """In a turn of another connection, the link has got link credit."""
@@ -83,16 +139,7 @@ class ConnectionWindows:
         self._wake()
 
 
-def link_credit_rule(user: PublisherLink, virtual_host: str, windows: ConnectionWindows | None) -> ReceiverCredit:
-    """The rule at the attach: a window's where there are windows, else the configured one. Both keep to the policy of
-    the target."""
-    credit = user.link_credit_rule()
-    if windows is not None:
-        windows.join(credit, user.link, virtual_host, user.publisher.fixed_target)
-    return credit
-
-
 def sender_flow_received(event: SenderFlowReceived) -> None:
     """A publisher may have given back link credit without sending, so that it needs a flow to go on."""
-    if event.link.credit.window is not None:
+    if event.link.credit.window is not None or event.link.credit.rate is not None:
         event.link.channel.refill_later(event.link)

@@ -18,6 +18,8 @@ from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot, St
 from core.server.frontends import PeerInfo
 from core.virtual_hosts import shown_name
 
+RATE = "rate"
+"""What limits a link that waits for the tokens of a rate; the others are in :mod:`amqp10.flow.fair_rate`."""
 LINKS_PER_PART = 250
 """Rows of links that are made at once: 2 ms."""
 
@@ -208,6 +210,7 @@ def _publisher(user: PublisherLink, now: Now) -> Snapshot:
         "withheld": credit.withheld,
         "bound_by_policy": publisher.link_credit_max,
         "bound_by_operator": user.bound_by_operator,
+        "rate_limit": credit.held_back_by or None,
     } | _window(credit, now)
 
 
@@ -215,13 +218,18 @@ def _window(credit: ReceiverCredit, now: Now) -> Snapshot:
     """The window that the link credit follows, what it follows from, and what limits it; None where it is fixed."""
     window = credit.window
     if window is None:
-        return dict.fromkeys(("round_trip_ms", "window", "used_per_second", "share_per_second", "limited_by"))
+        shown: Snapshot = dict.fromkeys(
+            ("round_trip_ms", "window", "used_per_second", "share_per_second", "bytes_held", "byte_budget")
+        )
+        return shown | {"limited_by": RATE if credit.held_back_by else None}
     return {
         "round_trip_ms": round(window.round_trip * 1000, 3),
         "window": window.size,
         "used_per_second": round(window.use),
         "share_per_second": None if window.share == inf else round(window.share),
-        "limited_by": window.limited_by(credit.most, now.monotonic).value,
+        "bytes_held": window.held_bytes,
+        "byte_budget": window.byte_budget and window.byte_budget.value,
+        "limited_by": RATE if credit.held_back_by else window.limited_by(credit.most, now.monotonic).value,
     }
 
 

@@ -208,6 +208,8 @@ class ReceiverLink:
             self.credit.window.bytes_received += (
                 (run.end_position - run.start_position) * len(entries) // len(run.entries)
             )
+        if self.credit.rate is not None:
+            self.credit.rate.arrived(len(entries), sum(map(len, entries)))
         if not settled:
             self.channel.incoming.add(first + begin, len(entries), self, first + begin)
         tag = run.delivery_tag if begin == 0 else lambda index: run.delivery_tag(begin + index)
@@ -270,6 +272,8 @@ class ReceiverLink:
             if self.credit.window is not None:
                 self._cover(self.credit.link_credit * self._frames_max)
             self.write_flow()
+        if self.credit.rate is not None:
+            self.credit.rate.looked()
 
     def abandon(self) -> None:
         """The link is being detached: drop the incomplete delivery."""
@@ -346,6 +350,8 @@ class ReceiverLink:
         if self.credit.window is not None:
             self.credit.window.bytes_received += partial.size + FRAME_OVERHEAD_BYTES * partial.frames
             self._frames_max = max(self._frames_max, partial.frames)
+        if self.credit.rate is not None:
+            self.credit.rate.arrived(1, partial.size)
         self.channel.report(
             DeliveriesReceived(
                 self,
@@ -363,6 +369,8 @@ class ReceiverLink:
         self.channel.incoming.settle(partial.delivery_id, partial.delivery_id)
         self._drop_partial()
         self.credit.received(1)
+        if self.credit.rate is not None:
+            self.credit.rate.arrived(1, partial.size)
         self.credit.confirmed(1)
         self.channel.refill_later(self)
 

@@ -35,6 +35,7 @@ from core.interface import (
     Target,
 )
 from core.message import Run
+from core.publish_limit import PublishLimit
 from core.slices import Found, Walk
 
 if TYPE_CHECKING:  # as in core.interface
@@ -141,6 +142,10 @@ class CheckedEngine:
         if target is not None:
             self.check_target(target)
         return self.unchecked.publisher(mailbox, owner, target, reference, stage_credit)
+
+    def publish_limits(self, target: Target | None) -> tuple[PublishLimit, ...]:
+        """See Engine. The limits of the user are among them."""
+        return (*self.unchecked.publish_limits(target), self.rights.limits.publishing)
 
     def retire(self, publisher: Publisher) -> None:
         """See Engine."""

@@ -1,4 +1,4 @@
-"""How many connections, channels and links a user may have, and has: RabbitMQ's user limits, and one for links.
+"""How many connections, channels and links a user may have, and has, and how much may be published in a second.
 
 A channel is a session of AMQP 1.0, or a channel of AMQP 0.9.1. A link is one of AMQP 1.0 that publishes or consumes.
 All connections of a user count here, whatever their protocol. A limit that is lowered ends nothing that is open.
@@ -7,9 +7,10 @@ All connections of a user count here, whatever their protocol. A limit that is l
 from collections.abc import Mapping
 
 from core.errors import Invalid
+from core.publish_limit import PUBLISH_RATE, PUBLISH_RATE_BYTES, RATE_MAX, PublishLimit, PublishRates
 
 MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS = "max-connections", "max-channels", "max-links"
-USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS)
+USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS, PUBLISH_RATE, PUBLISH_RATE_BYTES)
 USER_LIMIT_MAX = 2**31 - 1
 
 
@@ -18,14 +19,15 @@ def check_limits(limits: Mapping[str, int]) -> None:
     for name, value in limits.items():
         if name not in USER_LIMITS:
             raise Invalid(f"there is no limit '{name[:64]}' of a user; there are {', '.join(USER_LIMITS)}")
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= USER_LIMIT_MAX:
-            raise Invalid(f"{name} must be a number from 0 to {USER_LIMIT_MAX}")
+        least, most = (1, RATE_MAX) if name in (PUBLISH_RATE, PUBLISH_RATE_BYTES) else (0, USER_LIMIT_MAX)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise Invalid(f"{name} must be a number from {least} to {most}")
 
 
 class UserLimits:
     """The limits of one user, which change in place, and what the user has open."""
 
-    __slots__ = ("__weakref__", "channels", "connections", "links", "most", "user")
+    __slots__ = ("__weakref__", "channels", "connections", "links", "most", "publishing", "user")
 
     def __init__(self, user: str) -> None:
         self.user = user
@@ -34,6 +36,12 @@ class UserLimits:
         self.connections = 0
         self.channels = 0
         self.links = 0
+        self.publishing = PublishLimit(f"user {user}")
+
+    def set(self, limits: Mapping[str, int]) -> None:
+        """Put other limits in force."""
+        self.most = limits
+        self.publishing.set(PublishRates.of(limits))
 
     def connection_refusal(self) -> str | None:
         """Why the user may open no further connection, with RabbitMQ's text; None if the user may."""

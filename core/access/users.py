@@ -214,7 +214,7 @@ class Users:
     def _apply_limits(self, name: str) -> None:
         """Give a user that has anything open, or had, the limits of its record."""
         if (limits := self._limits.get(name)) is not None:
-            limits.most = self.record(name).limits if self._exists(name) else {}
+            limits.set(self.record(name).limits if self._exists(name) else {})
 
     def _refresh(self, name: str) -> None:
         for rights in list(self._rights.get(name, {}).values()):

@@ -76,6 +76,17 @@ class Amqp10Settings(Section):
     unconfirmed_limit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
     """No new link credit while this many messages of the link are not confirmed."""
 
+    connection_publish_rate: Annotated[int, Unit("messages a second; 0 for no limit")] = Field(
+        default=0, ge=0, le=10**9
+    )
+    """How many messages a second the links of one connection may publish, together. A publisher that could send more
+    waits for link credit."""
+
+    connection_publish_rate_bytes: Annotated[int, Unit("bytes a second; 0 for no limit")] = Field(
+        default=0, ge=0, le=10**9
+    )
+    """The same for the bytes of the messages."""
+
     management_link_credit: Messages = Field(default=8, ge=1, le=WINDOW_MAX)
     """The link credit for requests on a /management link; topped up when half is used. A request is one frame at most,
     so eight that wait take up to 1 MiB with the default max_frame_size, as much as unsent_bytes_max. More link credit

@@ -20,6 +20,7 @@ from core.engine.making import QueueMaker, check_memory_can_keep
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import effective
 from core.engine.options.policies import Policies, acting
+from core.engine.publish_limits import PublishLimits
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
@@ -97,7 +98,6 @@ class Broker:
         self.connections = 0
         """Connections that use this virtual host."""
         self.links = LinkCount()
-        self._converter = converter
         self.beside = partial(Broker, settings, converter, new_identity=new_identity, machinery=shared)
         """Makes another virtual host over the same machinery, of ``storage`` and ``virtual_host``."""
         self._queues: dict[str, AnyQueue] = {}
@@ -105,9 +105,11 @@ class Broker:
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
         self._maker = QueueMaker(settings, context=context, storage=storage, machinery=shared)
-        self._storage = storage
+        self._converter, self._storage = converter, storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
+        self.limits = PublishLimits(virtual_host, self.policies, self._queues)
+        self.publish_limits = self.limits.of
         self._topology = Topology(
             engine,
             recorder=recorder,
@@ -560,10 +562,10 @@ class Broker:
         until = self.work.spent + POLICIES_WORK_PER_TURN
         while self._enforcement.waiting and self.work.spent < until:
             is_queue, name = self._enforcement.next()
-            self.work.spent += HEARING_WORK
+            self.work.spent += HEARING_WORK if is_queue else HEARING_WORK + SEARCH_WORK * self.policies.count
             if not is_queue:
-                self.work.spent += SEARCH_WORK * self.policies.count
                 self._topology.refresh_alternate(name)
+                self.limits.renew(name, is_queue=False)
             elif name in self._queues:
                 self._apply_policy(self._queues[name])
 
@@ -577,6 +579,7 @@ class Broker:
         if options != queue.options:
             self.work.spent += len(queue.consumers) + len(queue.publishers)
             queue.apply(options, self.machinery.now)
+            self.limits.renew(queue.name, is_queue=True)
             self._pump.touch(queue)
 
     def _info(self, definition: QueueDefinition) -> QueueInfo:

@@ -18,6 +18,7 @@ from core.engine.queue.sums import QueueSums
 from core.engine.storage import HostKeeper, Storage
 from core.errors import Forbidden, Invalid, LimitReached, NotFound, StillGoing
 from core.interface import Snapshot
+from core.publish_limit import PublishRates
 from core.virtual_hosts import VIRTUAL_HOST, shown_name
 
 HOSTS_MAX = 1_000
@@ -40,6 +41,8 @@ class HostLimits(NamedTuple):
     max_connections: int | None = None
     max_queues: int | None = None
     max_links: int | None = None
+    publish_rate: int | None = None
+    publish_rate_bytes: int | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> Self:
@@ -155,8 +158,11 @@ class VirtualHosts:
         return HostLimits.of(self._settings_of(name))
 
     def set_limits(self, name: str, limits: HostLimits) -> None:
-        """Replace the limits of a virtual host; what is there already stays. Raises NotFound, PreconditionFailed."""
+        """Replace the limits of a virtual host; what is there already stays. Raises NotFound, Invalid,
+        PreconditionFailed."""
         self.named(name)
+        if 0 in (limits.publish_rate, limits.publish_rate_bytes):
+            raise Invalid("a publish-rate must be 1 or more; a negative one removes the limit")
         self._keeper.set_settings(name, limits.shown())
         self._put_limits(name)
 
@@ -260,6 +266,7 @@ class VirtualHosts:
         host = self.default if name == VIRTUAL_HOST else self._others[name]
         limits = HostLimits.of(self._settings_of(name))
         host.shown.topology.queues_max, host.links.most = limits.max_queues, limits.max_links
+        host.limits.of_host.set(PublishRates(limits.publish_rate, limits.publish_rate_bytes))
 
     def _begin_deleting(self, name: str) -> None:
         from core.engine.host_deletion import deletion  # here and not above: most brokers need no memory for it

@@ -68,6 +68,13 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType({
         means="An operator has paused the link.",
         shows="`paused`",
         do="Ask the operator who paused it. `headgate links resume LINK` lets it go on."),
+    FlowReason.RATE_LIMIT: Advice(direction="in", hop=HopKind.SESSION_LINK,
+        means="The link has used up what a limit lets be published in a second, and gets link credit as the time"
+        " passes. Nothing is lost.",
+        shows="`rate_limit`, `link_credit` 0",
+        do="Nothing, if the limit is meant. Else raise it: `publish-rate` and `publish-rate-bytes` of the policy of a"
+        " or exchange (`headgate policies explain QUEUE`), of a user (`headgate user-limits list`), of a virtual host"
+        " (`headgate vhosts list`), or `amqp10.connection_publish_rate`."),
     FlowReason.POLICY: Advice(direction="in, out", hop=HopKind.SESSION_LINK,
         means="A policy or an operator bounds the link credit, and all of it is used up.",
         shows="`link_credit` 0, `bound_by_policy` or `bound_by_operator`, `unconfirmed`",
@@ -78,6 +85,13 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType({
         shows="`messages_ready` and `max_length`, or `ready_bytes` and `max_length_bytes`",
         do="Consume: add consumers, or find out why those that are there do not settle. Else raise the limit, or let"
         " the queue drop or reject with another x-overflow."),
+    FlowReason.MEMORY_SHARE: Advice(direction="in", hop=HopKind.SESSION_LINK,
+        means="The messages of the link are so large that a budget of bytes, of the link, of its connection or of the"
+        " broker, allows no more of them under way. Only with adaptive flow control.",
+        shows="`link_credit` 0, `limited_by` `bytes`, `byte_budget` and `bytes_held`",
+        do="Find out why the queue is slow to answer: `headgate queues show QUEUE`. Where memory allows, raise"
+        " `amqp10.link_unconfirmed_bytes_max`, `amqp10.connection_unconfirmed_bytes_max` or"
+        " `amqp10.unconfirmed_bytes_max`, as `byte_budget` says."),
     FlowReason.STORE_SLOW: Advice(direction="in", hop=HopKind.QUEUE_STORE,
         means="The link credit is used up, and messages of the link wait for a sync of the disk.",
         shows="`unsynced`, `staged_bytes` and `last_sync_seconds` of the lane",

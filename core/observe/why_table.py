@@ -43,6 +43,11 @@ def _used_up(look: Look) -> bool:
     return number(look.link, "link_credit") == 0
 
 
+def _held_by_bytes(look: Look) -> bool:
+    """Whether a budget of bytes keeps a link from more link credit, which nothing else withholds."""
+    return _used_up(look) and text(look.link, "byte_budget") is not None and look.link.get("withheld") is not True
+
+
 def _credit_left(look: Look) -> str:
     return f"link credit for {look.link['link_credit']} messages" if number(look.link, "link_credit") else ""
 
@@ -149,13 +154,21 @@ PUBLISHER: Chain = (
         ALARMS),
     WaitEdge(HopKind.SESSION_LINK,
         lambda look: figures(
-            look.link, "link_credit", "max_link_credit", "bound_by_policy", "bound_by_operator", "unconfirmed"),
+            look.link, "link_credit", "max_link_credit", "bound_by_policy", "bound_by_operator", "unconfirmed",
+            "rate_limit", "byte_budget", "bytes_held"),
         lambda look: known(look.link, "link_credit"), _credit_left,
         [Cause(FlowReason.PAUSED, lambda look: _used_up(look) and look.link.get("paused") is True,
             "operator", "an operator has paused it"),
+         Cause(FlowReason.RATE_LIMIT, lambda look: _used_up(look) and text(look.link, "rate_limit") is not None,
+            lambda look: f"{look.link['rate_limit']}",
+            lambda look: f"as much as the publish-rate of {look.link['rate_limit']} allows has been published"),
          Cause(FlowReason.POLICY, lambda look: _used_up(look) and known(look.link, "bound_by_operator"), "operator",
             lambda look: f"the {look.link['bound_by_operator']} messages of link credit that an operator allows are"
                 " used up"),
+         Cause(FlowReason.MEMORY_SHARE, _held_by_bytes,
+            lambda look: f"bytes of the {look.link['byte_budget']}",
+            lambda look: f"its messages take up the {count(look.link, 'bytes_held')} bytes that the budget of the"
+                f" {look.link['byte_budget']} leaves it"),
          Cause(FlowReason.POLICY, lambda look: _used_up(look) and known(look.link, "bound_by_policy"),
             lambda look: f"policy of {_where(look)}",
             lambda look: f"the {look.link['bound_by_policy']} messages of link credit that a policy allows are"

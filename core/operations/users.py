@@ -45,7 +45,7 @@ WAY = (
     AnswerField("tags", "list", "The tags."),
     AnswerField("place", "text", "``broker``, ``file`` (the configuration file), or ``default`` for guest."),
     AnswerField("password", "text", "``scram``, ``rabbitmq`` for a hash of RabbitMQ, or ``none``."),
-    AnswerField("limits", "map", "The limits on connections and channels."),
+    AnswerField("limits", "map", "The limits on connections, channels and publishing."),
 )
 
 
@@ -299,7 +299,7 @@ def limit_rows(control: BrokerControl, record: UserRecord) -> list[Snapshot]:
     limits = control.users.rights_of(record.name).limits
     used = {MAX_CONNECTIONS: limits.connections, MAX_CHANNELS: limits.channels, MAX_LINKS: limits.links}
     return [
-        {"user": record.name, "limit": name, "value": value, "used": used[name]}
+        {"user": record.name, "limit": name, "value": value, "used": used.get(name)}
         for name, value in sorted(record.limits.items())
     ]
 
@@ -313,7 +313,8 @@ def limit_rows(control: BrokerControl, record: UserRecord) -> list[Snapshot]:
     example={"user": "reader", "limit": "max-connections", "value": 10},
 )
 def set_limit(control: BrokerControl, arguments: Arguments) -> Reply:
-    """Limit the connections, the channels and sessions, or the links that a user may have; what is open stays."""
+    """Limit the connections, the channels and sessions, or the links that a user may have, or how many messages or
+    bytes a second the user may publish over AMQP 1.0; what is open stays."""
     value = arguments.number("value")
     control.users.set_limit(arguments.text("user"), arguments.text("limit"), None if value < 0 else value)
     return DONE

@@ -2,9 +2,10 @@
 
 from core.access.rights import FULL
 from core.control_plane import BrokerControl
-from core.engine.virtual_hosts import LIMIT_MAX
+from core.engine.virtual_hosts import LIMIT_MAX, HostLimits
 from core.interface import Snapshot
 from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
+from core.publish_limit import RATE_MAX
 
 NAME = Parameter("name", "The virtual host's name.", in_path=True)
 MAX_CONNECTIONS = Parameter(
@@ -20,6 +21,20 @@ MAX_LINKS = Parameter(
     low=-1,
     high=LIMIT_MAX,
 )
+PUBLISH_RATE = Parameter(
+    "publish_rate",
+    "The most messages a second that are published over AMQP 1.0; -1 for no limit. Without it, it stays.",
+    "number",
+    low=-1,
+    high=RATE_MAX,
+)
+PUBLISH_RATE_BYTES = Parameter(
+    "publish_rate_bytes",
+    "The most bytes a second that are published over AMQP 1.0; -1 for no limit. Without it, it stays.",
+    "number",
+    low=-1,
+    high=RATE_MAX,
+)
 ROWS = Shape(
     "rows",
     (
@@ -30,6 +45,8 @@ ROWS = Shape(
         AnswerField("max_connections", "number", "The most connections; null for no limit."),
         AnswerField("max_queues", "number", "The most queues; null for no limit."),
         AnswerField("max_links", "number", "The most links; null for no limit."),
+        AnswerField("publish_rate", "number", "The most messages published in a second; null for no limit."),
+        AnswerField("publish_rate_bytes", "number", "The most bytes published in a second; null for no limit."),
     ),
 )
 
@@ -42,9 +59,7 @@ def host_row(control: BrokerControl, name: str) -> Snapshot:
         "queues": len(host.shown.queues),
         "connections": host.connections,
         "links": host.links.count,
-        "max_connections": limits.max_connections,
-        "max_queues": limits.max_queues,
-        "max_links": limits.max_links,
+        **limits._asdict(),
     }
 
 
@@ -76,15 +91,16 @@ def add_host(control: BrokerControl, arguments: Arguments) -> Reply:
     "vhosts.limit",
     "PUT",
     "/vhosts/{name}/limits",
-    *(NAME, MAX_CONNECTIONS, MAX_QUEUES, MAX_LINKS),
+    *(NAME, MAX_CONNECTIONS, MAX_QUEUES, MAX_LINKS, PUBLISH_RATE, PUBLISH_RATE_BYTES),
     right=Right.ADMINISTER,
     example={"name": "/", "max_queues": 1000},
 )
 def limit_host(control: BrokerControl, arguments: Arguments) -> Reply:
-    """Limit the connections, queues and links of a virtual host; what is there already stays."""
+    """Limit the connections, queues and links of a virtual host, and how much is published to it over AMQP 1.0; what is
+    there already stays."""
     name = arguments.text("name")
     limits = control.hosts.limits(name)
-    given = {one: arguments.optional_number(one) for one in ("max_connections", "max_queues", "max_links")}
+    given = {one: arguments.optional_number(one) for one in HostLimits._fields}
     changed = {one: None if value < 0 else value for one, value in given.items() if value is not None}
     control.hosts.set_limits(name, limits._replace(**changed))
     return DONE

@@ -15,7 +15,8 @@ from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 SCENARIOS = [pytest.param(cause.begin, cause.identity, cause.reason, cause.culprit, id=cause.name) for cause in LINKS]
 TOLD = {
-    "drain-mode", "memory", "disk", "paused", "policy", "queue-full", "unconfirmed-limit", "store-slow", "inactive",
+    "drain-mode", "memory", "disk", "paused", "policy", "rate-limit", "queue-full", "unconfirmed-limit", "store-slow",
+    "memory-share", "inactive",
 }  # fmt: skip
 
 

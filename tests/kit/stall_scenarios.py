@@ -149,6 +149,22 @@ def bound_by_operator() -> Scenario[WirePeer]:
     return Scenario(broker, peer, broker.recover)
 
 
+def rate_limit() -> Scenario[WirePeer]:
+    """A policy lets a byte a second be published, so the first message is paid for a long time."""
+    broker = InProcessBroker()
+    definition = {"publish-rate-bytes": 1}
+    declaration = PolicyDeclaration(name="slow", pattern="^q$", priority=0, apply_to="queues", definition=definition)
+    broker.engine.policies.set(declaration)
+    peer = publishing(broker, broker.queue())
+    use_up(peer)
+
+    def end() -> None:
+        broker.engine.policies.clear("slow")
+        broker.run()
+
+    return Scenario(broker, peer, end)
+
+
 def queue_full() -> Scenario[WirePeer]:
     """The queue is at its length limit."""
     broker = InProcessBroker()
@@ -167,6 +183,15 @@ def queue_full() -> Scenario[WirePeer]:
 def unconfirmed_limit() -> Scenario[WirePeer]:
     """The queue takes on no messages."""
     broker = InProcessBroker()
+    peer = publishing(broker, broker.queue())
+    broker.stall()
+    use_up(peer)
+    return Scenario(broker, peer, broker.recover)
+
+
+def memory_share() -> Scenario[WirePeer]:
+    """The queue takes on no messages, and those of the link are larger than its budget of bytes."""
+    broker = InProcessBroker(make_settings(amqp10={"flow": "adaptive", "link_unconfirmed_bytes_max": 1000}))
     peer = publishing(broker, broker.queue())
     broker.stall()
     use_up(peer)
@@ -246,10 +271,12 @@ LINKS: Sequence[Cause[WirePeer]] = (
     Cause("disk", alarm("disk"), IN, "disk", "alarm disk"),
     Cause("paused", paused(IN), IN, "paused", "operator"),
     Cause("paused consumer", paused(OUT), OUT, "paused", "operator"),
+    Cause("rate-limit", rate_limit, IN, "rate-limit", "queue q"),
     Cause("policy", policy, IN, "policy", "policy of queue q"),
     Cause("policy of an operator", bound_by_operator, IN, "policy", "operator"),
     Cause("queue-full", queue_full, IN, "queue-full", "queue q"),
     Cause("unconfirmed-limit", unconfirmed_limit, IN, "unconfirmed-limit", "queue q"),
+    Cause("memory-share", memory_share, IN, "memory-share", "bytes of the link"),
     Cause("store-slow", store_slow, IN, "store-slow", "store"),
     Cause("session-window", session_window, OUT, "session-window", "client"),
     Cause("link-credit", link_credit, OUT, "link-credit", "client"),

@@ -115,7 +115,7 @@ class InProcessBroker:
         is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections.
         With ``one_work``, the engine's work counts for the turn of the client that asked for it, as in a process."""
         self.settings = settings or Settings()
-        self.windows = PublisherWindows(self.settings.amqp10) if self.settings.amqp10.flow == "adaptive" else None
+        self.windows = PublisherWindows(self.settings.amqp10)
         self.announced = replace(connection_settings(self.settings.amqp10), properties={})
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()

@@ -9,7 +9,7 @@ _headgate() {
   prev="${COMP_WORDS[COMP_CWORD-1]}"
 
   # Build list of options that take values (to skip their arguments)
-  local options_with_values='--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+  local options_with_values='--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --publish-rate --publish-rate-bytes --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
 
   # Build list of all valid command names (to distinguish from positionals)
   local all_commands='add adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limit limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users vhosts watch why'
@@ -3313,7 +3313,7 @@ _headgate() {
                     COMPREPLY=()
                     ;;
                   1)
-                    local -a _c=("max-connections" "max-channels" "max-links")
+                    local -a _c=("max-connections" "max-channels" "max-links" "publish-rate" "publish-rate-bytes")
                     local _q
                     COMPREPLY=()
                     for _x in "${_c[@]}"; do
@@ -3374,7 +3374,7 @@ _headgate() {
                     COMPREPLY=()
                     ;;
                   1)
-                    local -a _c=("max-connections" "max-channels" "max-links")
+                    local -a _c=("max-connections" "max-channels" "max-links" "publish-rate" "publish-rate-bytes")
                     local _q
                     COMPREPLY=()
                     for _x in "${_c[@]}"; do
@@ -3543,7 +3543,7 @@ _headgate() {
           ;;
         "vhosts limit")
           if [[ ${cur} == -* ]]; then
-            local -a _c=("--max-connections" "--max-queues" "--max-links" "--json" "--url" "--help" "-h" "--version")
+            local -a _c=("--max-connections" "--max-queues" "--max-links" "--publish-rate" "--publish-rate-bytes" "--json" "--url" "--help" "-h" "--version")
             local _q
             COMPREPLY=()
             for _x in "${_c[@]}"; do
@@ -3562,6 +3562,12 @@ _headgate() {
                 COMPREPLY=()
                 ;;
               --max-links)
+                COMPREPLY=()
+                ;;
+              --publish-rate)
+                COMPREPLY=()
+                ;;
+              --publish-rate-bytes)
                 COMPREPLY=()
                 ;;
               --url)

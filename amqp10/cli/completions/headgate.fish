@@ -5,7 +5,7 @@
 function __fish_headgate_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --publish-rate --publish-rate-bytes --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l all_commands 'add adopt alarms apply archive audit bindings bundle channels check clear close compact completion config connections consume create debug declare definitions delete diff discard disk drain dump exchanges explain export flow-map frames generate hash-password init limit limits link links list live lost memory move overview pause peek permissions pipeline policies publish purge queues ready rebuild reload replay report resume run serve sessions set set-credit set-free-limit set-watermark show stages stalls status store timelines tls top topic-permissions trace undrain user-limits users vhosts watch why'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
@@ -45,7 +45,7 @@ end
 function __fish_headgate_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
+    set -l options_with_values '--action --admin --apply-to --argument --as --channel --client --config --count --credit --data --days --event --exchange --handle --hash --host --iterations --key --kind --link --listen --max-connections --max-links --max-queues --performative --priority --publish-rate --publish-rate-bytes --reason --result --seconds --since --size --tags --token-file --type --url --user --vhost --wait -p'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -97,7 +97,7 @@ complete -c headgate -n __fish_use_subcommand -a 'users' -d 'Users of the broker
 complete -c headgate -n __fish_use_subcommand -a 'vhosts' -d 'Virtual hosts: separate queues, exchanges, bindings, policies, permissions and …'
 complete -c headgate -n __fish_use_subcommand -a 'permissions' -d 'What users may do with queues and exchanges, by patterns of their names.'
 complete -c headgate -n __fish_use_subcommand -a 'topic-permissions' -d 'With which routing keys and binding keys users may use topic exchanges.'
-complete -c headgate -n __fish_use_subcommand -a 'user-limits' -d 'How many connections, and channels and sessions, users may have.'
+complete -c headgate -n __fish_use_subcommand -a 'user-limits' -d 'How many connections, and channels and sessions, users may have, and how much t…'
 complete -c headgate -n __fish_use_subcommand -a 'audit' -d 'Show who did what, from where, with which result: the audit log of a broker, on…'
 complete -c headgate -n __fish_use_subcommand -a 'definitions' -d 'Exchanges, queues, bindings, policies and users as a file: export, diff, apply.…'
 complete -c headgate -n __fish_use_subcommand -a 'alarms' -d 'Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
@@ -1185,7 +1185,7 @@ complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l ver
 complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command user-limits clear' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 # Positionals for: user-limits clear
-complete -c headgate -n '__fish_headgate_using_command user-limits clear; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels max-links'
+complete -c headgate -n '__fish_headgate_using_command user-limits clear; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels max-links publish-rate publish-rate-bytes'
 
 # Options for: user-limits list
 complete -c headgate -n '__fish_headgate_using_command user-limits list' -l help -d 'Display this message and exit.'
@@ -1201,7 +1201,7 @@ complete -c headgate -n '__fish_headgate_using_command user-limits set' -l versi
 complete -c headgate -n '__fish_headgate_using_command user-limits set' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command user-limits set' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 # Positionals for: user-limits set
-complete -c headgate -n '__fish_headgate_using_command user-limits set; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels max-links'
+complete -c headgate -n '__fish_headgate_using_command user-limits set; and test (__fish_headgate_positional_index 2) = 1' -f -a 'max-connections max-channels max-links publish-rate publish-rate-bytes'
 
 # Subcommands for: users
 complete -c headgate -n '__fish_headgate_using_command users' -a 'list' -d 'List the users and their tags.'
@@ -1247,7 +1247,7 @@ complete -c headgate -n '__fish_headgate_using_command users show' -l url -r -d 
 # Subcommands for: vhosts
 complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'list' -d 'List the virtual hosts.'
 complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'add' -d 'Make a virtual host; it is no error if there is one.'
-complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'limit' -d 'Limit the connections, queues and links of a virtual host; what is there alread…'
+complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'limit' -d 'Limit the connections, queues and links of a virtual host, and how much is publ…'
 complete -c headgate -n '__fish_headgate_using_command vhosts' -a 'delete' -d 'Delete a virtual host with its queues and messages; its connections are closed.'
 # Options for: vhosts
 complete -c headgate -n '__fish_headgate_using_command vhosts' -l help -d 'Display this message and exit.'
@@ -1275,6 +1275,8 @@ complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l version 
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-connections -r -d 'The most connections; -1 for no limit. Without it, it stays.'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-queues -r -d 'The most queues; -1 for no limit. Without it, it stays.'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l max-links -r -d 'The most links of AMQP 1.0 that publish or consume; -1 for no limit. Without it…'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l publish-rate -r -d 'The most messages a second that are published over AMQP 1.0; -1 for no limit. W…'
+complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l publish-rate-bytes -r -d 'The most bytes a second that are published over AMQP 1.0; -1 for no limit. With…'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l json -d 'Print JSON instead of a table.'
 complete -c headgate -n '__fish_headgate_using_command vhosts limit' -l url -r -d 'The broker, as amqp://USER:PASSWORD@HOST:PORT.'
 

@@ -40,7 +40,7 @@ _cyclopts_headgate() {
         'vhosts:Virtual hosts\: separate queues, exchanges, bindings, policies, permissions and …'
         'permissions:What users may do with queues and exchanges, by patterns of their names.'
         'topic-permissions:With which routing keys and binding keys users may use topic exchanges.'
-        'user-limits:How many connections, and channels and sessions, users may have.'
+        'user-limits:How many connections, and channels and sessions, users may have, and how much t…'
         'audit:Show who did what, from where, with which result\: the audit log of a broker, on…'
         'definitions:Exchanges, queues, bindings, policies and users as a file\: export, diff, apply.…'
         'alarms:Alarms and notices. Publishers wait while an alarm is on. Raise and clear alarm…'
@@ -1112,7 +1112,7 @@ _cyclopts_headgate() {
               commands=(
                 'list:List the virtual hosts.'
                 'add:Make a virtual host; it is no error if there is one.'
-                'limit:Limit the connections, queues and links of a virtual host; what is there alread…'
+                'limit:Limit the connections, queues and links of a virtual host, and how much is publ…'
                 'delete:Delete a virtual host with its queues and messages; its connections are closed.'
               )
               _describe -t commands 'command' commands
@@ -1144,6 +1144,8 @@ _cyclopts_headgate() {
                     '*--max-connections[The most connections; -1 for no limit. Without it, it stays.]:max-connections' \
                     '*--max-queues[The most queues; -1 for no limit. Without it, it stays.]:max-queues' \
                     '*--max-links[The most links of AMQP 1.0 that publish or consume; -1 for no limit. Without it…]:max-links' \
+                    '*--publish-rate[The most messages a second that are published over AMQP 1.0; -1 for no limit. W…]:publish-rate' \
+                    '*--publish-rate-bytes[The most bytes a second that are published over AMQP 1.0; -1 for no limit. With…]:publish-rate-bytes' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \
@@ -1318,7 +1320,7 @@ _cyclopts_headgate() {
                 set)
                   _arguments \
                     '1:The user'\''s name.' \
-                    "2:The limit.:(max-connections max-channels max-links)" \
+                    "2:The limit.:(max-connections max-channels max-links publish-rate publish-rate-bytes)" \
                     '3:The most that the user may have; -1 for no limit.' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -1330,7 +1332,7 @@ _cyclopts_headgate() {
                 clear)
                   _arguments \
                     '1:The user'\''s name.' \
-                    "2:The limit.:(max-connections max-channels max-links)" \
+                    "2:The limit.:(max-connections max-channels max-links publish-rate publish-rate-bytes)" \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
                     '--help[Display this message and exit.]' \

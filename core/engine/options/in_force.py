@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from core.interface import AGE_SECONDS, QueueDeclaration
 from core.message import DEFAULT_PRIORITY
+from core.publish_limit import NO_RATES, PublishRates
 
 DELIVERY_LIMIT_DEFAULT = 20
 """Failed deliveries of a message in a quorum queue before it is dead-lettered or dropped: the default of RabbitMQ since
@@ -73,6 +74,8 @@ class QueueOptions:
     consumer_timeout_ms: int | None = None
     max_link_credit: int | None = None
     """The most link credit on each link to and from the queue. Only a policy can set it."""
+    publish_rates: PublishRates = NO_RATES
+    """For all links that publish to the queue, together. Only a policy can set them."""
     max_age_s: int | None = None
     """Streams: how long messages are kept, in seconds."""
     stream_segment_bytes: int | None = None
@@ -118,6 +121,7 @@ def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> Qu
         delivery_limit=_delivery_limit(kind, choose.lower("delivery-limit")),
         consumer_timeout_ms=choose.lower("consumer-timeout"),
         max_link_credit=choose.lower("max-link-credit"),
+        publish_rates=PublishRates.of(policy),
         max_age_s=_lower(_age(arguments.get("x-max-age")), _age(policy.get("max-age"))),
         stream_segment_bytes=choose.first("stream-max-segment-size-bytes", int),
     )

@@ -44,6 +44,7 @@ from core.engine.options.arguments import (
 from core.errors import Invalid, LimitReached, NotFound
 from core.interface import AGE_SECONDS, ExchangeDeclaration, QueueDeclaration, Snapshot
 from core.patterns import Pattern, PatternError
+from core.publish_limit import NO_RATES, PUBLISH_RATE, PUBLISH_RATE_BYTES, RATE_MAX, PublishRates
 from core.store.definitions import PolicyDeclaration
 
 POLICIES_MAX = 100
@@ -92,6 +93,8 @@ KEYS: Mapping[str, Rule] = {
     "max-age": MAX_AGE,
     "stream-max-segment-size-bytes": POSITIVE,
     "max-link-credit": integer(1, LINK_CREDIT_MAX),
+    PUBLISH_RATE: integer(1, RATE_MAX),
+    PUBLISH_RATE_BYTES: integer(1, RATE_MAX),
     "sync": one_of("always", "default"),
     "alternate-exchange": TEXT,
     "ha-mode": one_of("all", "exactly", "nodes"),
@@ -102,6 +105,8 @@ KEYS: Mapping[str, Rule] = {
 }
 """The keys that a definition can have, with the rule for the value of each."""
 
+ONLY_OF_POLICIES = frozenset({"max-link-credit", PUBLISH_RATE, PUBLISH_RATE_BYTES})
+"""The keys that act on queues of all types and that no argument of a queue can set."""
 _HA_PARAMS = {"exactly": POSITIVE, "nodes": _NODES}
 LOWER_HOLDS = frozenset(
     {"max-length", "max-length-bytes", "message-ttl", "expires", "delivery-limit", "consumer-timeout", "max-age"}
@@ -258,7 +263,7 @@ def key_effect(key: str, value: object, queue: QueueDeclaration) -> KeyEffect:
     kind = queue_type(queue.arguments)
     if key.startswith("ha-"):
         return KeyEffect(key, value, Effect.NONE, _why_no_copies(queue))
-    if key == "max-link-credit":
+    if key in ONLY_OF_POLICIES:
         return KeyEffect(key, value, Effect.ACTS, "only policies have it")
     if key == "alternate-exchange":
         return KeyEffect(key, value, Effect.NONE, "it is for exchanges")
@@ -439,11 +444,14 @@ class Policies:
         own = exchange.arguments.get("alternate-exchange")
         if isinstance(own, str):
             return own
-        for policy in self._ranked:
-            if policy.why_not(EXCHANGES, exchange.name) is None:
-                named = policy.declaration.definition.get("alternate-exchange")
-                return named if isinstance(named, str) else None
-        return None
+        winner = self._of_exchange(exchange.name)
+        named = None if winner is None else winner.declaration.definition.get("alternate-exchange")
+        return named if isinstance(named, str) else None
+
+    def exchange_rates(self, name: str) -> PublishRates:
+        """Return how much may be published to an exchange in a second."""
+        winner = self._of_exchange(name)
+        return NO_RATES if winner is None else PublishRates.of(winner.declaration.definition)
 
     def explain(self, queue: QueueDeclaration) -> Explanation:
         """Explain the winner for a queue, the effects of its keys, and why the other policies lost."""
@@ -456,6 +464,9 @@ class Policies:
         ]
         definition = {} if winner is None else winner.declaration.definition
         return Explanation(queue, winner, losers, [key_effect(key, value, queue) for key, value in definition.items()])
+
+    def _of_exchange(self, name: str) -> Policy | None:
+        return next((policy for policy in self._ranked if policy.why_not(EXCHANGES, name) is None), None)
 
     def _find(self, name: str) -> Policy | None:
         return next((policy for policy in self._ranked if policy.name == name), None)

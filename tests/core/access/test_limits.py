@@ -31,7 +31,7 @@ EXCEEDED = "amqp:resource-limit-exceeded"
 
 def limited(**limits: int) -> Rights:
     rights = all_rights("shop")
-    rights.limits.most = {name.replace("_", "-"): value for name, value in limits.items()}
+    rights.limits.set({name.replace("_", "-"): value for name, value in limits.items()})
     return rights
 
 

@@ -19,6 +19,7 @@ from core.engine.quorum.commands import CommandType
 from core.engine.routing.topology import numbered_identities
 from core.interface import ExchangeType
 from core.message import Origin
+from core.publish_limit import PUBLISH_RATE, PUBLISH_RATE_BYTES
 from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, open_definitions
 from core.store.folder import FORMAT, FORMAT_FILE
 from core.store.record import RecordKind
@@ -31,6 +32,9 @@ from tests.kit.archived_folder import unpack
 FORMAT_PAGE = Path(__file__).parents[3] / "docs" / "storage-format.md"
 NOT_WRITTEN = {RecordKind.SYNCED, RecordKind.CARRIED}
 """Kinds of records that this version does not write: the first is of format 1, the second was never used."""
+LATER_KEYS = {PUBLISH_RATE, PUBLISH_RATE_BYTES}
+"""Keys of policies that are newer than the folders. A policy is kept as JSON, whatever its keys, so the format is the
+same; the folders of the next format will have them."""
 OF_ONE_SORT = {
     # It is everywhere and never empty.
     *("message.bodies_at", "message.route.exchange", "chunk.route.exchange", "snapshot.block.route.exchange"),
@@ -106,7 +110,7 @@ def test_every_kind_of_definition_is_there(kinds: dict[str, set[str]]) -> None:
     for kind, rules in QUEUE_ARGUMENTS.items():
         assert kinds[f"argument of {kind}"] >= set(rules)
     assert kinds["argument of exchange"] == set(EXCHANGE_ARGUMENTS)
-    assert kinds["policy key"] == set(KEYS)
+    assert kinds["policy key"] == set(KEYS) - LATER_KEYS
     assert kinds["applies to"] == set(APPLY_TO)
     for file in (DEFINITIONS_FILE, COPY_FILE):
         tables = kinds[f"table {file}"]

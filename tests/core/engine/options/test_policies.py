@@ -14,6 +14,7 @@ from core.engine.options.policies import (
     DEFINITION_BYTES_MAX,
     KEYS,
     NODES_MAX,
+    ONLY_OF_POLICIES,
     PRIORITY_MAX,
     TEXT_BYTES_MAX,
     Effect,
@@ -44,6 +45,8 @@ GOOD = {
     "max-age": "7D",
     "stream-max-segment-size-bytes": 1_000_000,
     "max-link-credit": 100,
+    "publish-rate": 500,
+    "publish-rate-bytes": 1_000_000,
     "sync": "always",
     "alternate-exchange": "other",
 }
@@ -258,7 +261,7 @@ def test_the_reasons_why_other_policies_do_not_apply():
 @pytest.mark.parametrize("key", GOOD)
 def test_a_key_acts_where_the_argument_of_its_name_would(key, kind):
     found = key_effect(key, GOOD[key], queue("q", x_queue_type=kind))
-    expected = key == "max-link-credit" or f"x-{key}" in QUEUE_ARGUMENTS[kind]
+    expected = key in ONLY_OF_POLICIES or f"x-{key}" in QUEUE_ARGUMENTS[kind]
     assert found.effect is (Effect.ACTS if expected else Effect.NONE)
 
 
@@ -321,7 +324,7 @@ def test_the_keys_that_act_give_the_options_in_force(kind, given_, said):
     known = {
         key: value
         for key, value in values(said).items()
-        if key == "max-link-credit" or f"x-{key}" in QUEUE_ARGUMENTS[kind]
+        if key in ONLY_OF_POLICIES or f"x-{key}" in QUEUE_ARGUMENTS[kind]
     }
     assert effective(asked, in_force) == effective(asked, known)
 
