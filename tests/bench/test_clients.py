@@ -1,6 +1,7 @@
 """Load processes with other projects' clients in Python: what they send and check, and how a plan is refused."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 
 import pytest
 
@@ -254,3 +255,10 @@ def test_results_name_the_client_and_older_files_stay_comparable():
     assert "client" not in own.parameters()
     assert not {"content", "keys", "sizes"} & set(own.parameters()["traffic"])
     assert replace(own, client="proton").parameters() == own.parameters() | {"client": "proton"}
+
+
+def test_the_program_in_go_knows_every_field_of_a_plan():
+    """It refuses a plan with a field that it does not know."""
+    known = set(re.findall(r'json:"(\w+)"', (programs.GO_SOURCES / "plan.go").read_text(encoding="utf-8")))
+    asked = {field.name for part in (Plan, Traffic, Application) for field in fields(part)}
+    assert asked - known == set()

@@ -28,6 +28,7 @@ type traffic struct {
 	Content  string  `json:"content"`
 	Keys     int     `json:"keys"`
 	Sizes    []int   `json:"sizes"`
+	Timed    bool    `json:"timed"`
 }
 
 // application has the fields of bench.load.plan.Application.
@@ -76,6 +77,9 @@ func readPlan(line []byte) (*plan, error) {
 	}
 	if len(p.Applications) != 1 {
 		return nil, fmt.Errorf("%d applications: one process has one", len(p.Applications))
+	}
+	if p.Traffic.Timed {
+		return nil, fmt.Errorf("timed: this program measures no time from sending a message to its outcome")
 	}
 	return &p, nil
 }
