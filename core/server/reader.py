@@ -94,9 +94,10 @@ class EpollReader:
         """See :class:`Reader`."""
         descriptor = await trios_epoll() if self._waits_itself else None
         if descriptor is None:
-            while True:
+            while not self._epoll.closed:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
                 self.read_ready()
+            return
         others = OtherTasks(trio.lowlevel.current_task())
         trio.lowlevel.add_instrument(others)
         try:
@@ -115,7 +116,7 @@ class EpollReader:
         While a thread is at work for a task, the next wake-up is likely to be that task's, by Trio's epoll. Then a wait
         in ``both`` would be one more system call.
         """
-        while True:
+        while not self._epoll.closed:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             quiet = others.look()
             self.read_ready()
@@ -156,8 +157,8 @@ class EpollReader:
         """Read once from each socket that is ready. Peers may do little only when this has taken long. Returns the time
         of the last read."""
         ample_until = now.monotonic + TURN_SECONDS_MAX
-        if ready is None:
-            ready = self._epoll.poll(0, READS_MAX)
+        if ready is None:  # closed: the broker stops in the round of the event loop in which a socket became ready
+            ready = () if self._epoll.closed else self._epoll.poll(0, READS_MAX)
         self._work.allowance = share_of_each(len(ready))
         for number, (descriptor, _) in enumerate(ready):
             read = self._reads.get(descriptor)

@@ -6,9 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from core.server.other_tasks import QUIET_MIN, OtherTasks, trios_epoll
-from core.server.reader import READS_MAX, own_waiting_reader
+from core.server.reader import READS_MAX, MakeReader, open_reader, own_waiting_reader
 from tests.server.test_reader import Field
 
 PATIENCE = 10.0
@@ -118,6 +119,54 @@ async def test_a_socket_that_was_forgotten_and_watched_again_is_read(field: Fiel
     field.reader.watch(watched.own.fileno(), watched.read)
     await ping(field, watched.other)
     assert field.diary == ["first:x", "a:x", "a:x"]
+
+
+@pytest.mark.parametrize("make_reader", [open_reader, own_waiting_reader()], ids=["Trio waits", "waits itself"])
+async def test_a_reader_that_is_closed_as_a_socket_becomes_ready_ends_in_order(make_reader: MakeReader):
+    for _ in range(20):  # chance decides which of two tasks runs first in a round of the event loop
+        with ExitStack() as stack:
+            async with trio.open_nursery() as nursery:
+                field = Field(make_reader, nursery, stack)
+                nursery.start_soon(field.reader.run)
+                watched = field.watch("a")
+                await wait_all_tasks_blocked()
+                watched.other.send(b"x")
+                await trio.lowlevel.checkpoint()
+                field.reader.close()
+                nursery.cancel_scope.cancel()
+
+
+class Rounds(trio.abc.Instrument):
+    """Counts how often Trio looks for what is ready."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+@pytest.mark.parametrize("at_work", [False, True], ids=["no thread at work", "a thread at work"])
+async def test_the_reader_leaves_the_waiting_to_trio_while_a_thread_is_at_work(nursery: trio.Nursery, at_work: bool):
+    reads, rounds, done = 40, Rounds(), trio.Event()
+    with ExitStack() as stack:
+        field = Field(own_waiting_reader(lambda: at_work), nursery, stack)
+        nursery.start_soon(field.reader.run)
+        watched = field.watch("a")
+        await ping(field, watched.other)
+
+        def send_the_next() -> None:
+            watched.other.send(b"x") if len(field.diary) < reads else done.set()
+
+        watched.on_read = send_the_next
+        trio.lowlevel.add_instrument(rounds)
+        watched.other.send(b"x")
+        with trio.fail_after(PATIENCE):
+            await done.wait()
+        trio.lowlevel.remove_instrument(rounds)
+        nursery.cancel_scope.cancel()
+        field.reader.close()
+    assert (rounds.count > reads / 2) == at_work
 
 
 async def test_the_reader_leaves_nothing_behind_in_trio():
