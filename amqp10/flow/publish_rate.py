@@ -51,7 +51,7 @@ class TokenBucket:
         self._at = now
 
     def room(self, held: float) -> float:
-        """The most tokens that there may be beside so many that links hold."""
+        """Return the most tokens that the bucket may contain while its links hold ``held`` tokens unused."""
         return max(self.size - held, self.size / FLOOR_SHARE, 1.0)
 
     def tokens(self, now: float) -> float:

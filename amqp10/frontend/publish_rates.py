@@ -23,7 +23,7 @@ from core.publish_limit import PublishLimit
 LINKS_PER_TICK = 256
 """Links that get tokens at once: 2 ms of work. The others are due still, and get them in the next tick."""
 WAITS_MIN = 64
-"""So many entries are kept before those are looked for that are no longer valid."""
+"""The heap of a connection may have this many entries before entries that are no longer valid are taken out."""
 
 Buckets = tuple[TokenBucket | None, TokenBucket | None]
 """Of messages and of bytes; None for no limit."""
@@ -53,8 +53,10 @@ class BrokerRates:
 def _bucket(
     before: TokenBucket | None, rate: int | None, name: str, now: float, *, of_bytes: bool
 ) -> TokenBucket | None:
-    if rate is None or (before is not None and before.rate == rate):
-        return None if rate is None else before
+    if rate is None:
+        return None
+    if before is not None and before.rate == rate:
+        return before
     return TokenBucket(rate, now, name=name, of_bytes=of_bytes)
 
 

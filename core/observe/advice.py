@@ -73,8 +73,8 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType({
         " passes. Nothing is lost.",
         shows="`rate_limit`, `link_credit` 0",
         do="Nothing, if the limit is meant. Else raise it: `publish-rate` and `publish-rate-bytes` of the policy of a"
-        " or exchange (`headgate policies explain QUEUE`), of a user (`headgate user-limits list`), of a virtual host"
-        " (`headgate vhosts list`), or `amqp10.connection_publish_rate`."),
+        " queue or an exchange (`headgate policies explain QUEUE`), of a user (`headgate user-limits list`), of a"
+        " virtual host (`headgate vhosts list`), or `amqp10.connection_publish_rate`."),
     FlowReason.POLICY: Advice(direction="in, out", hop=HopKind.SESSION_LINK,
         means="A policy or an operator bounds the link credit, and all of it is used up.",
         shows="`link_credit` 0, `bound_by_policy` or `bound_by_operator`, `unconfirmed`",

@@ -45,7 +45,7 @@ WAY = (
     AnswerField("tags", "list", "The tags."),
     AnswerField("place", "text", "``broker``, ``file`` (the configuration file), or ``default`` for guest."),
     AnswerField("password", "text", "``scram``, ``rabbitmq`` for a hash of RabbitMQ, or ``none``."),
-    AnswerField("limits", "map", "The limits on connections, channels and publishing."),
+    AnswerField("limits", "map", "The limits on connections, channels, links and publishing."),
 )
 
 
@@ -68,9 +68,9 @@ TOPIC_PERMISSIONS = _rows(
     AnswerField("read", "text", "The pattern of binding keys."),
 )
 USER_LIMITS_ROWS = _rows(
-    AnswerField("limit", "text", "``max-connections`` or ``max-channels``."),
-    AnswerField("value", "number", "The most that the user may have."),
-    AnswerField("used", "number", "How many the user has."),
+    AnswerField("limit", "text", "The name of the limit, for example ``max-connections``."),
+    AnswerField("value", "number", "The most that the user may have, or may publish in a second."),
+    AnswerField("used", "number", "How many the user has now; null for what is published in a second."),
 )
 
 
