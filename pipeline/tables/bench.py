@@ -9,7 +9,7 @@ RESULT_FILE = """
     format bigint,
     environment struct<commit string, interpreter string, compiled boolean, machine string, memory_gib bigint,
         kernel string, fdatasync_p50_ms double>,
-    entries array<struct<scenario string, broker string, void string,
+    entries array<struct<scenario string, parameters struct<client string>, broker string, void string,
         spread map<string, struct<median double, low double, high double>>>>
 """
 LIKE = ("scenario", "broker", "figure", "interpreter", "compiled", "machine", "memory_gib")
@@ -19,16 +19,18 @@ LIKE = ("scenario", "broker", "figure", "interpreter", "compiled", "machine", "m
 def bench_results(spark: SparkSession, folder: str) -> DataFrame:
     """``bench_results``: a row for each figure of a scenario on a broker, with its spread over the runs.
 
-    Files are in order of their names, which begin with the day.
+    Files are in order of their names, which begin with the day. A scenario with another project's client is one of its
+    own, for example ``unbatched-12 with go-amqp``.
     """
     files = spark.read.schema(RESULT_FILE).option("multiLine", True).option("pathGlobFilter", "*.json").json(folder)
     name = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1)
+    client = F.col("entry.parameters.client")
     return (
         files.filter(F.col("format") == FORMAT)
         .select(name.alias("file"), "environment.*", F.explode("entries").alias("entry"))
         .select(
             *("file", "commit", "interpreter", "compiled", "machine", "memory_gib", "kernel", "fdatasync_p50_ms"),
-            "entry.scenario",
+            F.concat_ws(" with ", "entry.scenario", F.when(client != "own", client)).alias("scenario"),
             "entry.broker",
             (F.col("entry.void") != "").alias("void"),
             F.explode("entry.spread").alias("figure", "spread"),
