@@ -222,9 +222,8 @@ async def _serve(
     broker = hosts.default
     certificates.warn()
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
-    stall_log = StallLog(log, settings.log, clock)
+    stall_log, idle = StallLog(log, settings.log, clock), IdleConsumers(addresses_max=settings.metrics.addresses_max)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
-    idle = IdleConsumers(addresses_max=settings.metrics.addresses_max)
     resident, give_back, notice = ResidentSet(), memory_giver(), ServiceNotice(os.environ, status=data.status)
     measures = _measures(settings, resident, give_back, sockets=lambda: server.sockets)
     sampler = _sampler(settings, broker, measures, clock, log)
@@ -236,6 +235,7 @@ async def _serve(
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else []
+    tasks += data.tasks(broker.alarms, lambda seconds: server.read_within(seconds))
     access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users, hosts=hosts)
     tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]
     server = Server(
@@ -244,7 +244,7 @@ async def _serve(
         factories=protocols.front_ends(settings, hosts, access, stalls, flow),
         log=log,
         clock=clock,
-        background=[*data.tasks(broker.alarms), sampler.run, serve_admin, notice.run, certificates.run, *tasks],
+        background=[sampler.run, serve_admin, notice.run, certificates.run, *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,

@@ -276,9 +276,13 @@ class OpenData:
 
     # --- serving
 
-    def tasks(self, alarms: AlarmRegistry) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
-        """The tasks that drive the lanes beside the peers; see :data:`core.server.run.Background`."""
-        return [*(partial(self._drive, lane, alarms) for lane in self.lanes), self._keep_house, self._keep_reserve]
+    def tasks(
+        self, alarms: AlarmRegistry, read_within: Callable[[float], bool] = lambda seconds: False
+    ) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
+        """The tasks that drive the lanes beside the peers; see :data:`core.server.run.Background`. ``read_within`` is
+        :meth:`core.server.reader.Reader.read_within`, where sockets are served."""
+        drivers = [partial(self._drive, lane, alarms, read_within) for lane in self.lanes]
+        return [*drivers, self._keep_house, self._keep_reserve]
 
     async def _keep_house(self, turn: Callable[[], None]) -> None:
         """Compact the message store in small steps, forget staged bytes that are written, log passed-over damage."""
@@ -294,7 +298,9 @@ class OpenData:
             await trio.sleep(RESERVE_SECONDS)
             await trio.to_thread.run_sync(self._reserve.adjust)
 
-    async def _drive(self, lane: Lane, alarms: AlarmRegistry, turn: Callable[[], None]) -> None:
+    async def _drive(
+        self, lane: Lane, alarms: AlarmRegistry, read_within: Callable[[float], bool], turn: Callable[[], None]
+    ) -> None:
         source = f"{NO_SPACE} ({lane.name})"
 
         def no_space(waiting: bool) -> None:
@@ -312,7 +318,7 @@ class OpenData:
             progressed=turn,
             no_space=no_space,
             retry_s=self._settings.no_space_retry,
-            pause=time.sleep,
+            read_within=read_within,
             inline=self._inline[lane],
         )
 

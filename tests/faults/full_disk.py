@@ -126,7 +126,7 @@ class FullDisk:
             progressed=self._turn,
             no_space=no_space,
             retry_s=StoreSettings().no_space_retry,
-            pause=lambda seconds: None,
+            read_within=lambda seconds: False,
         )
 
     def _turn(self) -> None:

@@ -8,8 +8,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from core.clock import Now
 from core.server.other_tasks import QUIET_MIN, OtherTasks, trios_epoll
-from core.server.reader import READS_MAX, MakeReader, open_reader, own_waiting_reader
+from core.server.reader import BESIDE_THREADS_SECONDS, READS_MAX, MakeReader, open_reader, own_waiting_reader
 from tests.server.test_reader import Field
 
 PATIENCE = 10.0
@@ -177,12 +178,12 @@ async def test_the_reader_leaves_nothing_behind_in_trio():
             await ping(field, field.watch("a").other)
             nursery.cancel_scope.cancel()
     others = OtherTasks(trio.lowlevel.current_task())
-    trio.lowlevel.add_instrument(others)
+    others.heed()
     for _ in range(QUIET_MIN):
         others.look()
         await trio.lowlevel.checkpoint()
     assert others.look() >= QUIET_MIN
-    trio.lowlevel.remove_instrument(others)
+    others.ignore()
 
 
 async def test_a_task_that_another_one_woke_just_before_can_still_run():
@@ -192,7 +193,7 @@ async def test_a_task_that_another_one_woke_just_before_can_still_run():
         await woken.wait()
         ran.append("sleeper")
 
-    trio.lowlevel.add_instrument(others)
+    others.heed()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sleeper)
         while others.look() < QUIET_MIN:
@@ -206,8 +207,38 @@ async def test_a_task_that_another_one_woke_just_before_can_still_run():
                 await trio.lowlevel.checkpoint()
             assert ran == ["sleeper"]
         nursery.cancel_scope.cancel()
-    trio.lowlevel.remove_instrument(others)
+    others.ignore()
 
 
 async def _set(event: trio.Event) -> None:
     event.set()
+
+
+async def test_the_reader_waits_by_itself_again_some_time_after_a_thread_was_at_work(nursery: trio.Nursery):
+    now, at_work, done = [1.0], [True], [trio.Event()]
+    reads = 40
+    with ExitStack() as stack:
+        field = Field(own_waiting_reader(lambda: at_work[0]), nursery, stack, clock=lambda: Now(now[0], 0.0))
+        nursery.start_soon(field.reader.run)
+        watched = field.watch("a")
+        await ping(field, watched.other)
+        at_work[0] = False
+
+        def send_the_next() -> None:
+            watched.other.send(b"x") if len(field.diary) % reads else done[0].set()
+
+        async def rounds_of_reads() -> int:
+            rounds, done[0], watched.on_read = Rounds(), trio.Event(), send_the_next
+            trio.lowlevel.add_instrument(rounds)
+            watched.other.send(b"x")
+            with trio.fail_after(PATIENCE):
+                await done[0].wait()
+            trio.lowlevel.remove_instrument(rounds)
+            return rounds.count
+
+        now[0] += 0.9 * BESIDE_THREADS_SECONDS
+        assert await rounds_of_reads() > reads / 2
+        now[0] += 0.2 * BESIDE_THREADS_SECONDS
+        assert await rounds_of_reads() < reads / 2
+        nursery.cancel_scope.cancel()
+        field.reader.close()

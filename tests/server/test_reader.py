@@ -1,5 +1,7 @@
 """What waits for bytes on sockets: one task over an epoll, or where there is none, a task for each socket."""
 
+import os
+import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -11,12 +13,13 @@ from trio.testing import MockClock
 
 from core.clock import Now
 from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, TURN_SECONDS_MAX, Pump
-from core.server.reader import READS_MAX, EpollReader, MakeReader, Read, Reader, open_reader, task_reader
+from core.server.reader import READS_MAX, SELECTABLE, EpollReader, MakeReader, Read, Reader, open_reader, task_reader
 from core.server.run import read_clocks
 from core.work import Work
 from tests.kit.echo import HEADER, EchoBroker
 from tests.kit.serving import serving, settled
 
+PATIENCE_SECONDS = 0.001
 FLOOD = 12_000_000
 """More bytes than the socket buffers of both ends take."""
 BOTH = [pytest.param(open_reader, id="for this platform"), pytest.param(task_reader, id="tasks")]
@@ -46,13 +49,20 @@ class Watched:
 class Field:
     """A reader with its pump, and what happened."""
 
-    def __init__(self, make_reader: MakeReader, nursery: trio.Nursery, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        make_reader: MakeReader,
+        nursery: trio.Nursery,
+        stack: ExitStack,
+        *,
+        clock: Callable[[], Now] = read_clocks,
+    ) -> None:
         self.broker = EchoBroker()
         self.work = Work()
         self.diary: list[str] = []
-        pump = Pump(engine=self.broker, clock=read_clocks, rounds_max=1, wake_at=lambda when: None, work=self.work)
+        pump = Pump(engine=self.broker, clock=clock, rounds_max=1, wake_at=lambda when: None, work=self.work)
         nursery.start_soon(pump.run)
-        self.reader: Reader = make_reader(read_clocks, pump, self.work, nursery)
+        self.reader: Reader = make_reader(clock, pump, self.work, nursery)
         self.pairs: list[Watched] = []
         self._stack = stack
 
@@ -159,6 +169,16 @@ async def test_sockets_are_read_on_while_one_has_always_bytes(field: Field):
     assert len(field.diary) == 51
 
 
+async def test_a_task_can_have_sockets_read_that_have_bytes_within_a_moment(field: Field):
+    watched = field.watch("a")
+    await settled()
+    assert not field.reader.read_within(0.0)
+    assert (field.diary, field.broker.turns) == ([], 0)
+    watched.other.send(b"x")
+    field.reader.read_within(PATIENCE_SECONDS) or await settled()  # where sockets have tasks, these read
+    assert (field.diary, field.broker.turns) == (["a:x"], 1)
+
+
 # --- the epoll -------------------------------------------------------------------------------------------------------
 
 
@@ -185,6 +205,28 @@ def watch_many(reader: Reader, number: int, read_of: Callable[[int], Read], stac
         stack.enter_context(other)
         other.send(b"x")
         reader.watch(own.fileno(), read_of(place))
+
+
+def test_bytes_are_found_also_where_select_does_not_take_the_descriptor(epoll_reader: Callable[..., EpollReader]):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * SELECTABLE), hard))
+    diary: list[str] = []
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        watched = Watched(socket.socketpair(), diary, "a")
+        stack.enter_context(watched.own)
+        stack.enter_context(watched.other)
+        descriptor = 0
+        while descriptor < SELECTABLE:
+            descriptor = os.open(os.devnull, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+        reader = epoll_reader(Work())
+        reader.watch(watched.own.fileno(), watched.read)
+        assert not reader.read_within(0.0)
+        watched.other.send(b"x")
+        assert reader.read_within(0.0)
+        reader.forget(watched.own.fileno())
+    assert diary == ["a:x"]
 
 
 def test_sockets_left_over_by_a_pass_come_first_in_the_next(epoll_reader: Callable[..., EpollReader]):

@@ -3,10 +3,8 @@ nothing."""
 
 import errno
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,9 +12,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from core.clock import Now
+from core.server.pump import TURN_SECONDS_MAX
 from core.server.storage_task import (
-    GATHERING_PAUSE_SECONDS,
-    IDLE_TURN_SECONDS,
+    GATHERING_MORE_SECONDS,
+    GATHERING_PASSES_MAX,
+    GATHERING_SECONDS,
     LATE_WRITE_SECONDS,
     drain,
     run_lane,
@@ -68,8 +68,13 @@ class Storage:
         self.run_blocking = Gates()
         self.diary: list[object] = []
         self.sizes: dict[str, int] = {}
-        self.pauses: list[float] = []
-        self.clock = read_clock
+        self.asked: list[float] = []
+        """How long the lane would have waited for bytes."""
+        self.reads: list[float] = []
+        """How long each further read takes that finds bytes."""
+        self.on_read: Callable[[], None] = lambda: None
+        self.ahead = 0.0
+        """How far the clock is ahead of Trio's."""
         self.then: Callable[[], None] = lambda: None
         """Called at each progress."""
 
@@ -82,6 +87,17 @@ class Storage:
         self.diary.append((self.lane.written, self.lane.synced))
         self.then()
 
+    def clock(self) -> Now:
+        return Now(trio.current_time() + self.ahead, 0.0)
+
+    def read_within(self, seconds: float) -> bool:
+        self.asked.append(seconds)
+        if not self.reads:
+            return False
+        self.ahead += self.reads.pop(0)
+        self.on_read()
+        return True
+
     async def run(self) -> None:
         await run_lane(
             self.lane,
@@ -91,7 +107,7 @@ class Storage:
             progressed=self.progressed,
             no_space=lambda waiting: self.diary.append("no space" if waiting else "space"),
             retry_s=RETRY,
-            pause=self.pauses.append,
+            read_within=self.read_within,
         )
 
     async def drain(self) -> None:
@@ -230,7 +246,7 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
                 progressed=lambda: nursery.cancel_scope.cancel() if storage.lane.synced else None,
                 no_space=storage.diary.append,
                 retry_s=RETRY,
-                pause=time.sleep,
+                read_within=lambda seconds: False,
             )
         )
         storage.append()
@@ -242,37 +258,37 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
 # --- between two syncs
 
 
-def busy_clock() -> Callable[[], Now]:
-    """A clock that goes on between two readings, as if other tasks had taken that time."""
-    readings = count()
-    return lambda: Now(trio.current_time() + 2 * IDLE_TURN_SECONDS * next(readings), 0.0)
-
-
 @pytest.mark.parametrize(
-    ("more", "busy", "pauses"),
-    [
-        pytest.param(True, False, [GATHERING_PAUSE_SECONDS], id="once-for-what-goes-with-the-next-sync"),
-        pytest.param(False, False, [], id="not-when-nothing-waits-for-one"),
-        pytest.param(True, True, [], id="not-while-others-are-busy"),
-    ],
+    ("reads", "more"),
+    [([], 0), ([0] * 3, 3), ([0] * 20, GATHERING_PASSES_MAX - 1), ([0.6 * TURN_SECONDS_MAX] * 20, 1)],
+    ids=["nothing-comes", "as-long-as-publishers-send-more", "but-so-many-times-only", "and-no-longer-than-a-turn"],
 )
-async def test_the_loop_pauses_between_two_syncs(
-    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock, *, more: bool, busy: bool, pauses: list[float]
+async def test_sockets_are_read_between_two_syncs(
+    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock, *, reads: list[float], more: int
 ):
-    def publish() -> None:
-        """Publish as a publisher that was not waiting for the first sync."""
-        if more and storage.lane.synced == storage.lane.staged == 1:
-            storage.append()
-            storage.lane.want_sync()
-
-    storage.then = publish
-    storage.clock = busy_clock() if busy else read_clock
+    """``reads``: how long each read takes that finds bytes."""
+    storage.reads = reads
     await started(storage, nursery)
     storage.append()
     storage.lane.want_sync()
     await wait_all_tasks_blocked()
-    assert storage.lane.synced == storage.lane.staged == 1 + more
-    assert storage.pauses == pauses
+    assert storage.asked == [GATHERING_SECONDS, *[GATHERING_MORE_SECONDS] * more]
+
+
+async def test_what_comes_between_two_syncs_goes_with_the_second(
+    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock
+):
+    def publish() -> None:
+        if storage.lane.staged < 4:
+            storage.append()
+            storage.lane.want_sync()
+
+    storage.reads, storage.on_read = [0, 0, 0], publish
+    await started(storage, nursery)
+    storage.append()
+    storage.lane.want_sync()
+    await wait_all_tasks_blocked()
+    assert [synced for written, synced in storage.diary if written == synced] == [1, 4]
 
 
 # --- late writers
