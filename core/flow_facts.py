@@ -46,6 +46,23 @@ class LinkFlowState(NamedTuple):
     delivery_count: int
     """A serial number of 32 bits [2.6.7]."""
     link_credit: int
+    session_window: int = 0
+    """Transfer frames that the session may still send in the direction of the link."""
+    window: "LinkWindowState | None" = None
+    """What the link credit of a publisher follows; None where it is fixed."""
+    limited_by: str = ""
+    """What limits a publisher now, if that is known."""
+
+
+class LinkWindowState(NamedTuple):
+    """The window of a publisher with adaptive flow control."""
+
+    messages: int
+    """How many may be under way."""
+    round_trip_ms: float
+    used_per_second: int
+    share_per_second: int | None
+    """What its target lets it send; None while the target was never busy."""
 
 
 class StageCreditState(NamedTuple):

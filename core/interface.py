@@ -166,6 +166,9 @@ class Consumer:
     """False for a consumer that waits because another one is the single active consumer."""
     link_credit_max: int | None = None
     """The most link credit that its queue's policy lets it use; None for no limit."""
+    unsettled_max: int | None = None
+    """The most messages that its queue's policy lets it hold unsettled; None for no limit. ``BoundChanged`` tells of a
+    change. AMQP 0.9.1 has the client's own limit, and does not keep to this."""
     next_number: int = 0
     """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
 
@@ -273,6 +276,13 @@ class ActivityChanged:
 
 
 @dataclass(eq=False, slots=True)
+class BoundChanged:
+    """The most messages that a consumer may hold unsettled is another number, by a policy."""
+
+    consumer: Consumer
+
+
+@dataclass(eq=False, slots=True)
 class AlarmChanged:
     """The set of alarms that are on, after a change. Publishing stops while it is not empty."""
 
@@ -293,6 +303,7 @@ Action = (
     | TakenBack
     | Cancelled
     | ActivityChanged
+    | BoundChanged
     | AlarmChanged
     | RightsChanged
 )

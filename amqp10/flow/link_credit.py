@@ -24,6 +24,9 @@ from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
 from amqp10.flow.publish_rate import LinkRate
 from amqp10.wire import serial
 
+RATE = "rate"
+"""What limits a link that waits for the tokens of a rate."""
+
 
 class CreditBalance:
     """What became of the link credit of one end, in messages, since the link was attached.
@@ -163,6 +166,15 @@ class ReceiverCredit:
         """What is limited by the rate for whose tokens the link waits; "" if it waits for none."""
         bucket = None if self.rate is None else self.rate.held_back_by
         return "" if bucket is None else bucket.name
+
+    def limited_by(self, now: float | None = None) -> str | None:
+        """What limits the peer at a time, without ``now`` in the present turn: :data:`RATE` or a :class:`WindowLimit`;
+        None if that is not known, because the link credit is fixed."""
+        if self.held_back_by:
+            return RATE
+        if self.window is None:
+            return None
+        return self.window.limited_by(self.most, self._clock() if now is None else now).value
 
     @property
     def most(self) -> int:

@@ -86,6 +86,10 @@ class UnsettledMap(Generic[Owner]):
             self._took(delivery_ids.owner, delivery_ids.last - delivery_ids.first + 1)
         return taken
 
+    def held_by(self, owner: Owner) -> int:
+        """How many deliveries of one owner are in the map."""
+        return self._owned.get(owner, 0)
+
     def overlap(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """The deliveries with ids in a range, both inclusive, in order; they stay in the map."""
         begin = max(0, bisect_right(self._firsts, first) - 1)

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from functools import partial
 
 from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.flow.link_credit import SenderCredit
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.snapshots import address_of, link_identity, session_identity, session_of
+from amqp10.frontend.snapshots import address_of, link_identity, session_identity, session_of, window_state
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
 from amqp10.protocol.connection import Connection
@@ -237,7 +238,16 @@ class ConnectionFlow:
 
 
 def _link_flow_state(link: Link) -> LinkFlowState:
-    return LinkFlowState(link.credit.delivery_count, link.credit.link_credit)
+    credit, session = link.credit, session_of(link)
+    if isinstance(credit, SenderCredit):
+        return LinkFlowState(credit.delivery_count, credit.link_credit, session.window.remote_incoming_window)
+    return LinkFlowState(
+        credit.delivery_count,
+        credit.link_credit,
+        session.window.announced,
+        None if credit.window is None else window_state(credit.window),
+        credit.limited_by() or "",
+    )
 
 
 def _is_about_flow_events(user: PublisherLink | ConsumerLink) -> bool:

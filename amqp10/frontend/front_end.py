@@ -55,6 +55,7 @@ from core.interface import (
     Action,
     ActivityChanged,
     AlarmChanged,
+    BoundChanged,
     Cancelled,
     Confirmed,
     Converter,
@@ -508,6 +509,8 @@ class Amqp10FrontEnd:
                 consumer = consumer_link(action.consumer.reference)
                 consumer.activity_changed(active=action.active)
                 self._blocks.look_at(consumer)
+            case BoundChanged():
+                consumer_link(action.consumer.reference).bounds_changed()
             case PublisherBlocked():
                 publisher = publisher_link(action.publisher.reference)
                 publisher.held_up(action.reason)

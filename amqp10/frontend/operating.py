@@ -3,8 +3,8 @@
 While an alarm is on, sessions that publish close their window; a drain of the broker stops deliveries too. Orders
 (:mod:`core.server.orders`) are about one link or session. A paused publisher loses its link credit; messages that it
 sent before it learns of that are still accepted [2.6.7]. A paused consumer gets no messages for its link credit, and a
-drain of it is answered at once. Links to the broker's own nodes cannot be paused, because an operator uses them to undo
-an order.
+drain of it is answered at once; so is that of a consumer with as many unsettled messages as it may hold. Links to the
+broker's own nodes cannot be paused, because an operator uses them to undo an order.
 """
 
 from amqp10.errors import ErrorCondition, LinkFault, SessionFault
@@ -85,10 +85,12 @@ class Operating:
                 self._session(identity)
             case CloseLink(identity):
                 self._link(identity)
-            case BoundLink(identity):
-                if isinstance(self._user(identity), ConsumerLink):
+            case BoundLink(identity, messages):
+                user = self._user(identity)
+                if isinstance(user, ConsumerLink) and user.link.settled and messages is not None:
                     raise Invalid(
-                        f"link '{identity}' goes to a consumer, whose client decides the link credit; pause it"
+                        f"link '{identity}' sends settled messages, so its consumer holds none that could be limited;"
+                        " pause it"
                     )
             case PauseLink(identity) | ResumeLink(identity):
                 self._user(identity)
@@ -108,15 +110,14 @@ class Operating:
                 session.fail_link(link, LinkFault(ErrorCondition.DETACH_FORCED, reason))
                 return None
         user = self._user(order.identity)
-        if isinstance(user, ConsumerLink):
-            if isinstance(order, PauseLink):
-                user.hold(FlowReason.PAUSED)
-            else:
-                user.let_go(FlowReason.PAUSED)
-        elif isinstance(order, BoundLink):
-            user.bound(order.link_credit)
-        else:
+        if isinstance(order, BoundLink):
+            user.bound(order.messages)
+        elif isinstance(user, PublisherLink):
             user.pause(paused=isinstance(order, PauseLink))
+        elif isinstance(order, PauseLink):
+            user.hold(FlowReason.PAUSED)
+        else:
+            user.let_go(FlowReason.PAUSED)
         return user
 
     def _session(self, identity: str) -> Session:

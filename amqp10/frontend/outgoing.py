@@ -2,7 +2,8 @@
 
 There are two ledgers: the link credit of the client (``link.credit``), and how much of it the engine holds
 (``link.grant``). The engine gets the link credit in batches of at most 256. The next batch follows when the previous
-one is used up and written to the socket, and while not too much output waits there. An echo or a drain of the client is
+one is used up and written to the socket, and while not too much output waits there. Where an operator or a policy
+limits what a consumer holds unsettled, it gets no more than what is left of that. An echo or a drain of the client is
 answered when no batch is due any more, behind the transfers of the batches.
 """
 
@@ -100,12 +101,14 @@ class ConsumerLink:
         "_headers",
         "_next_number",
         "_traffic",
+        "bound_by_operator",
         "consumer",
         "flow",
         "grant",
         "holds",
         "link",
         "of_stream",
+        "unsettled_max",
     )
 
     def __init__(
@@ -127,6 +130,10 @@ class ConsumerLink:
         consumer."""
         self.holds: frozenset[FlowReason] = frozenset()
         """Why it gets no messages, whatever link credit its client gives."""
+        self.bound_by_operator: int | None = None
+        """The most messages that an operator lets it hold unsettled; None without such a bound."""
+        self.unsettled_max: int | None = None
+        """The lower of this and the bound of the queue's policy; None without a bound."""
         self.grant = QueueGrant(batch)
         self._next_number = 0
         """The delivery number after the last one that was taken."""
@@ -167,16 +174,25 @@ class ConsumerLink:
             if not link.channel.window.remote_incoming_window:
                 return FlowReason.SESSION_WINDOW
             return FlowReason.SOCKET if backlog_bytes else None
-        if link.credit.link_credit or self.consumer is None or not self.consumer.active:
+        if self.consumer is None or not self.consumer.active or not (self._full or link.credit.link_credit == 0):
             return None
         waiting = self._available if self.of_stream else ready(self.consumer.queue_name)
-        return FlowReason.LINK_CREDIT if waiting else None
+        if not waiting:
+            return None
+        return FlowReason.POLICY if link.credit.link_credit else FlowReason.LINK_CREDIT
+
+    @property
+    def _full(self) -> bool:
+        """It holds as many unsettled messages as it may."""
+        return not self.holds and self.unsettled_max is not None and self.link.unsettled >= self.unsettled_max
 
     def culprit(self, reason: FlowReason) -> str:
         """What has to change before it gets messages, for this reason."""
         if reason is FlowReason.INACTIVE and self.consumer is not None:
             return f"active consumer of queue {self.consumer.queue_name}"
-        return OPERATOR if reason in self.holds else "client"
+        if reason is FlowReason.POLICY and self.consumer is not None and self.bound_by_operator != self.unsettled_max:
+            return f"policy of queue {self.consumer.queue_name}"
+        return OPERATOR if reason is FlowReason.POLICY or reason in self.holds else "client"
 
     def hold(self, reason: FlowReason) -> None:
         """Send nothing more. Waiting deliveries go back to the queue; a message that is partly sent is sent whole."""
@@ -191,10 +207,28 @@ class ConsumerLink:
             self.holds -= {reason}
             self.go_on()
 
+    def bound(self, most: int | None) -> None:
+        """Let the consumer hold at most so many messages unsettled; None removes the limit."""
+        self.bound_by_operator = most
+        self.bounds_changed()
+
+    def bounds_changed(self) -> None:
+        """Put the lower bound of operator and policy in force. What is above it and has not been sent goes back to the
+        queue; a client keeps what it has."""
+        of_policy = None if self.consumer is None else self.consumer.unsettled_max
+        bounds = (most for most in (self.bound_by_operator, of_policy) if most is not None)
+        self.unsettled_max = None if self.link.settled else min(bounds, default=None)
+        self._return_unsent()
+        self._request(self.grant.request(self._allowed, self._untaken))
+
     @property
     def _allowed(self) -> int:
-        """The link credit in force: 0 while the link is held."""
-        return 0 if self.holds else self.link.credit.link_credit
+        """The link credit in force: 0 while the link is held, and no more than the consumer may hold unsettled."""
+        if self.holds:
+            return 0
+        if self.unsettled_max is None:
+            return self.link.credit.link_credit
+        return min(self.link.credit.link_credit, max(0, self.unsettled_max - self.link.unsettled))
 
     @property
     def _untaken(self) -> int:
@@ -294,6 +328,8 @@ class ConsumerLink:
             if self.flow is not None:
                 self.flow.settled(count, _settled_as(event.state))
             self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
+            if self.unsettled_max is not None:
+                self.go_on()
 
     def go_on(self) -> None:
         """Ask for the next batch when it is due; when none will come, send the answers that are due."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import inf
 
+from amqp10.flow.fair_rate import PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.flow_totals import balance_row
 from amqp10.frontend.incoming import PublisherLink
@@ -14,12 +15,11 @@ from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Link, Session
 from amqp10.wire import serial
 from core.clock import Now
+from core.flow_facts import LinkWindowState
 from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot, StallSubject
 from core.server.frontends import PeerInfo
 from core.virtual_hosts import shown_name
 
-RATE = "rate"
-"""What limits a link that waits for the tokens of a rate; the others are in :mod:`amqp10.flow.fair_rate`."""
 LINKS_PER_PART = 250
 """Rows of links that are made at once: 2 ms."""
 
@@ -219,18 +219,25 @@ def _window(credit: ReceiverCredit, now: Now) -> Snapshot:
     window = credit.window
     if window is None:
         shown: Snapshot = dict.fromkeys(
-            ("round_trip_ms", "window", "used_per_second", "share_per_second", "bytes_held", "byte_budget")
+            ("window", "round_trip_ms", "used_per_second", "share_per_second", "bytes_held", "byte_budget")
         )
-        return shown | {"limited_by": RATE if credit.held_back_by else None}
+        return shown | {"limited_by": credit.limited_by(now.monotonic)}
+    state = window_state(window)
     return {
-        "round_trip_ms": round(window.round_trip * 1000, 3),
-        "window": window.size,
-        "used_per_second": round(window.use),
-        "share_per_second": None if window.share == inf else round(window.share),
+        "window": state.messages,
+        "round_trip_ms": state.round_trip_ms,
+        "used_per_second": state.used_per_second,
+        "share_per_second": state.share_per_second,
         "bytes_held": window.held_bytes,
         "byte_budget": window.byte_budget and window.byte_budget.value,
-        "limited_by": RATE if credit.held_back_by else window.limited_by(credit.most, now.monotonic).value,
+        "limited_by": credit.limited_by(now.monotonic),
     }
+
+
+def window_state(window: PublisherWindow) -> LinkWindowState:
+    """The window of a publisher, and what it follows from."""
+    share = None if window.share == inf else round(window.share)
+    return LinkWindowState(window.size, round(window.round_trip * 1000, 3), round(window.use), share)
 
 
 def _consumer(user: ConsumerLink) -> Snapshot:
@@ -243,7 +250,10 @@ def _consumer(user: ConsumerLink) -> Snapshot:
         "held_up_by": sorted(reason.value for reason in user.holds),
         "idle": user.link.idle,
         "available": user.available if user.of_stream else None,
+        "unsettled": user.link.unsettled,
+        "unsettled_max": user.unsettled_max,
         "bound_by_policy": None if consumer is None else consumer.link_credit_max,
+        "bound_by_operator": user.bound_by_operator,
     }
 
 

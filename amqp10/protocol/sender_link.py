@@ -202,6 +202,11 @@ class SenderLink:
         return bool(self._runs) or self._fragment is not None or self._flow_owed is not None
 
     @property
+    def unsettled(self) -> int:
+        """Deliveries that were begun and that the receiver has not settled; 0 for a link that sends them settled."""
+        return self.channel.outgoing.held_by(self)
+
+    @property
     def idle(self) -> bool:
         """No delivery waits, whole or in part."""
         return not self._runs and self._fragment is None

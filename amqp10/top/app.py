@@ -205,7 +205,9 @@ def _fetched(admin: Admin, view: View, order: Order) -> tuple[Row, Page]:
             sessions = [(rows.text(row, "identity"), rows.session_cells(row)) for row in found]
             return overview, Page(rows.SESSION_COLUMNS, sessions)
         case _:
-            links = rows.link_rows(admin.rows("links"), admin.rows("connections"), stalls, admin.flow_map())
+            links = rows.link_rows(
+                admin.rows("links"), admin.rows("connections"), stalls, admin.flow_map(), admin.rows("sessions")
+            )
             if view.within is not None:
                 links = [link for link in links if link.session == view.within]
             return overview, _page_of_links(rows.sorted_links(links, order))

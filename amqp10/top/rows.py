@@ -42,8 +42,16 @@ class LinkRow:
     address: str
     link_credit: int
     unsettled: int
-    """Deliveries that are not confirmed yet, or that wait to be sent."""
+    """Deliveries that are not settled yet, or that wait to be sent."""
     unsettled_age_s: float | None
+    session_window: int | None
+    """Transfer frames that the session may still send in the direction of the link."""
+    window: int | None
+    """With adaptive flow control, the messages that a publisher may have under way."""
+    round_trip_ms: float | None
+    share: int | None
+    """Messages a second that its target lets a publisher send; None while nothing limits that."""
+    limited_by: str
     rate: float
     """Messages a second."""
     blocked_s: float
@@ -65,6 +73,10 @@ class LinkRow:
             str(self.unsettled),
             seconds(self.unsettled_age_s),
             f"{self.rate:.1f}",
+            *(NOTHING if value is None else str(value) for value in (self.session_window, self.window)),
+            NOTHING if self.round_trip_ms is None else f"{self.round_trip_ms:.1f}ms",
+            NOTHING if self.share is None else str(self.share),
+            self.limited_by or NOTHING,
         )
 
 
@@ -80,13 +92,21 @@ LINK_COLUMNS = (
     "unsettled",
     "oldest",
     "msg/s",
+    "session window",
+    "window",
+    "round trip",
+    "share/s",
+    "limited by",
 )
 SESSION_COLUMNS = ("session", "links", "window in", "window out", "unsettled in", "unsettled out")
 CONNECTION_COLUMNS = ("client", "connection", "peer", "user", "protocol", "state", "links", "waiting")
 
 
-def link_rows(links: Iterable[Row], connections: Iterable[Row], stalls: Iterable[Row], flow_map: Row) -> list[LinkRow]:
-    """Each link, except those to the management node, with its client, its stall and its rate."""
+def link_rows(
+    links: Iterable[Row], connections: Iterable[Row], stalls: Iterable[Row], flow_map: Row, sessions: Iterable[Row]
+) -> list[LinkRow]:
+    """Each link, except those to the management node, with its client, its stall, its rate and its windows."""
+    windows = {text(row, "identity"): row for row in sessions}
     clients = {text(row, "identity"): _client(row) for row in connections}
     stalled = {text(row, "identity"): row for row in stalls}
     rates = {text(edge, "identity"): number(edge, "rate") for edge in list_of_rows(flow_map, "edges")}
@@ -96,6 +116,7 @@ def link_rows(links: Iterable[Row], connections: Iterable[Row], stalls: Iterable
             continue
         identity, connection = text(link, "identity"), text(link, "connection")
         stall = stalled.get(identity, {})
+        window_of_session = "incoming_window" if text(link, "direction") == "in" else "remote_incoming_window"
         rows.append(
             LinkRow(
                 identity=identity,
@@ -105,8 +126,13 @@ def link_rows(links: Iterable[Row], connections: Iterable[Row], stalls: Iterable
                 direction=text(link, "direction"),
                 address=text(link, "address"),
                 link_credit=int(number(link, "link_credit")),
-                unsettled=int(number(link, "unconfirmed") + number(link, "waiting")),
+                unsettled=int(number(link, "unconfirmed") + number(link, "unsettled") + number(link, "waiting")),
                 unsettled_age_s=_known(link, "oldest_unsettled_seconds"),
+                session_window=_whole(windows.get(text(link, "session"), {}), window_of_session),
+                window=_whole(link, "window"),
+                round_trip_ms=_known(link, "round_trip_ms"),
+                share=_whole(link, "share_per_second"),
+                limited_by=text(link, "limited_by"),
                 rate=rates.get(identity, 0.0),
                 blocked_s=number(stall, "seconds"),
                 reason=text(stall, "reason") or None,
@@ -221,6 +247,11 @@ def count_by(rows: Sequence[Row], key: str) -> dict[str, int]:
 def _known(row: Row, key: str) -> float | None:
     value = row.get(key)
     return float(value) if isinstance(value, int | float) else None
+
+
+def _whole(row: Row, key: str) -> int | None:
+    value = _known(row, key)
+    return None if value is None else int(value)
 
 
 def _client(row: Row) -> str:

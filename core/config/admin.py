@@ -72,7 +72,7 @@ class AdminSettings(Section):
     """Logins of the console that last at once. Of one user there are 16 at most."""
 
     timelines_max: Annotated[int, Unit("things")] = Field(default=500, ge=0, le=10_000)
-    """Links with time lines of five minutes, and as many sessions, channels and queues. 17 KiB for each."""
+    """Links with time lines of five minutes, and as many sessions, channels and queues. 20 KiB for each."""
 
     flow_map_max: Annotated[int, Unit("edges")] = Field(default=500, ge=1, le=10_000)
     """Edges that the flow map shows: the most blocked first, then the busiest."""

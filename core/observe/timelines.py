@@ -14,7 +14,7 @@ ended. The things of the others are as they were: their values go on as the last
 connections cost nothing, however many they are. Of changed connections that have no time lines yet,
 :data:`CONNECTIONS_SEARCHED` are looked through in each sample. Queues are looked at in every sample.
 
-Bounds: ``things_max`` of each kind, those that are met first; 301 samples; seven series at most. That is 17 KiB for a
+Bounds: ``things_max`` of each kind, those that are met first; 301 samples; eight series at most. That is 20 KiB for a
 thing. This module must not know clocks, tasks or protocols; the process hands in the rows.
 """
 
@@ -52,6 +52,8 @@ class TrackedSeries:
     """The series that are kept for a kind of things. Series are named like the fields from which they come."""
 
     gauges: tuple[str, ...]
+    adaptive: tuple[str, ...] = ()
+    """More gauges, of things whose row has a value for the first of these."""
     rates: Mapping[str, str] = field(default_factory=dict)
     """The names of series, with the counters from which they come. A counter may wrap at 2^32."""
     name: str = "identity"
@@ -62,17 +64,18 @@ class TrackedSeries:
 KINDS: Mapping[str, TrackedSeries] = MappingProxyType(
     {
         "links": TrackedSeries(
-            ("link_credit", "unconfirmed", "waiting", "queue_grant"),
+            ("link_credit", "unconfirmed", "waiting", "queue_grant", "unsettled"),
+            ("window", "round_trip_ms", "used_per_second", "share_per_second"),
             MappingProxyType({"rate": "delivery_count"}),
             blocked_by="identity",
         ),
         "sessions": TrackedSeries(("incoming_window", "remote_incoming_window", "unsettled_in", "unsettled_out")),
         "channels": TrackedSeries(
-            ("unconfirmed", "unacked"), MappingProxyType({"rate": "published"}), blocked_by="connection"
+            ("unconfirmed", "unacked"), rates=MappingProxyType({"rate": "published"}), blocked_by="connection"
         ),
         "queues": TrackedSeries(
             ("messages_ready", "messages_unacknowledged", "oldest_ready_seconds", "consumers"),
-            MappingProxyType({"publish_rate": "published", "deliver_rate": "delivered", "ack_rate": "accepted"}),
+            rates=MappingProxyType({"publish_rate": "published", "deliver_rate": "delivered", "ack_rate": "accepted"}),
             name="name",
         ),
     }
@@ -87,6 +90,8 @@ class _Track:
 
     def __init__(self, tracked: TrackedSeries, row: Snapshot, first: int) -> None:
         names = [name for name in tracked.gauges if name in row]
+        if tracked.adaptive and row.get(tracked.adaptive[0]) is not None:
+            names += tracked.adaptive
         names += [name for name, counter in tracked.rates.items() if counter in row]
         if tracked.blocked_by is not None:
             names.append("blocked")
@@ -271,7 +276,7 @@ def _write(
     track.fill(number)
     track.seen = track.filled = number
     series = track.series
-    for name in tracked.gauges:
+    for name in (*tracked.gauges, *tracked.adaptive):
         if name in series:
             series[name][slot] = _number(row.get(name))
     for name, source in tracked.rates.items():

@@ -10,7 +10,7 @@ stage behind the last marked one. Marks last a second, so a connection that is s
 waiting all the time.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from core.credit_flow.diagnosis import SlowStage
@@ -34,6 +34,12 @@ def where(link: Snapshot) -> str:
     return text(link, "address") or "targets of its messages"
 
 
+def has_full_hands(link: Snapshot) -> bool:
+    """Whether a consumer holds as many unsettled messages as an operator or a policy lets it."""
+    most = number(link, "unsettled_max")
+    return most is not None and count(link, "unsettled") >= most
+
+
 def _where(look: Look) -> str:
     return where(look.link)
 
@@ -51,6 +57,28 @@ def _held_by_bytes(look: Look) -> bool:
 def _credit_left(look: Look) -> str:
     return f"link credit for {look.link['link_credit']} messages" if number(look.link, "link_credit") else ""
 
+
+def _room(look: Look) -> str:
+    """The link credit of a publisher, and with adaptive flow control its window and what limits that."""
+    left = _credit_left(look)
+    limit = WINDOW_LIMITS.get(text(look.link, "limited_by") or "")
+    if limit is None or number(look.link, "window") is None:
+        return left
+    window = f"a window of {look.link['window']} messages, {limit(look)}"
+    return f"{left}, {window}" if left else window
+
+
+WINDOW_LIMITS: Mapping[str, Callable[[Look], str]] = {
+    "bound": lambda _: "as many as a policy or an operator allows",
+    "bytes": lambda look: f"as many as the budget of bytes of the {text(look.link, 'byte_budget') or 'link'} allows",
+    "queue": lambda look: f"its share of what {_where(look)} confirms, {count(look.link, 'share_per_second')} a second",
+    "distance": lambda look: (
+        f"which grows because the client waits for link credit over a round trip of"
+        f" {count(look.link, 'round_trip_ms'):.1f} ms"
+    ),
+    "publisher": lambda look: f"more than the client uses: {count(look.link, 'used_per_second')} messages a second",
+}
+"""What limits the window of a publisher, in words."""
 
 # --- alarms ----------------------------------------------------------------------------------------------------------
 
@@ -155,8 +183,9 @@ PUBLISHER: Chain = (
     WaitEdge(HopKind.SESSION_LINK,
         lambda look: figures(
             look.link, "link_credit", "max_link_credit", "bound_by_policy", "bound_by_operator", "unconfirmed",
-            "rate_limit", "byte_budget", "bytes_held"),
-        lambda look: known(look.link, "link_credit"), _credit_left,
+            "rate_limit", "byte_budget", "bytes_held", "window", "round_trip_ms", "used_per_second",
+            "share_per_second", "limited_by"),
+        lambda look: known(look.link, "link_credit"), _room,
         [Cause(FlowReason.PAUSED, lambda look: _used_up(look) and look.link.get("paused") is True,
             "operator", "an operator has paused it"),
          Cause(FlowReason.RATE_LIMIT, lambda look: _used_up(look) and text(look.link, "rate_limit") is not None,
@@ -212,6 +241,25 @@ def _remark(look: Look) -> str:
     return _credit_left(look)
 
 
+def _is_full(look: Look) -> bool:
+    """Whether a consumer holds as many unsettled messages as it may, and more are ready."""
+    return has_full_hands(look.link) and bool(_ready(look)) and not _stuck(look)
+
+
+def _who_bounds(look: Look) -> str:
+    """Whose bound on unsettled messages is in force."""
+    by_hand = look.link.get("bound_by_operator") == look.link.get("unsettled_max")
+    return "operator" if by_hand else f"policy of {_where(look)}"
+
+
+def _full_hands(look: Look) -> str:
+    who = "an operator" if _who_bounds(look) == "operator" else "a policy"
+    return (
+        f"it holds {count(look.link, 'unsettled')} messages that it has not settled, and {who} allows"
+        f" {look.link['unsettled_max']}"
+    )
+
+
 def _stuck(look: Look) -> bool:
     """Whether deliveries wait in the session."""
     return look.link.get("idle") is False
@@ -224,12 +272,15 @@ PUBLISHERS = WaitEdge(HopKind.PUBLISHER_QUEUE,
 CONSUMER: Chain = (
     PUBLISHERS,
     WaitEdge(HopKind.QUEUE_LINK,
-        lambda look: figures(look.link, "link_credit", "queue_grant", "available", "active", "drain", "paused")
+        lambda look: figures(
+                look.link, "link_credit", "queue_grant", "available", "active", "drain", "paused", "unsettled",
+                "unsettled_max", "bound_by_operator")
             | figures(look.queue, "messages_ready", "messages_unacknowledged", "consumers"),
         lambda look: known(look.link, "link_credit") and _ready(look) is not None, _remark,
         [replace(DRAINED, holds=_granted(lambda look: FlowReason.DRAIN_MODE.value in texts(look.link, "held_up_by"))),
          Cause(FlowReason.PAUSED, _granted(lambda look: look.link.get("paused") is True),
             "operator", "an operator has paused it"),
+         Cause(FlowReason.POLICY, _granted(_is_full), _who_bounds, _full_hands),
          Cause(FlowReason.INACTIVE, _granted(lambda look: look.link.get("active") is False),
             lambda look: f"active consumer of {_where(look)}",
             lambda look: f"another consumer of {_where(look)} is the single active one"),
@@ -311,4 +362,6 @@ def waits_for(queue: Snapshot, consumers: Collection[Snapshot], links: Collectio
         return WaitsFor.SETTLEMENT if count(queue, "messages_unacknowledged") else None
     if any(link.get("paused") is True for link in links):
         return WaitsFor.OPERATOR
-    return None if any(count(link, "link_credit") for link in links) else WaitsFor.LINK_CREDIT
+    if any(count(link, "link_credit") and not has_full_hands(link) for link in links):
+        return None
+    return WaitsFor.SETTLEMENT if any(map(has_full_hands, links)) else WaitsFor.LINK_CREDIT

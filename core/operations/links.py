@@ -26,7 +26,7 @@ REASON = Parameter(
 )
 MAX = Parameter(
     "max",
-    "The most link credit that the publisher gets.",
+    "The most link credit that a publisher gets, or the most messages that a consumer holds unsettled.",
     "number",
     required=True,
     low=1,
@@ -72,13 +72,13 @@ def resume(control: BrokerControl, arguments: Arguments) -> Reply:
 
 @operation("links.set-credit", "PUT", "/links/{link}/credit", LINK, MAX, example={"link": "c1/0/0", "max": 10})
 def set_credit(control: BrokerControl, arguments: Arguments) -> Reply:
-    """Limit the link credit of a publisher; link credit above the limit is taken back."""
+    """Limit the link credit of a publisher, or the messages that a consumer may hold unsettled."""
     return _ordered(control, BoundLink(arguments.text("link"), arguments.number("max")))
 
 
 @operation("links.reset-credit", "DELETE", "/links/{link}/credit", LINK, example={"link": "c1/0/0"})
 def reset_credit(control: BrokerControl, arguments: Arguments) -> Reply:
-    """Give a publisher the link credit that the configuration and the policies say."""
+    """Let the configuration and the policies alone limit a link again."""
     return _ordered(control, BoundLink(arguments.text("link"), None))
 
 

@@ -24,10 +24,13 @@ class ResumeLink:
 
 @dataclass(frozen=True, slots=True)
 class BoundLink:
-    """Limit the link credit of the publisher on this link, to 1 or more; None removes the limit."""
+    """Limit a link to this many messages, 1 or more; None removes the limit.
+
+    For a publisher's link they are its link credit, for a consumer's the messages that it holds unsettled.
+    """
 
     identity: str
-    link_credit: int | None
+    messages: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ _LINK = ("connection", "link", "direction")
 _STALL = (*_LINK, "address", "reason", "culprit", "since")
 COUNTS = ("transfers", "accepted", "rejected", "released", "modified", "granted", "link_credit")
 """The counts of an activity record, in messages."""
+WINDOWS = ("session_window", "window", "used_per_second", "share_per_second")
+"""What an activity record says about windows, in transfers or messages."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -27,7 +29,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "connection-closed": ("connection",),
         "link-attached": ("connection", "link", "name", "direction", "address"),
         "link-detached": _LINK,
-        "activity": (*_LINK, *COUNTS),
+        "activity": (*_LINK, *COUNTS, *WINDOWS, "round_trip_ms", "limited_by"),
         "blocked": _STALL,
         "unblocked": (*_STALL, "seconds"),
         "window-closed": ("connection", "session", "side"),
@@ -61,7 +63,9 @@ FLOW_EVENTS: Mapping[str, str] = MappingProxyType(
         "protocol": "string",
         "container_id": "string",
         "user": "string",
-        **dict.fromkeys(COUNTS, "bigint"),
+        **dict.fromkeys((*COUNTS, *WINDOWS), "bigint"),
+        "round_trip_ms": "double",
+        "limited_by": "string",
         "reason": "string",
         "culprit": "string",
         "since": "timestamp",

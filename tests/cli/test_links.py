@@ -49,8 +49,12 @@ def test_a_consumer_is_paused_resumed_and_closed(headgate, broker_url):
         assert headgate("links", "pause", link).out == f"link {link} is paused\n"
         headgate("publish", "/queues/paused", "second")
         assert json.loads(headgate("queues", "show", "paused", "--json").out)["messages_ready"] == 1
-        refused = headgate("links", "set-credit", link, "5")
-        assert (refused.code, "decides the link credit" in refused.err) == (Exit.REFUSED, True)
+        said = f"link {link} is limited to 5: link credit of a publisher, unsettled messages of a consumer\n"
+        assert headgate("links", "set-credit", link, "5").out == said
+        (row,) = [row for row in json.loads(headgate("links", "list", "--json").out) if row["identity"] == link]
+        assert (row["bound_by_operator"], row["unsettled_max"]) == (5, 5)
+        said = f"link {link} is limited by configuration and policies alone\n"
+        assert headgate("links", "set-credit", link, "--reset").out == said
         assert headgate("links", "resume", link).out == f"link {link} goes on\n"
         assert consume.stdout.readline() == "second\n"
         assert headgate("links", "close", link, "--reason", "moving house").out == f"link {link} is being closed\n"

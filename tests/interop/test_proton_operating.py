@@ -60,6 +60,41 @@ def test_a_paused_sender_loses_its_link_credit_and_no_message(peer, connect, pro
     assert [got.message.body for got in peer.take(receiver, 60)] == list(range(60))
 
 
+def test_a_slow_receiver_with_a_bound_leaves_the_others_the_rest(peer, connect, queue):
+    operator, quick = connect().opened(), connect().opened()
+    slow = peer.receiver(queue, name="slow")
+    peer.attached(slow)
+    where = path(operator, slow)
+    assert operator.request("PUT", f"{where}/credit?max=5").subject == "204"
+    slow.flow(1000)
+    peer.publish(queue, *range(100))
+    held = peer.take(slow, 5)
+    other = quick.receiver(queue, name="quick")
+    other.flow(1000)
+    bodies = {got.message.body for got in quick.take(other, 95)}
+    assert bodies == set(range(100)) - {got.message.body for got in held}
+    told(operator, peer)
+    row = operator.request("GET", where).body
+    assert (row["unsettled"], row["unsettled_max"], row["bound_by_operator"]) == (5, 5, 5)
+    assert row["link_credit"] > 900
+    peer.publish(queue, "more")
+    other.close()
+    quick.closed(other)
+    why = operator.request("GET", f"{where}/why").body
+    assert (why["reason"], why["culprit"]) == ("policy", "operator")
+
+
+def test_a_bound_of_a_receiver_that_makes_no_sense(peer, connect, queue, proton):
+    operator = connect().opened()
+    settled = peer.receiver(queue, name=RECEIVES, snd_settle_mode=proton.Link.SND_SETTLED)
+    peer.attached(settled)
+    answer = operator.request("PUT", f"{path(operator, settled)}/credit?max=5")
+    assert (answer.subject, "sends settled messages" in answer.body) == ("400", True)
+    for wrong in ("0", "-1", "4294967296", "many", ""):
+        answer = operator.request("PUT", f"{path(operator, settled)}/credit?max={wrong}")
+        assert answer.subject == "400"
+
+
 def test_a_link_that_an_operator_closes(peer, connect, queue):
     operator = connect().opened()
     receiver = peer.receiver(queue, name=RECEIVES)

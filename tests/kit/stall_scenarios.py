@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from amqp10.wire.messaging import ACCEPTED
 from core.amqp091.properties import BasicProperties
 from core.config.settings import Settings
 from core.engine.options.policies import PolicyDeclaration
@@ -149,6 +150,29 @@ def bound_by_operator() -> Scenario[WirePeer]:
     return Scenario(broker, peer, broker.recover)
 
 
+def bounded_consumer() -> Scenario[WirePeer]:
+    """An operator lets the consumer hold two messages, and it settles none."""
+    broker = InProcessBroker()
+    peer = consuming(broker)
+    give_order(peer, BoundLink(OUT, 2))
+    peer.grant(10)
+    broker.fill(numbered(3))
+    return Scenario(broker, peer, lambda: peer.dispose(0, 1, state=ACCEPTED))
+
+
+def policed_consumer() -> Scenario[WirePeer]:
+    """A policy lets each consumer hold two messages, and this one settles none."""
+    broker = InProcessBroker()
+    declaration = PolicyDeclaration(
+        name="few", pattern="^q$", priority=0, apply_to="queues", definition={"max-unsettled": 2}
+    )
+    broker.engine.policies.set(declaration)
+    peer = consuming(broker)
+    peer.grant(10)
+    broker.fill(numbered(3))
+    return Scenario(broker, peer, lambda: peer.dispose(0, 1, state=ACCEPTED))
+
+
 def rate_limit() -> Scenario[WirePeer]:
     """A policy lets a byte a second be published, so the first message is paid for a long time."""
     broker = InProcessBroker()
@@ -274,6 +298,8 @@ LINKS: Sequence[Cause[WirePeer]] = (
     Cause("rate-limit", rate_limit, IN, "rate-limit", "queue q"),
     Cause("policy", policy, IN, "policy", "policy of queue q"),
     Cause("policy of an operator", bound_by_operator, IN, "policy", "operator"),
+    Cause("policy of an operator for a consumer", bounded_consumer, OUT, "policy", "operator"),
+    Cause("policy for a consumer", policed_consumer, OUT, "policy", "policy of queue q"),
     Cause("queue-full", queue_full, IN, "queue-full", "queue q"),
     Cause("unconfirmed-limit", unconfirmed_limit, IN, "unconfirmed-limit", "queue q"),
     Cause("memory-share", memory_share, IN, "memory-share", "bytes of the link"),

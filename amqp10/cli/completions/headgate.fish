@@ -510,7 +510,7 @@ complete -c headgate -n '__fish_headgate_using_command link' -a 'list' -d 'List 
 complete -c headgate -n '__fish_headgate_using_command link' -a 'show' -d 'Show all fields of one link.'
 complete -c headgate -n '__fish_headgate_using_command link' -a 'pause' -d 'Pause a link: its publisher loses its link credit, its consumer gets no message…'
 complete -c headgate -n '__fish_headgate_using_command link' -a 'resume' -d 'End the pause of a link; it is no error when the link is not paused.'
-complete -c headgate -n '__fish_headgate_using_command link' -a 'set-credit' -d 'Limit the link credit of a publisher. Link credit above the limit is taken back.'
+complete -c headgate -n '__fish_headgate_using_command link' -a 'set-credit' -d 'Limit the link credit of a publisher, or the messages that a consumer may hold …'
 complete -c headgate -n '__fish_headgate_using_command link' -a 'close' -d 'Detach a link.'
 # Options for: link
 complete -c headgate -n '__fish_headgate_using_command link' -l help -d 'Display this message and exit.'
@@ -568,7 +568,7 @@ complete -c headgate -n '__fish_headgate_using_command links' -a 'list' -d 'List
 complete -c headgate -n '__fish_headgate_using_command links' -a 'show' -d 'Show all fields of one link.'
 complete -c headgate -n '__fish_headgate_using_command links' -a 'pause' -d 'Pause a link: its publisher loses its link credit, its consumer gets no message…'
 complete -c headgate -n '__fish_headgate_using_command links' -a 'resume' -d 'End the pause of a link; it is no error when the link is not paused.'
-complete -c headgate -n '__fish_headgate_using_command links' -a 'set-credit' -d 'Limit the link credit of a publisher. Link credit above the limit is taken back.'
+complete -c headgate -n '__fish_headgate_using_command links' -a 'set-credit' -d 'Limit the link credit of a publisher, or the messages that a consumer may hold …'
 complete -c headgate -n '__fish_headgate_using_command links' -a 'close' -d 'Detach a link.'
 # Options for: links
 complete -c headgate -n '__fish_headgate_using_command links' -l help -d 'Display this message and exit.'

@@ -589,7 +589,7 @@ _cyclopts_headgate() {
                 'show:Show all fields of one link.'
                 'pause:Pause a link\: its publisher loses its link credit, its consumer gets no message…'
                 'resume:End the pause of a link; it is no error when the link is not paused.'
-                'set-credit:Limit the link credit of a publisher. Link credit above the limit is taken back.'
+                'set-credit:Limit the link credit of a publisher, or the messages that a consumer may hold …'
                 'close:Detach a link.'
               )
               _describe -t commands 'command' commands
@@ -640,7 +640,7 @@ _cyclopts_headgate() {
                 set-credit)
                   _arguments \
                     '1:The link'\''s identity, for example c17/0/1.' \
-                    '2:The most link credit that the publisher gets, 1 or more.' \
+                    '2:The most link credit that the publisher gets, or the most unsettled messages of…' \
                     '--reset[Use the limit of the configuration and the policies again.]' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \
@@ -680,7 +680,7 @@ _cyclopts_headgate() {
                 'show:Show all fields of one link.'
                 'pause:Pause a link\: its publisher loses its link credit, its consumer gets no message…'
                 'resume:End the pause of a link; it is no error when the link is not paused.'
-                'set-credit:Limit the link credit of a publisher. Link credit above the limit is taken back.'
+                'set-credit:Limit the link credit of a publisher, or the messages that a consumer may hold …'
                 'close:Detach a link.'
               )
               _describe -t commands 'command' commands
@@ -731,7 +731,7 @@ _cyclopts_headgate() {
                 set-credit)
                   _arguments \
                     '1:The link'\''s identity, for example c17/0/1.' \
-                    '2:The most link credit that the publisher gets, 1 or more.' \
+                    '2:The most link credit that the publisher gets, or the most unsettled messages of…' \
                     '--reset[Use the limit of the configuration and the policies again.]' \
                     '--json[Print JSON instead of a table.]' \
                     '*--url[The broker, as amqp\://USER\:PASSWORD@HOST\:PORT.]:url' \

@@ -74,6 +74,8 @@ class QueueOptions:
     consumer_timeout_ms: int | None = None
     max_link_credit: int | None = None
     """The most link credit on each link to and from the queue. Only a policy can set it."""
+    max_unsettled: int | None = None
+    """The most messages that each consumer of AMQP 1.0 holds unsettled. Only a policy can set it."""
     publish_rates: PublishRates = NO_RATES
     """For all links that publish to the queue, together. Only a policy can set them."""
     max_age_s: int | None = None
@@ -121,6 +123,7 @@ def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> Qu
         delivery_limit=_delivery_limit(kind, choose.lower("delivery-limit")),
         consumer_timeout_ms=choose.lower("consumer-timeout"),
         max_link_credit=choose.lower("max-link-credit"),
+        max_unsettled=choose.lower("max-unsettled"),
         publish_rates=PublishRates.of(policy),
         max_age_s=_lower(_age(arguments.get("x-max-age")), _age(policy.get("max-age"))),
         stream_segment_bytes=choose.first("stream-max-segment-size-bytes", int),

@@ -19,11 +19,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from core.engine.options.in_force import QueueOptions
 from core.engine.queue.expiry import DeliveryTimes
 from core.engine.queue.pace import Pace
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
-from core.interface import ActivityChanged, Consumer, Delivered, GrantReply
+from core.interface import ActivityChanged, BoundChanged, Consumer, Delivered, GrantReply
 from core.message import first_of
 
 
@@ -51,6 +52,14 @@ class Attachment:
     def share(self, now: float) -> int:
         """How many messages it may get now, in its turn among other consumers; at least 1."""
         return 1 if self.pace is None else min(self.grant, self.pace.turn(now))
+
+    def bound(self, options: QueueOptions) -> None:
+        """Put the bounds of a policy in force."""
+        consumer = self.consumer
+        consumer.link_credit_max = options.max_link_credit
+        if consumer.unsettled_max != options.max_unsettled:
+            consumer.unsettled_max = options.max_unsettled
+            consumer.mailbox.put(BoundChanged(consumer))
 
     def deliver(self, batch: Batch) -> None:
         """Put a ``Delivered`` action with these messages into the mailbox. There are at most as many messages as the

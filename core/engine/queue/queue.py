@@ -494,7 +494,7 @@ class Queue:
     def _fit_out(self, attachment: Attachment) -> None:
         """Apply the queue's options to a consumer."""
         options, consumer = self.options, attachment.consumer
-        consumer.link_credit_max = options.max_link_credit
+        attachment.bound(options)
         attachment.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
         self.attachments.limit(attachment, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
 

@@ -238,6 +238,8 @@ class StreamQueue:
         self.options = options
         self._log.segment_bytes = options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT
         self._retain_at = now.monotonic
+        for attachment in self.attachments:
+            attachment.bound(options)
 
     # --- what the pump does ---------------------------------------------------------------------------------
 
@@ -377,7 +379,7 @@ class StreamQueue:
         options = consumer.options.stream
         self._log.commit(synced=self._synced)
         attachment.sequence_key = OFFSET_ANNOTATION
-        consumer.link_credit_max = self.options.max_link_credit
+        attachment.bound(self.options)
         self._readers[attachment] = _Reader(self._begin(options.position), options)
         self.attachments.attach(attachment)
 

@@ -168,32 +168,46 @@ class LinkAccount:
         """See :class:`Account`."""
         self._open = False
         self._owner.settled(self)
-        fields = self._counts()
+        now = None if self._state is None else self._state()
+        fields: dict[str, Value] = dict(self._counts(now))
         if fields:
             link = self.link
-            if self._state is not None:
-                fields["link_credit"] = self._link_credit
+            if now is not None:
+                fields |= _flow_of(now)
             self._owner.record(EventKind.ACTIVITY, self._began, link=link.identity, direction=link.direction, **fields)
 
-    def _counts(self) -> dict[str, int]:
+    def _counts(self, now: LinkFlowState | None) -> dict[str, int]:
         counts = {"transfers": self._transfers} if self._transfers else {}
         counts.update((outcome.value, n) for outcome, n in self._settled.items())
         self._transfers = 0
         self._settled.clear()
-        granted = self._granted()
+        granted = 0 if now is None else self._granted(now)
         if granted:
             counts["granted"] = granted
         return counts
 
-    def _granted(self) -> int:
+    def _granted(self, now: LinkFlowState) -> int:
         """The link credit granted since the last record."""
-        if self._state is None:
-            return 0
-        delivery_count, link_credit = self._state()
-        advanced = (delivery_count - self._delivery_count) & SERIAL_MASK
-        granted = advanced + link_credit - self._link_credit
-        self._delivery_count, self._link_credit = delivery_count, link_credit
+        advanced = (now.delivery_count - self._delivery_count) & SERIAL_MASK
+        granted = advanced + now.link_credit - self._link_credit
+        self._delivery_count, self._link_credit = now.delivery_count, now.link_credit
         return granted
+
+
+def _flow_of(now: LinkFlowState) -> dict[str, Value]:
+    """The fields that say how the link stands."""
+    fields: dict[str, Value] = {"link_credit": now.link_credit, "session_window": now.session_window}
+    if now.window is not None:
+        fields |= {
+            "window": now.window.messages,
+            "round_trip_ms": now.window.round_trip_ms,
+            "used_per_second": now.window.used_per_second,
+        }
+        if now.window.share_per_second is not None:
+            fields["share_per_second"] = now.window.share_per_second
+    if now.limited_by:
+        fields["limited_by"] = now.limited_by
+    return fields
 
 
 class StageAccount:

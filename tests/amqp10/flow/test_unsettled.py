@@ -23,6 +23,13 @@ def test_a_new_map_is_empty():
     assert unsettled.forget("a") == []
 
 
+def test_how_many_an_owner_has():
+    unsettled = ten_of_each()
+    assert (unsettled.held_by("a"), unsettled.held_by("b"), unsettled.held_by("c")) == (20, 10, 0)
+    unsettled.settle(105, 111)
+    assert (unsettled.held_by("a"), unsettled.held_by("b")) == (15, 8)
+
+
 def test_deliveries_in_a_row_are_one_record():
     unsettled: UnsettledMap[str] = UnsettledMap()
     for i in range(1000):

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.frontend.reasons import REASON_KEY
+from amqp10.wire.messaging import ACCEPTED, Source
 from amqp10.wire.performatives import Detach, Flow
-from amqp10.wire.types import Symbol
+from amqp10.wire.types import Described, Symbol
 from core.config.settings import Settings
 from core.engine.options.policies import PolicyDeclaration
 from core.errors import Invalid, NotFound
@@ -16,6 +17,7 @@ from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
 
 IN, OUT = "test-0/0/0", "test-0/0/1"
+OFFSETS = "rabbitmq:stream-offset-spec"
 SETTINGS = make_settings(amqp10={"max_link_credit": 10, "link_credit_top_up": 5, "unconfirmed_limit": 10})
 
 
@@ -287,6 +289,185 @@ def test_another_consumer_takes_what_a_paused_one_does_not():
     assert (peer.bodies(), other.bodies()) == ([], numbered(4))
 
 
+# --- consumers with a bound on what they hold unsettled
+# ---------------------------------------------------------------------------------
+
+
+def test_a_bounded_consumer_holds_so_many_messages_and_no_more():
+    peer = consuming()
+    order(peer, BoundLink(OUT, 3))
+    peer.grant(100)
+    peer.broker.fill(numbered(10))
+    assert peer.bodies() == numbered(3)
+    assert (peer.broker.ready(), peer.broker.unacknowledged()) == (7, 3)
+    peer.dispose(0, 0, state=ACCEPTED)
+    assert peer.bodies() == numbered(1, first=3)
+    peer.dispose(1, 3, state=ACCEPTED)
+    assert peer.bodies() == numbered(3, first=4)
+    order(peer, BoundLink(OUT, None))
+    assert peer.bodies() == numbered(3, first=7)
+
+
+def test_one_consumer_that_does_not_settle_hoards_no_messages():
+    slow = consuming()
+    order(slow, BoundLink(OUT, 4))
+    quick = slow.broker.connect()
+    quick.begin()
+    quick.attach_receiver("/queues/q", snd_settle_mode=1)
+    for peer in (slow, quick):
+        peer.grant(1000)
+    slow.broker.fill(numbered(100))
+    held, got = slow.bodies(), quick.bodies()
+    assert (len(held), len(got)) == (4, 96)
+    assert sorted(held + got) == sorted(numbered(100))
+
+
+def test_a_bounded_consumer_is_stalled_while_messages_wait_for_its_settling():
+    peer = consuming()
+    order(peer, BoundLink(OUT, 2))
+    peer.grant(10)
+    peer.broker.fill(numbered(2))
+    peer.broker.go_round(2.0)
+    assert stalled(peer) == []
+    peer.broker.fill(numbered(1, first=2))
+    peer.broker.go_round(2.0)
+    assert stalled(peer) == [("policy", "operator")]
+    assert told(peer) == []  # the client ends it, by settling
+    peer.dispose(0, 0, state=ACCEPTED)
+    peer.broker.go_round(2.0)
+    assert stalled(peer) == []
+
+
+def test_a_bound_below_what_a_consumer_holds_lets_it_keep_that():
+    peer = consuming()
+    peer.grant(10, incoming_window=4)
+    peer.broker.fill(numbered(8))
+    assert peer.bodies() == numbered(4)
+    order(peer, BoundLink(OUT, 2))
+    assert (peer.broker.ready(), peer.broker.unacknowledged()) == (4, 4)
+    peer.flow(incoming_window=100)
+    peer.dispose(0, 1, state=ACCEPTED)
+    assert peer.bodies() == []
+    peer.dispose(2, 2, state=ACCEPTED)
+    assert peer.bodies() == numbered(1, first=4)
+    (row,) = peer.front_end.snapshot("links", peer.broker.now)
+    assert (row["unsettled"], row["unsettled_max"], row["bound_by_operator"]) == (2, 2, 2)
+
+
+def test_a_drain_of_a_bounded_consumer_brings_what_it_may_hold():
+    peer = consuming()
+    order(peer, BoundLink(OUT, 2))
+    peer.broker.fill(numbered(5))
+    peer.grant(10, drain=True)
+    assert peer.bodies() == numbered(2)
+    answer = peer.pick(Flow)
+    assert (answer.link_credit, answer.delivery_count, answer.drain) == (0, 10, True)
+
+
+def test_a_pause_and_a_bound_of_a_consumer_are_two_things():
+    peer = consuming()
+    order(peer, PauseLink(OUT))
+    order(peer, BoundLink(OUT, 2))
+    peer.grant(10)
+    peer.broker.fill(numbered(5))
+    assert peer.bodies() == []
+    order(peer, ResumeLink(OUT))
+    assert peer.bodies() == numbered(2)
+
+
+def policed(most: int | None, broker: InProcessBroker) -> None:
+    """Put a policy in force for the queue, or clear it."""
+    if most is None:
+        broker.engine.policies.clear("few")
+    else:
+        definition = {"max-unsettled": most}
+        broker.engine.policies.set(
+            PolicyDeclaration(name="few", pattern="^q$", priority=0, apply_to="queues", definition=definition)
+        )
+    broker.run()
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
+def test_a_policy_bounds_what_each_consumer_holds_and_changes_at_once(kind: str):
+    broker = InProcessBroker(durable=True)
+    broker.queue(x_queue_type=kind)
+    policed(3, broker)
+    peer = broker.connect()
+    peer.begin()
+    first = Described(Symbol(OFFSETS), "first")
+    source = Source(address="/queues/q", filter={OFFSETS: first} if kind == "stream" else None)
+    peer.attach_receiver("/queues/q", source=source)
+    peer.grant(100)
+    broker.fill(numbered(12))
+    assert peer.bodies() == numbered(3)
+    policed(5, broker)
+    assert peer.bodies() == numbered(2, first=3)
+    order(peer, BoundLink(OUT, 6))  # the policy's bound is lower
+    assert peer.bodies() == []
+    broker.go_round(2.0)
+    assert stalled(peer) == [("policy", "policy of queue q")]
+    policed(None, broker)
+    assert peer.bodies() == numbered(1, first=5)
+    order(peer, BoundLink(OUT, None))
+    assert peer.bodies() == numbered(6, first=6)
+
+
+bounded_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("grant"), st.integers(0, 8)),
+        st.tuples(st.just("fill"), st.integers(1, 8)),
+        st.tuples(st.just("window"), st.integers(0, 4)),
+        st.tuples(st.just("bound"), st.integers(1, 6)),
+        st.tuples(st.just("settle"), st.integers(1, 6)),
+        st.tuples(st.sampled_from(["unbound", "drain", "pause", "resume"]), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@given(bounded_steps)
+def test_whatever_the_bound_a_consumer_gets_every_message_once_in_order_and_holds_no_more(steps):
+    peer = consuming()
+    broker, filled, got, settled = peer.broker, 0, [], 0
+    most, before = None, 0
+    for step, n in steps:
+        match step:
+            case "grant":
+                peer.grant(n, incoming_window=3)
+            case "window":
+                peer.flow(incoming_window=n)
+            case "drain":
+                peer.grant(5, drain=True, incoming_window=100)
+                assert peer.link(1).credit.link_credit == 0
+            case "fill":
+                broker.fill(numbered(n, first=filled))
+                filled += n
+            case "bound":
+                most = n
+                order(peer, BoundLink(OUT, n))
+            case "unbound":
+                most = None
+                order(peer, BoundLink(OUT, None))
+            case "pause":
+                order(peer, PauseLink(OUT))
+            case "resume":
+                order(peer, ResumeLink(OUT))
+            case "settle" if settled < len(got):
+                last = min(len(got), settled + n) - 1
+                peer.dispose(settled, last, state=ACCEPTED)
+                settled = last + 1
+        got += peer.bodies()
+        holds = len(got) - settled
+        assert most is None or holds <= max(most, before)
+        assert peer.link(1).unsettled == holds
+        before = holds
+    order(peer, BoundLink(OUT, None))
+    order(peer, ResumeLink(OUT))
+    got += peer.bodies()
+    peer.grant(1000, incoming_window=1000)
+    assert got + peer.bodies() == numbered(filled)
+
+
 consumer_steps = st.lists(
     st.one_of(
         st.tuples(st.just("grant"), st.integers(0, 8)),
@@ -378,10 +559,14 @@ def test_orders_for_links_that_do_not_exist(wrong):
     assert len(peer.front_end.snapshot("links", peer.broker.now)) == 1
 
 
-def test_the_client_decides_the_link_credit_of_a_consumer():
-    peer = consuming()
-    with pytest.raises(Invalid, match="decides the link credit"):
+def test_a_consumer_of_settled_messages_holds_none_that_could_be_limited():
+    broker = InProcessBroker()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_receiver(broker.queue(), snd_settle_mode=1)
+    with pytest.raises(Invalid, match="sends settled messages"):
         peer.front_end.check(BoundLink(OUT, 5))
+    peer.front_end.check(BoundLink(OUT, None))
 
 
 def test_links_of_the_management_node_are_left_alone():

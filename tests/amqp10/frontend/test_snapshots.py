@@ -111,6 +111,7 @@ def test_links_in_both_directions():
         "channel": 2, "remote_channel": 2, "remote_handle": 1,
         "link_credit": 40, "delivery_count": 0, "waiting": 0, "queue_grant": 40,
         "active": True, "held_up_by": [], "idle": True, "available": None,
+        "unsettled": 0, "unsettled_max": None, "bound_by_operator": None,
         "granted": 40, "consumed": 0, "oldest_unsettled_seconds": None,
     }  # fmt: skip
 

@@ -32,6 +32,11 @@ LINK = LinkRow(
     link_credit=10,
     unsettled=0,
     unsettled_age_s=None,
+    session_window=None,
+    window=None,
+    round_trip_ms=None,
+    share=None,
+    limited_by="",
     rate=0.0,
     blocked_s=0.0,
     reason=None,
@@ -59,13 +64,29 @@ def test_a_link_is_put_together_from_what_four_lists_say():
                 "link_credit": 0,
                 "unconfirmed": 7,
                 "oldest_unsettled_seconds": 2.5,
+                "window": 64,
+                "round_trip_ms": 50.25,
+                "share_per_second": 1000,
+                "limited_by": "queue",
             },
-            {"identity": "c2/0/0", "session": "c2/0", "connection": "c2", "waiting": 4, "link_credit": 5},
+            {
+                "identity": "c2/0/0",
+                "session": "c2/0",
+                "connection": "c2",
+                "direction": "out",
+                "waiting": 4,
+                "unsettled": 5,
+                "link_credit": 5,
+            },
             {"identity": "c2/0/1", "session": "c2/0", "connection": "c2", "address": "/management"},
         ],
         connections=[{"identity": "c1", "container_id": "shop"}, {"identity": "c2", "container_id": None}],
         stalls=[{"identity": "c1/0/0", "reason": "queue-full", "culprit": "queue orders", "seconds": 9.0}],
         flow_map={"edges": [{"identity": "c2/0/0", "rate": 33.0}]},
+        sessions=[
+            {"identity": "c1/0", "incoming_window": 400, "remote_incoming_window": 7},
+            {"identity": "c2/0", "incoming_window": 400, "remote_incoming_window": 2048},
+        ],
     )
     first, second = rows
     assert first == replace(
@@ -76,8 +97,15 @@ def test_a_link_is_put_together_from_what_four_lists_say():
         blocked_s=9.0,
         reason="queue-full",
         culprit="queue orders",
+        session_window=400,
+        window=64,
+        round_trip_ms=50.25,
+        share=1000,
+        limited_by="queue",
     )
-    assert (second.client, second.unsettled, second.rate, second.reason) == ("c2", 4, 33.0, None)
+    assert first.cells()[-5:] == ("400", "64", "50.2ms", "1000", "queue")
+    assert (second.client, second.unsettled, second.rate, second.reason) == ("c2", 9, 33.0, None)
+    assert second.cells()[-5:] == ("2048", "-", "-", "-", "-")
 
 
 def test_cells_fit_their_columns():

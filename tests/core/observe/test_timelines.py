@@ -89,6 +89,22 @@ def test_a_link_has_a_value_for_each_second_since_it_came():
     assert set(lines["series"]) == {"link_credit", "unconfirmed", "rate", "blocked"}
 
 
+def test_a_link_with_adaptive_flow_control_has_its_window_too():
+    world = World()
+    world.pass_time()
+    row = world.link("c1/0/0", window=170, round_trip_ms=0.0, used_per_second=0, share_per_second=None)
+    world.link("c1/0/1", window=None, round_trip_ms=None, used_per_second=None, share_per_second=None)
+    world.pass_time()
+    row |= {"window": 64, "round_trip_ms": 2.5, "share_per_second": 1000}
+    world.pass_time()
+    assert world.series("c1/0/0", "window") == [170, 64]
+    assert world.series("c1/0/0", "round_trip_ms") == [0.0, 2.5]
+    assert world.series("c1/0/0", "share_per_second") == [None, 1000]
+    lines = world.timelines.times_and_series("links", "c1/0/1")
+    assert lines is not None
+    assert "window" not in lines["series"]
+
+
 def test_only_the_last_five_minutes_are_kept():
     world = World()
     row = world.link("c1/0/0")

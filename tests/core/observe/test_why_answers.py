@@ -66,6 +66,9 @@ def reader(connection: Snapshot, channel: Snapshot, queue: Snapshot) -> Changes:
     return {"connections c2": connection, "channels c2/1": channel, "queues q": queue}
 
 
+ADAPTIVE: Snapshot = {
+    "window": 64, "round_trip_ms": 50.25, "used_per_second": 900, "share_per_second": 1000, "byte_budget": "connection"
+}  # fmt: skip
 STALL_0, STALL_1, STALL_2 = "stalls c1/0/0", "stalls c1/0/1", "stalls c2"
 CASES: Mapping[str, tuple[str, Changes]] = {
     "a publisher that nothing holds up": (IN, {}),
@@ -105,6 +108,20 @@ CASES: Mapping[str, tuple[str, Changes]] = {
         IN, {IN: USED_UP | {"withheld": True}, "queues q": {"max_length": 4, "consumers": 0}, "consumers x": None}),
     "a publisher to a queue whose consumers take no more": (IN, {"consumers x": {"grant": 0}}),
     "several reasons at once": (IN, {**alarmed("disk"), IN: USED_UP | {"bound_by_policy": 5, "withheld": True}}),
+    **{
+        f"a publisher whose window is limited by {limit}": (IN, {IN: ADAPTIVE | {"limited_by": limit}})
+        for limit in ("bound", "bytes", "queue", "distance", "publisher", "rate")
+    },
+    "a consumer with as many unsettled messages as an operator allows": (
+        OUT, {OUT: {"unsettled": 5, "unsettled_max": 5, "bound_by_operator": 5}}),
+    "a consumer with as many unsettled messages as a policy allows": (
+        OUT, {OUT: {"unsettled": 5, "unsettled_max": 5, "bound_by_operator": 9}}),
+    "a consumer with fewer unsettled messages than it may hold": (
+        OUT, {OUT: {"unsettled": 4, "unsettled_max": 5, "bound_by_operator": 5}}),
+    "a bounded consumer of a queue without ready messages": (
+        OUT, {OUT: {"unsettled": 5, "unsettled_max": 5, "bound_by_operator": 5}, "queues q": {"messages_ready": 0}}),
+    "a queue whose consumer holds as many as it may": (
+        QUEUE, {OUT: {"unsettled": 5, "unsettled_max": 5}, "consumers x": {"grant": 0}}),
     "the ledger names a publisher's reason": (IN, {IN: USED_UP, STALL_0: stall("c1/0/0", "unconfirmed-limit")}),
     "the ledger names another reason": (IN, {IN: USED_UP, STALL_0: stall("c1/0/0", "memory")}),
     "the ledger names a reason of another hop": (IN, {STALL_0: stall("c1/0/0", "socket", seconds=None)}),

@@ -276,7 +276,7 @@ def test_options_that_change_and_a_stop_in_order():
     consumer = one.consume(0)
     one.turn()
     one.queue.publishers[one.publisher] = None
-    one.queue.apply(QueueOptions(lazy=True, max_link_credit=7, sequence_annotation=True), NOW)
+    one.queue.apply(QueueOptions(lazy=True, max_link_credit=7, max_unsettled=9, sequence_annotation=True), NOW)
     assert (one.backing.lazy, consumer.consumer.link_credit_max, one.publisher.link_credit_max) == (True, 7, 7)
     one.queue.grant(consumer, 3, False)
     (delivered,) = [a for a in one.turn() if isinstance(a, Delivered)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import Now
-from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, Settled, StageCreditState
+from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, LinkWindowState, Settled, StageCreditState
 from core.interface import FlowReason, StallSubject
 from core.observe.flow_events.feed import INTERVAL_S
 from core.observe.flow_events.recorder import SLICE, ConnectionEvents, FlowEvents
@@ -79,6 +79,25 @@ class Link:
         self.delivery_count = (self.delivery_count + n) & 0xFFFF_FFFF
         self.link_credit -= n
         return n
+
+
+def test_a_record_of_activity_says_how_the_link_stands():
+    broker = Broker()
+    window = LinkWindowState(64, 50.25, 900, None)
+    account = broker.connection().link_attached(LINK, lambda: LinkFlowState(0, 7, 400, window, "distance"))
+    account.detached()
+    (record,) = broker.told(EventKind.ACTIVITY)
+    assert {name: record.fields[name] for name in ("link_credit", "session_window", "window", "limited_by")} == {
+        "link_credit": 7,
+        "session_window": 400,
+        "window": 64,
+        "limited_by": "distance",
+    }
+    assert (record.fields["round_trip_ms"], record.fields["used_per_second"]) == (50.25, 900)
+    assert "share_per_second" not in record.fields
+    plain = broker.connection().link_attached(LINK, lambda: LinkFlowState(0, 7, 400))
+    plain.detached()
+    assert broker.told(EventKind.ACTIVITY)[0].fields.keys().isdisjoint({"window", "round_trip_ms", "limited_by"})
 
 
 STEPS = st.lists(

@@ -140,11 +140,14 @@ export function sessionPage({ live, why }, identity) {
 export function linkPage({ live, why }, identity) {
   const [connection, channel] = identity.split("/");
   const session = `${connection}/${channel}`;
-  const strip = figures([["credit", "link credit"], ["open", "unconfirmed or waiting"], ["oldest", "oldest unsettled"], ["count", "delivery count"], ["waits", "waits for"], ["since", "for how long"]]);
+  const strip = figures([["credit", "link credit"], ["open", "unconfirmed or waiting"], ["oldest", "oldest unsettled"], ["count", "delivery count"], ["limit", "limited by"], ["trip", "round trip"], ["waits", "waits for"], ["since", "for how long"]]);
   const ownCredit = timeLine("Link credit in the last five minutes", [
-    { name: "link credit", show: number, step: true, fill: true }, { name: "unconfirmed or waiting", show: number, step: true },
+    { name: "link credit", show: number, step: true, fill: true }, { name: "unconfirmed or unsettled", show: number, step: true },
+    { name: "window", show: number, step: true },
   ]);
-  const rates = timeLine("Messages a second in the last five minutes", [{ name: "rate", show: rate, fill: true }]);
+  const rates = timeLine("Messages a second in the last five minutes", [
+    { name: "rate", show: rate, fill: true }, { name: "used", show: rate }, { name: "share", show: rate },
+  ]);
   const blocked = timeLine("Blocked in the last five minutes", [
     { name: "blocked", show: (value) => (value ? "yes" : "no"), step: true, tone: "wait", fill: true },
   ]);
@@ -167,12 +170,13 @@ export function linkPage({ live, why }, identity) {
       const stall = live.stalls.find((one) => one.identity === identity);
       strip.show({
         credit: number(row.link_credit), open: number(row.unconfirmed ?? row.waiting), count: number(row.delivery_count), oldest: duration(row.oldest_unsettled_seconds),
+        limit: row.limited_by ?? "–", trip: row.round_trip_ms == null ? "–" : duration(row.round_trip_ms / 1000),
         waits: stall?.reason ?? "nothing", since: stall ? duration(stall.seconds) : "–",
       }, { credit: row.link_credit === 0 ? "wait" : "", waits: stall ? "wait" : "" });
       if (line !== null) {
         const { times, series } = line;
-        ownCredit.update(times, [series.link_credit, series.unconfirmed ?? series.waiting]);
-        rates.update(times, [series.rate]);
+        ownCredit.update(times, [series.link_credit, series.unconfirmed ?? series.unsettled ?? series.waiting, series.window]);
+        rates.update(times, [series.rate, series.used_per_second, series.share_per_second]);
         blocked.update(times, [series.blocked]);
       }
       if (sessionLine !== null) windows.update(sessionLine.times, [sessionLine.series.incoming_window, sessionLine.series.remote_incoming_window]);
