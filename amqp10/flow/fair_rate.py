@@ -53,6 +53,9 @@ PROBE_GROWTH = 1.5
 """Growth of the rate in a period in which the queue was nearly empty, and the growth of that growth from one such
 period to the next, up to doubling. A queue that became faster is found in nine periods, and a steady one is overshot by
 a twentieth."""
+ROOM_GROWTH, ROOM_MAX = 1.25, 4.0
+"""Where links take turns: growth of the messages under way in a period in which the queue was nearly empty, and how
+many times as many as are confirmed meanwhile there may be."""
 RATE_MAX = 1e7
 """Messages a second above which a rate limits no link."""
 CONFIRM_SECONDS = 10.0
@@ -102,20 +105,22 @@ class FairRate:
     __slots__ = (
         "__weakref__",
         "_active",
+        "_alarm_at",
+        "_called",
         "_capacity",
         "_confirmed",
         "_least",
         "_limited",
-        "_owed",
         "_period",
         "_period_end",
         "_period_start",
         "_probe",
+        "_room",
         "_round_trips",
         "_shortest",
         "_starting",
-        "_turns",
         "_waiting",
+        "awaited",
         "confirm",
         "rate",
         "unconfirmed",
@@ -137,10 +142,14 @@ class FairRate:
         self._waiting: deque[PublisherWindow] = deque()
         self.unconfirmed = 0
         """Messages of all links. While there is one, a turn will come."""
-        self._turns = 1.0
-        """Links whose turn comes for each message that is confirmed."""
-        self._owed = 0.0
-        """Links whose turn has come; a fraction is kept for the next confirms."""
+        self._room = 1.0
+        """Messages that may be under way while links take turns."""
+        self._called: deque[tuple[float, PublisherWindow]] = deque()
+        """Links whose turn has come, and when their message has to be here; links without any cannot say so."""
+        self._alarm_at = 0.0
+        """When a link has asked for a turn."""
+        self.awaited = 0
+        """Messages of called links that are not here, and may come still."""
         self._period = 0
         self._period_start = self._period_end = self._round_trips = 0.0
         self._confirmed = self._limited = self._active = 0
@@ -164,6 +173,11 @@ class FairRate:
         self._starting += max(1, share)
         return max(1, share)
 
+    def closed(self, now: float) -> None:
+        """A link is gone, which may have asked for a turn."""
+        self._alarm_at = now
+        self.turn(now)
+
     def started(self, window: int) -> None:
         """A link that :meth:`start` gave this window has its first confirm, or is gone."""
         self._starting -= window
@@ -179,8 +193,6 @@ class FairRate:
         self._round_trips += messages * link.round_trip
         if link.limited:
             self._limited += messages
-        if self._waiting:
-            self._owed += messages * self._turns
         if link.period != self._period:
             link.period = self._period
             self._active += 1
@@ -194,21 +206,32 @@ class FairRate:
     def turn(self, now: float) -> None:
         """Adjust the rate if a period is over, and call the links whose turn to send a message has come.
 
-        To be called after confirms. If nothing is unconfirmed, no confirm would come to call a link. Then all are
-        called: some of them may have nothing to send, and cannot say so.
+        To be called after confirms. If nothing is unconfirmed, no confirm would come to call a link: those that were
+        called may have nothing to send, and cannot say so. Then a link that waits asks for a turn when their messages
+        should be here. If it cannot, all links are called.
         """
         if self._waiting:
-            self._call(int(self._owed) if self.unconfirmed else len(self._waiting), now)
-        else:
-            self._owed = 0.0
+            self._call(now)
         if now >= self._period_end and self._confirmed:
             self._adjust(now)
 
-    def _call(self, count: int, now: float) -> None:
-        called = 0
-        while self._waiting and called < count:
-            called += self._waiting.popleft().called(now)
-        self._owed = max(0.0, self._owed - called)
+    def _call(self, now: float) -> None:
+        """Call as many links as there is room for their messages."""
+        called = self._called
+        while called and (called[0][0] <= now or not called[0][1].is_called):
+            called.popleft()[1].no_longer_called()
+        self._call_some(int(self._room) - self.unconfirmed - self.awaited, now)
+        if self._waiting and not self.unconfirmed and now >= self._alarm_at:
+            self._alarm_at = max(now + PERIOD_MIN, called[-1][0] if called else now)
+            if not self._waiting[0].wake_at(self._alarm_at):
+                self._call_some(len(self._waiting), now)
+
+    def _call_some(self, links: int, now: float) -> None:
+        while self._waiting and links > 0:
+            link = self._waiting.popleft()
+            if link.called(now):
+                self._called.append((now + 2 * link.round_trip + self.target, link))
+                links -= 1
 
     def _adjust(self, now: float) -> None:
         """End a period: see how the queue was in it, and set the rate for the next."""
@@ -231,10 +254,19 @@ class FairRate:
         base = round_trip + self.target
         if self._waiting or self.rate * base < 1:
             self.rate = max(self.rate, 0.999 / base)
-            self._turns = 0.0 if self.wait_now > 8 * self.target else min(2.0, max(0.5, factor))
+            self._make_room(confirms * base)
             if not self._waiting and self.wait_now < self.target / 2:
                 self.rate = 2 / base
         self._begin_period(now, base)
+
+    def _make_room(self, confirmed: float) -> None:
+        """Set how many messages may be under way while links take turns. ``confirmed`` is what the target confirms in
+        the time from a call to a confirm, if messages wait for as long as the rate aims at."""
+        least = max(1.0, confirmed)
+        if self.wait_now > self.target:
+            self._room = least
+        elif self.wait_now < self.confirm + self.allowance / 2:
+            self._room = min(max(least, ROOM_GROWTH * self._room), ROOM_MAX * least)
 
     def _raise(self, confirms: float, capacity: float) -> None:
         """The links wait for flows while the queue is nearly empty."""
@@ -301,6 +333,7 @@ class PublisherWindow:
     """The messages of one publisher's link that may be under way: link credit that it has not used, and unconfirmed."""
 
     __slots__ = (
+        "_alarm",
         "_call",
         "_came_before",
         "_clean",
@@ -321,6 +354,7 @@ class PublisherWindow:
         "closed",
         "held_by_bytes",
         "held_bytes",
+        "is_called",
         "limit",
         "limited",
         "message_bytes",
@@ -331,12 +365,19 @@ class PublisherWindow:
     )
 
     def __init__(
-        self, fair: FairRate, now: float, call: Callable[[], None] | None = None, budget: ByteBudget | None = None
+        self,
+        fair: FairRate,
+        now: float,
+        call: Callable[[], None] | None = None,
+        budget: ByteBudget | None = None,
+        alarm: Callable[[float], None] | None = None,
     ) -> None:
         """``now`` is when the first flow leaves: the window that it grants is ``size``. ``call`` is called when the
-        limit was raised outside of :meth:`look`, because the link's turn has come. ``budget`` bounds the bytes."""
+        limit was raised outside of :meth:`look`, because the link's turn has come. ``budget`` bounds the bytes.
+        ``alarm`` is called with a time at which :meth:`FairRate.turn` has to be called."""
         self._fair = fair
         self._call = call
+        self._alarm = alarm
         self.budget = budget
         self.bytes_received = 0
         """Bytes of the messages that came since ``message_bytes`` was computed; the owner of the window counts
@@ -372,6 +413,8 @@ class PublisherWindow:
         """Of unconfirmed messages that came together: the number of the last one, and when. A list, since most links
         have none or few."""
         self._waits = False
+        self.is_called = False
+        """Its turn has come, and its message has not."""
         self._due = 0
         """With so many confirmed, a flow may be due, until the limit is reached."""
         self._came_before = 0
@@ -415,6 +458,8 @@ class PublisherWindow:
         fair, came, fresh = self._fair, received - self._received, confirmed - self._confirmed
         if came:
             self._received = received
+            if self.is_called:
+                self.no_longer_called()
             fair.unconfirmed += came
             stamps = self._stamps
             if len(stamps) < STAMPS_MAX:
@@ -464,12 +509,13 @@ class PublisherWindow:
     def close(self, now: float) -> None:
         """The link is gone, and with it its place in the turns."""
         self.closed = True
-        self._call = None  # it refers to the link: this breaks the cycle
+        self._call = self._alarm = None  # they refer to the link: this breaks the cycle
         self._end_start()
+        self.no_longer_called()
         if self.budget is not None:
             self.budget.change(-self.held_bytes)
         self._fair.unconfirmed -= self._received - self._confirmed
-        self._fair.turn(now)
+        self._fair.closed(now)
 
     def called(self, now: float) -> bool:
         """The link's turn has come. Returns whether it could use that."""
@@ -478,10 +524,25 @@ class PublisherWindow:
             return False
         self.size = 1
         if self.limit <= self._received:
+            self.is_called = True
+            self._fair.awaited += 1
             self._raise(self._received + 1, now)
             if self._call is not None:
                 self._call()
         return True
+
+    def wake_at(self, time: float) -> bool:
+        """Ask for a turn of the target at a time. Returns whether that is possible."""
+        if self._alarm is None:
+            return False
+        self._alarm(time)
+        return True
+
+    def no_longer_called(self) -> None:
+        """The message for which its turn had come is here, or is not awaited any more."""
+        if self.is_called:
+            self.is_called = False
+            self._fair.awaited -= 1
 
     def _end_start(self) -> None:
         if self._started_with:

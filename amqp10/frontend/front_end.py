@@ -213,8 +213,8 @@ class Amqp10FrontEnd:
         deadline, next_report = self.connection.deadline(), self._blocks.deadline()
         if (rights := self._engine.rights).expires_at is not None:
             deadline = earlier(deadline, rights.deadline(self._now))
-        if self._windows.rates is not None:
-            deadline = earlier(deadline, self._windows.rates.deadline)
+        if self._windows.timed:
+            deadline = earlier(deadline, self._windows.deadline)
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
@@ -224,7 +224,7 @@ class Amqp10FrontEnd:
     def tick(self, now: Now) -> None:
         self._now = now
         self._engine.rights.tick(now)
-        if self._windows.rates is not None:
+        if self._windows.timed:
             self._windows.tick(now.monotonic, can_send=not self.connection.backlog_bytes)
         self.connection.tick(now.monotonic)
         self._answer_events(now)

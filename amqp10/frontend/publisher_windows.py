@@ -9,10 +9,13 @@ Rate limits (:mod:`amqp10.frontend.publish_rates`) hold for both.
 
 from collections.abc import Callable
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from weakref import WeakValueDictionary
 
 from amqp10.flow.fair_rate import ByteBudget, FairRate, PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.frontend.flow_self import earlier
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.publish_rates import BrokerRates, ConnectionRates
 from amqp10.protocol.events import SenderFlowReceived
@@ -74,7 +77,7 @@ class PublisherWindows:
 class ConnectionWindows:
     """What limits the link credit of one connection's links."""
 
-    __slots__ = ("_budget", "_mailbox", "_of_broker", "_own", "_wake", "rates", "timed")
+    __slots__ = ("_alarms", "_budget", "_mailbox", "_of_broker", "_order", "_own", "_wake", "rates", "timed")
 
     def __init__(self, of_broker: PublisherWindows, mailbox: Mailbox, wake: Callable[[], None]) -> None:
         self._of_broker = of_broker
@@ -82,6 +85,9 @@ class ConnectionWindows:
         self._budget = of_broker.share()
         self._mailbox = mailbox
         self._wake = wake
+        self._alarms: list[tuple[float, int, FairRate]] = []
+        """A heap of the times at which fair rates need a turn, which links of this connection have asked for."""
+        self._order = count()
         self.rates: ConnectionRates | None = None
         """The rate limits of the links; None until one of them has a limit, which few connections have."""
         self.timed = self._budget is not None
@@ -91,9 +97,18 @@ class ConnectionWindows:
         """A turn of the connection begins at this time."""
         self._of_broker.now = monotonic
 
+    @property
+    def deadline(self) -> float | None:
+        """When :meth:`tick` has something to do; None if nothing waits for a time."""
+        of_rates = None if self.rates is None else self.rates.deadline
+        return earlier(of_rates, self._alarms[0][0] if self._alarms else None)
+
     def tick(self, monotonic: float, *, can_send: bool) -> None:
-        """Links whose time has come may ask for tokens; see :meth:`ConnectionRates.tick`."""
+        """Fair rates that need a turn get it, and links whose time has come may ask for tokens; see
+        :meth:`ConnectionRates.tick`."""
         self.begin_turn(monotonic)
+        while self._alarms and self._alarms[0][0] <= monotonic:
+            heappop(self._alarms)[2].turn(monotonic)
         if self.rates is not None:
             self.rates.tick(can_send=can_send)
 
@@ -125,9 +140,15 @@ class ConnectionWindows:
     ) -> None:
         """Give a link to a target of a virtual host a window, which its link credit follows."""
         windows = self._of_broker
-        call = partial(self._called, link)
-        window = PublisherWindow(windows.fair_rate(virtual_host, target), windows.now, call, budget)
+        rate = windows.fair_rate(virtual_host, target)
+        call, alarm = partial(self._called, link), partial(self._alarm, rate)
+        window = PublisherWindow(rate, windows.now, call, budget, alarm)
         credit.follow(window, windows.time)
+
+    def _alarm(self, rate: FairRate, time: float) -> None:
+        """A fair rate needs a turn at this time, maybe in a turn of another connection."""
+        heappush(self._alarms, (time, next(self._order), rate))
+        self._wake()
 
     def _limits_changed(self) -> None:
         """A rate is another one: the links have to be checked again."""

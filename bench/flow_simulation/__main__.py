@@ -3,14 +3,16 @@
 A line shows, after the first third of the time: messages a second; the time from the arrival of a message to its
 confirm, half of the messages at most and 99 % of them at most; Jain's index of fairness between the publishers (1: all
 have the same rate); and over the whole time the longest confirm, the most messages that were unconfirmed, and flows for
-each message.
+each message. Below the line of the adaptive policy stand the goals of the scenario (goals.py), if both policies are
+simulated.
 
 Examples:
   python -m bench.flow_simulation
   python -m bench.flow_simulation --list
   python -m bench.flow_simulation near-and-far step-near --policy adaptive --seconds 20
+  python -m bench.flow_simulation step-near --seconds 4 --plot step.svg
 
-Exit status: 0; 2 when the command line is wrong.
+Exit status: 0; 1 when a goal is missed; 2 when the command line is wrong.
 """
 
 from __future__ import annotations
@@ -18,62 +20,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from bench.flow_simulation.model import Confirm, PublisherSpec, QueueSpec, Scenario, Simulation
+from bench.flow_simulation.figures import Figures, figures
+from bench.flow_simulation.goals import GOALS
+from bench.flow_simulation.model import PublisherSpec, QueueSpec, Scenario, Simulation
+from bench.flow_simulation.plot import drawn
 from bench.flow_simulation.policies import POLICIES
 
 SCENARIOS = Path(__file__).with_name("scenarios.toml")
 COLUMNS = ("messages/s", 11), ("p50 ms", 9), ("p99 ms", 9), ("longest", 9), ("Jain", 7), ("most", 8), ("flows", 7)
 HEADING = f"{'scenario':24}{'policy':10}" + "".join(f"{name:>{width}}" for name, width in COLUMNS)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What a run gave. Times are in seconds."""
-
-    rate: float
-    p50: float
-    p99: float
-    longest: float
-    fairness: float
-    rates: Sequence[float]
-    """Of each publisher."""
-    unconfirmed_max: int
-    flows_per_message: float
-
-
-def figures(simulation: Simulation, *, since: float, until: float) -> Figures:
-    """The figures of a run, the rates and percentiles from ``since`` to ``until``."""
-    counted = [confirm for confirm in simulation.confirms if confirm.at >= since]
-    messages: Counter[int] = Counter()
-    for confirm in counted:
-        messages[confirm.publisher] += confirm.messages
-    rates = [messages[publisher.number] / (until - since) for publisher in simulation.publishers]
-    squares = sum(rate * rate for rate in rates)
-    return Figures(
-        rate=sum(rates),
-        p50=percentile(counted, 0.5),
-        p99=percentile(counted, 0.99),
-        longest=max((confirm.age for confirm in simulation.confirms), default=0.0),
-        fairness=sum(rates) ** 2 / (len(rates) * squares) if squares else 1.0,
-        rates=rates,
-        unconfirmed_max=simulation.unconfirmed_max,
-        flows_per_message=simulation.flows / max(1, sum(confirm.messages for confirm in simulation.confirms)),
-    )
-
-
-def percentile(confirms: Sequence[Confirm], share: float) -> float:
-    """The age at confirm that this share of the messages had at most."""
-    left = share * sum(confirm.messages for confirm in confirms)
-    for confirm in sorted(confirms, key=lambda confirm: confirm.age):
-        left -= confirm.messages
-        if left <= 0:
-            return confirm.age
-    return 0.0
 
 
 def read(path: Path = SCENARIOS) -> dict[str, Scenario]:
@@ -85,6 +43,7 @@ def read(path: Path = SCENARIOS) -> dict[str, Scenario]:
             name,
             [PublisherSpec(**publishers) for publishers in table["publishers"]],  # type: ignore[arg-type]
             QueueSpec(**table["queue"]),  # type: ignore[arg-type]
+            tuple(map(str, table.get("goals", ()))),
         )
         for name, table in tables.items()
     }
@@ -108,6 +67,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print the names of the scenarios and exit")
     parser.add_argument("--policy", choices=[*POLICIES], help="only this policy")
     parser.add_argument("--seconds", type=float, default=6.0, help="simulated time (default: 6)")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw the unconfirmed messages of one scenario as SVG"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the times at which publishers attach (default: 1)")
     asked = parser.parse_args(arguments)
     unknown = [name for name in asked.scenarios if name not in scenarios]
@@ -115,16 +77,29 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"{unknown[0]!r} is no scenario; --list shows their names")
     if asked.seconds <= 0:
         parser.error(f"--seconds must be above 0, not {asked.seconds:g}")
+    if asked.plot and len(asked.scenarios) != 1:
+        parser.error("--plot draws one scenario: name it")
     if asked.list:
         print("\n".join(scenarios))
         return 0
     print(HEADING)
+    missed = 0
     for name in asked.scenarios or scenarios:
+        runs: dict[str, tuple[Simulation, Figures]] = {}
         for policy in [asked.policy] if asked.policy else POLICIES:
             simulation = Simulation(scenarios[name], POLICIES[policy](), asked.seed).run(asked.seconds)
-            found = figures(simulation, since=asked.seconds / 3, until=asked.seconds)
-            print(line(name, policy, found), flush=True)
-    return 0
+            runs[policy] = simulation, figures(simulation, since=asked.seconds / 3, until=asked.seconds)
+            print(line(name, policy, runs[policy][1]), flush=True)
+        if len(runs) == len(POLICIES):
+            judged = [GOALS[goal](runs["adaptive"], runs["fixed"]) for goal in scenarios[name].goals]
+            missed += sum(judgement.met is not True for judgement in judged)
+            for judgement in judged:
+                print(f"{'':24}{judgement}", flush=True)
+        if asked.plot:
+            asked.plot.write_text(
+                drawn(name, {policy: run.history for policy, (run, _) in runs.items()}, asked.seconds)
+            )
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from typing import Protocol
 
 WORK_SECONDS = 0.0005
 """The queue works on as many messages at a time as take so long: a turn of the broker."""
+TICK_SECONDS = 0.001
+"""Timers of the broker are so exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Scenario:
     name: str
     publishers: Sequence[PublisherSpec]
     queue: QueueSpec
+    goals: Sequence[str] = ()
+    """The names of goals that adaptive link credit has to reach in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ class Policy(Protocol):
         """Messages were confirmed: of which publisher, how many, and their age in seconds."""
         ...
 
+    def passed(self, now: float) -> list[tuple[Publisher, int]]:
+        """Time has passed: called each millisecond."""
+        ...
+
 
 @dataclass(slots=True)
 class _Work:
@@ -114,7 +122,7 @@ class _Work:
 
 @dataclass(slots=True)
 class Simulation:
-    """One run. Results are ``confirms``, ``flows`` and ``unconfirmed_max``."""
+    """One run. Results are ``confirms``, ``flows``, ``unconfirmed_max`` and ``history``."""
 
     scenario: Scenario
     policy: Policy
@@ -124,6 +132,8 @@ class Simulation:
     flows: int = 0
     unconfirmed: int = 0
     unconfirmed_max: int = 0
+    history: list[tuple[float, int]] = field(default_factory=list)
+    """The messages that were unconfirmed, after each change, with its time."""
     _now: float = 0.0
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: count[int] = field(default_factory=count)
@@ -140,10 +150,15 @@ class Simulation:
                 publisher = Publisher(len(self.publishers), spec)
                 self.publishers.append(publisher)
                 self._at(spec.at + chance.random() * 0.01, partial(self._attach, publisher))
+        self._at(TICK_SECONDS, self._tick)
         while self._events and self._events[0][0] <= seconds:
             self._now, _, event = heapq.heappop(self._events)
             event()
         return self
+
+    def _tick(self) -> None:
+        self._grant(self.policy.passed(self._now))
+        self._at(self._now + TICK_SECONDS, self._tick)
 
     def _at(self, time: float, event: Callable[[], None]) -> None:
         heapq.heappush(self._events, (time, next(self._order), event))
@@ -175,6 +190,7 @@ class Simulation:
         publisher.received += messages
         self.unconfirmed += messages
         self.unconfirmed_max = max(self.unconfirmed_max, self.unconfirmed)
+        self.history.append((self._now, self.unconfirmed))
         self._waiting.append(_Work(publisher, messages, self._now))
         if not self._working:
             self._work()
@@ -223,5 +239,6 @@ class Simulation:
             self.unconfirmed -= done.messages
             age = self._now - done.came_at
             self.confirms.append(Confirm(self._now, done.publisher.number, done.messages, age))
+        self.history.append((self._now, self.unconfirmed))
         told = [(done.publisher, done.messages, self._now - done.came_at) for done in work]
         self._grant(self.policy.confirmed(told, self._now))

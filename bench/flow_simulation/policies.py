@@ -39,6 +39,10 @@ class FixedPolicy:
             self._links[publisher.number].confirmed(messages)
         return self._granted(publisher for publisher, _, _ in confirms)
 
+    def passed(self, now: float) -> Grants:
+        """Nothing depends on the time."""
+        return []
+
     def _granted(self, publishers: Iterable[Publisher]) -> Grants:
         once = {publisher.number: publisher for publisher in publishers}.values()
         return [(publisher, messages) for publisher in once if (messages := self._refill(publisher))]
@@ -57,10 +61,13 @@ class AdaptivePolicy:
         self._windows: dict[int, PublisherWindow] = {}
         self._granted: dict[int, int] = {}
         self._called: list[Publisher] = []
+        self._alarms: list[float] = []
 
     def attached(self, publisher: Publisher, now: float) -> int:
         """Return the first link credit."""
-        window = PublisherWindow(self.fair_rate, now, partial(self._called.append, publisher))
+        window = PublisherWindow(
+            self.fair_rate, now, partial(self._called.append, publisher), alarm=self._alarms.append
+        )
         self._windows[publisher.number] = window
         self._granted[publisher.number] = window.limit
         return window.limit
@@ -72,6 +79,14 @@ class AdaptivePolicy:
     def confirmed(self, confirms: Sequence[tuple[Publisher, int, float]], now: float) -> Grants:
         """Take confirms."""
         return self._looked((publisher for publisher, _, _ in confirms), now)
+
+    def passed(self, now: float) -> Grants:
+        """Give the queue a turn if a link has asked for it."""
+        due = [time for time in self._alarms if time <= now]
+        if due:
+            self._alarms[:] = [time for time in self._alarms if time > now]
+            self.fair_rate.turn(now)
+        return self._looked([], now)
 
     def _looked(self, publishers: Iterable[Publisher], now: float) -> Grants:
         once = {publisher.number: publisher for publisher in publishers}

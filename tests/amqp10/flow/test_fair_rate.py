@@ -16,7 +16,8 @@ from amqp10.flow.fair_rate import (
     PublisherWindow,
     Windowed,
 )
-from bench.flow_simulation.__main__ import Figures, figures, read
+from bench.flow_simulation.__main__ import read
+from bench.flow_simulation.figures import Figures, figures
 from bench.flow_simulation.model import Simulation
 from bench.flow_simulation.policies import AdaptivePolicy, FixedPolicy
 

@@ -193,16 +193,17 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(
+RUNS = (
     STEPS,
     st.integers(min_value=1, max_value=4),
     st.sampled_from([0.0, 0.002, 0.05, 1.5]),
     st.sampled_from([0, NEARLY_WRAPPED]),
 )
-def test_no_rule_is_broken_and_no_link_is_stuck(
-    steps: list[tuple[str, int, int, int, float]], links: int, round_trip: float, first_id: int
-):
+"""Of :func:`one_run`."""
+
+
+def one_run(steps: list[tuple[str, int, int, int, float]], links: int, round_trip: float, first_id: int) -> None:
+    """Publish over some links while this and that happens to them, and check that no rule is broken."""
     few = make_settings(
         amqp10={
             "flow": "adaptive",
@@ -238,6 +239,14 @@ def test_no_rule_is_broken_and_no_link_is_stuck(
                 far.give_back(link)
         checked(far)
     finish(far)
+
+
+@settings(max_examples=40, deadline=None)
+@given(*RUNS)
+def test_no_rule_is_broken_and_no_link_is_stuck(
+    steps: list[tuple[str, int, int, int, float]], links: int, round_trip: float, first_id: int
+):
+    one_run(steps, links, round_trip, first_id)
 
 
 def finish(far: FarClient) -> None:
