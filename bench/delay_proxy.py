@@ -1,12 +1,14 @@
 """A TCP proxy that delays bytes, as a long way does: `python -m bench.delay_proxy`.
 
-Each byte arrives half of the round trip after it was sent, in either direction, in order, at any rate. The proxy needs
-no rights of root, and no other packets are touched. It prints its address as one line, and runs until its standard
-input ends.
+Each byte arrives half of the round trip after it was sent, in either direction, in order, at any rate. With --jitter,
+what is read at a time takes longer by a random time up to that. It never overtakes what was read before it, of this
+connection or another, so a long delay holds up all that follows. The proxy needs no rights of root, and no other
+packets are touched. It prints its address as one line, and runs until its standard input ends.
 
 Examples:
   python -m bench.delay_proxy --to 127.0.0.1:5672 --round-trip 20
   python -m bench.delay_proxy --to 127.0.0.1:5672 --round-trip 0.5 --listen 127.0.0.1:5700
+  python -m bench.delay_proxy --to 127.0.0.1:5672 --round-trip 2 --jitter 40 --seed 7
 
 Exit status: 0; 2 when the command line is wrong or an address cannot be used.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import random
 import socket
 import sys
 import time
@@ -35,17 +38,23 @@ class Way:
     """The bytes that are on their way, of all connections: in the order in which they were read, which is the order in
     which they are due."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, jitter: float = 0.0, seed: int = 1) -> None:
+        """Bytes take ``seconds``, and longer by up to ``jitter`` seconds."""
         self._seconds = seconds
+        self._jitter = jitter
+        self._chance = random.Random(seed)
+        self._last_due = 0.0
         self._under_way: deque[tuple[float, Direction, bytes]] = deque()
         self._filled = trio.Event()
 
     def send(self, direction: Direction, data: bytes) -> None:
         """Send bytes on their way; no bytes are the end of the stream."""
-        if not self._seconds:
+        if not (self._seconds or self._jitter):
             direction.arrive(data)
             return
-        self._under_way.append((time.monotonic() + self._seconds, direction, data))
+        due = time.monotonic() + self._seconds + self._chance.random() * self._jitter
+        self._last_due = due = max(due, self._last_due)
+        self._under_way.append((due, direction, data))
         self._filled.set()
 
     async def run(self) -> None:
@@ -124,9 +133,8 @@ async def join(near: trio.SocketStream, host: str, port: int, way: Way) -> None:
             nursery.start_soon(direction.write)
 
 
-async def serve(listen: tuple[str, int], to: tuple[str, int], round_trip: float, nursery: trio.Nursery) -> int:
-    """Serve in the nursery, with a round trip in seconds. Returns the port."""
-    way = Way(round_trip / 2)
+async def serve(listen: tuple[str, int], to: tuple[str, int], way: Way, nursery: trio.Nursery) -> int:
+    """Serve in the nursery; bytes take this way in each direction. Returns the port."""
     [listener] = await trio.open_tcp_listeners(listen[1], host=listen[0])
 
     async def handle(near: trio.SocketStream) -> None:
@@ -138,10 +146,10 @@ async def serve(listen: tuple[str, int], to: tuple[str, int], round_trip: float,
     return port
 
 
-async def run(listen: tuple[str, int], to: tuple[str, int], round_trip: float) -> None:
+async def run(listen: tuple[str, int], to: tuple[str, int], way: Way) -> None:
     """Serve until the standard input ends."""
     async with trio.open_nursery() as nursery:
-        port = await serve(listen, to, round_trip, nursery)
+        port = await serve(listen, to, way, nursery)
         print(f"{listen[0]}:{port}", flush=True)
         await trio.to_thread.run_sync(sys.stdin.buffer.read, abandon_on_cancel=True)
         nursery.cancel_scope.cancel()
@@ -162,12 +170,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--to", type=address, required=True, help="where the broker listens, host:port")
     parser.add_argument("--round-trip", type=float, default=20.0, help="milliseconds (20)")
+    parser.add_argument("--jitter", type=float, default=0.0, help="milliseconds, in each direction (0)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random times (1)")
     parser.add_argument("--listen", type=address, default=("127.0.0.1", 0), help="host:port; without it a free port")
     asked = parser.parse_args(arguments)
-    if not 0 <= asked.round_trip <= 60_000:
-        parser.error(f"--round-trip must be between 0 and 60,000 ms, not {asked.round_trip:g}")
+    for name in ("round_trip", "jitter"):
+        if not 0 <= getattr(asked, name) <= 60_000:
+            parser.error(f"--{name.replace('_', '-')} must be between 0 and 60,000 ms, not {getattr(asked, name):g}")
+    way = Way(asked.round_trip / 2000, asked.jitter / 1000, asked.seed)
     try:
-        trio.run(run, asked.listen, asked.to, asked.round_trip / 1000)
+        trio.run(run, asked.listen, asked.to, way)
     except* OSError as problems:
         problem = problems.exceptions[0]
         print(f"cannot serve: {problem}", file=sys.stderr)

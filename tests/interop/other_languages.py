@@ -9,13 +9,15 @@ They need Node.js or Go and a package registry, which not every machine has. So 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.kit.broker_process import BrokerAddress
+from bench.broker import Broker
+from bench.distance import far
+from bench.load.management import Management
+from tests.kit.broker_process import BrokerAddress, broker_process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -23,23 +25,27 @@ HERE = Path(__file__).parent
 QUEUES = 20
 """How many empty queues a suite gets: more than it has tests."""
 
+JITTER_MS = 20.0
+"""The longest delay of a suite whose bytes take random times; a test takes some of them, and waits for seconds."""
+
 
 @pytest.fixture
-def suite(broker: BrokerAddress, peer: Any, tmp_path: Path) -> Callable[..., None]:
+def suite(broker: BrokerAddress, tmp_path: Path) -> Callable[..., None]:
     """Run a suite by its commands in a copy of its folder, so that no file is installed into the source tree."""
 
-    def run(folder: str, *commands: list[str], queue_prefix: str) -> None:
+    def run(folder: str, *commands: list[str], queue_prefix: str, near: str = "", far: str = "") -> None:
         missing = [command[0] for command in commands if shutil.which(command[0]) is None]
         if missing:
             pytest.skip(f"not installed: {missing[0]}")
-        for number in range(QUEUES):
-            assert peer.request("PUT", f"/queues/{queue_prefix}-{number}", {}).subject == "201"
+        with Management(near or broker.url()) as management:
+            for number in range(QUEUES):
+                management.declare_queue(f"{queue_prefix}-{number}")
         copy = shutil.copytree(HERE / folder, tmp_path / folder)
         for command in commands:
             done = subprocess.run(
                 command,
                 cwd=copy,
-                env=os.environ | {"HEADGATE_URL": broker.url()},
+                env=os.environ | {"HEADGATE_URL": far or broker.url()},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -50,11 +56,37 @@ def suite(broker: BrokerAddress, peer: Any, tmp_path: Path) -> Callable[..., Non
     return run
 
 
+@pytest.fixture
+def delayed(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A broker with adaptive flow control: its URL, and that of a proxy before it that delays bytes at random."""
+    configuration = tmp_path / "broker.toml"
+    configuration.write_text('[amqp10]\nflow = "adaptive"\n')
+    with (
+        broker_process("--config", str(configuration)) as broker,
+        far(Broker("headgate", broker.url(), broker.pid), 0.0, jitter=JITTER_MS) as url,
+    ):
+        yield {"near": broker.url(), "far": url}
+
+
+RHEA = (["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], ["node", "--test"])
+GO_AMQP = (["go", "test", "-count=1", "-v", "./..."],)
+
+
 def test_rhea(suite):
     """JavaScript: rhea 3.0.5."""
-    suite("rhea", ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], ["node", "--test"], queue_prefix="rhea")
+    suite("rhea", *RHEA, queue_prefix="rhea")
+
+
+def test_rhea_through_random_delays(suite, delayed):
+    """The same, with grants, transfers and outcomes that cross each other."""
+    suite("rhea", *RHEA, queue_prefix="rhea", **delayed)
 
 
 def test_go_amqp(suite):
     """Go: github.com/Azure/go-amqp 1.7.0."""
-    suite("go_amqp", ["go", "test", "-count=1", "-v", "./..."], queue_prefix="go")
+    suite("go_amqp", *GO_AMQP, queue_prefix="go")
+
+
+def test_go_amqp_through_random_delays(suite, delayed):
+    """The same, with grants, transfers and outcomes that cross each other."""
+    suite("go_amqp", *GO_AMQP, queue_prefix="go", **delayed)
