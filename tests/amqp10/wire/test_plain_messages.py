@@ -37,6 +37,23 @@ USER_IDS = (None, NULL_FIELD, encode_value(b"guest"))
 KEY = b"x-cc"
 BODY = encode_section(DATA, b"Hello, world")
 
+
+def long_form(section: bytes) -> bytes:
+    """The section with the long encoding of its list or map, which some clients always write."""
+    match section[3]:
+        case 0x45:
+            return section[:3] + b"\xd0\x00\x00\x00\x04\x00\x00\x00\x00"
+        case 0xC0 | 0xC1:
+            size, count = section[4] + 3, section[5]
+            return section[:3] + bytes((section[3] + 0x10,)) + size.to_bytes(4) + count.to_bytes(4) + section[6:]
+    return section
+
+
+def in_any_form(sections: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    """These sections, or none, in either encoding."""
+    return st.just(b"") | sections | sections.map(long_form)
+
+
 ascii_texts = st.text(st.characters(codec="ascii"), max_size=TEXT_BYTES_MAX)
 ids = st.none() | ascii_texts | st.binary(max_size=TEXT_BYTES_MAX) | st.uuids() | st.integers(0, 2**64 - 1).map(ULong)
 times = st.none() | st.integers(-(2**63), 2**63 - 1)
@@ -61,13 +78,13 @@ bodies = st.binary(max_size=300).map(lambda content: encode_section(DATA, conten
     st.binary(max_size=300), texts
 ).map(lambda content: encode_section(AMQP_VALUE, content))
 ordinary = st.tuples(
-    st.just(b"") | headers.map(encode_header),
+    in_any_form(headers.map(encode_header)),
     st.just(b"")
     | st.dictionaries(
         names.map("x-{}".format).filter(lambda key: key != "x-cc").map(Symbol), st.booleans(), max_size=2
     ).map(lambda items: encode_section(MESSAGE_ANNOTATIONS, items)),
-    st.just(b"") | ordinary_properties.filter(lambda section: len(section) < 256),
-    st.just(b"") | application_properties.map(lambda items: encode_section(APPLICATION_PROPERTIES, items)),
+    in_any_form(ordinary_properties),
+    in_any_form(application_properties.map(lambda items: encode_section(APPLICATION_PROPERTIES, items))),
     bodies,
 ).map(b"".join)
 
@@ -93,14 +110,14 @@ def test_messages_as_programs_make_them_are_plain(message):
 
 
 any_sections = st.tuples(
-    st.just(b"") | headers.map(encode_header),
+    in_any_form(headers.map(encode_header)),
     st.just(b"") | st.just(encode_section(DELIVERY_ANNOTATIONS, {Symbol("x-hop"): 1})),
     st.just(b"")
     | st.dictionaries((names | st.just("x-cc")).map(Symbol), values, max_size=2).map(
         lambda items: encode_section(MESSAGE_ANNOTATIONS, items)
     ),
-    st.just(b"") | properties.map(encode_properties),
-    st.just(b"") | st.dictionaries(texts, scalars, max_size=2).map(lambda items: encode_section(0x74, items)),
+    in_any_form(properties.map(encode_properties)),
+    in_any_form(st.dictionaries(texts, scalars, max_size=2).map(lambda items: encode_section(0x74, items))),
     bodies | values.map(lambda value: encode_section(AMQP_VALUE, value)),
     st.sampled_from([b"", b"", BODY, encode_section(FOOTER, {})]),
 ).map(b"".join)
@@ -115,7 +132,7 @@ def test_a_plain_message_is_one_that_the_scan_and_the_decoders_accept(whole, dat
         at = data.draw(st.integers(0, len(message)))
         match data.draw(st.sampled_from(["change", "cut", "insert"])):
             case "change" if at < len(message):
-                message[at] = data.draw(st.integers(0, 255) | st.sampled_from(b"\x40\x43\xa0\xa1\xa3\xc0\xc1\xd1"))
+                message[at] = data.draw(st.integers(0, 255) | st.sampled_from(b"\x40\x43\xa0\xa1\xa3\xc0\xc1\xd0\xd1"))
             case "cut":
                 del message[at : at + data.draw(st.integers(1, 8))]
             case _:
@@ -150,12 +167,14 @@ def test_every_field_of_the_properties_in_lists_of_every_length(at, count):
     fields = [encode_value(value if place == at else None) for place, value in enumerate(given_fields)]
     fields[8:10] = [b"\x83" + bytes(8) if at in (8, 9) else b"\x40"] * 2
     content = b"".join(fields[:count])
-    message = b"\x00\x53\x73\xc0" + bytes((len(content) + 1, count)) + content + BODY
-    decode_properties(message, 0, len(message) - len(BODY))
-    assert read_plain(message) == (0, fields[2] if count > 2 else b"\x40")
+    section = b"\x00\x53\x73\xc0" + bytes((len(content) + 1, count)) + content
+    for form in (section, long_form(section)):
+        decode_properties(form, 0, len(form))
+        assert read_plain(form + BODY) == (0, fields[2] if count > 2 else b"\x40")
     if count < 13:
-        longer = b"\x00\x53\x73\xc0" + bytes((len(content) + 1, count + 1)) + content + BODY
-        assert read_plain(longer) is None
+        longer = b"\x00\x53\x73\xc0" + bytes((len(content) + 1, count + 1)) + content
+        assert read_plain(longer + BODY) is None
+        assert read_plain(long_form(longer) + BODY) is None
 
 
 @pytest.mark.parametrize(
@@ -185,6 +204,15 @@ def test_every_field_of_the_properties_in_lists_of_every_length(at, count):
         b"\x00\x53\x74\xc1\x01\x01" + BODY,
         b"\x00\x53\x74\xd1\x00\x00\x00\x04\x00\x00\x00\x01" + BODY,
         b"\x00\x53\x70\xc0\x01\x01" + BODY,
+        b"\x00\x53\x70\xd0\x00\x00\x00\x04\x00\x00\x00\x01" + BODY,
+        b"\x00\x53\x70\xd0\x00\x00\x00\x03\x00\x00\x00\x00" + BODY,
+        b"\x00\x53\x70\xd0\xff\xff\xff\xff\x00\x00\x00\x00" + BODY,
+        b"\x00\x53\x70\xd0\x00\x00\x00\x04\x00",
+        b"\x00\x53\x73\xd0\x00\x00\x00\x04\x00\x00\x00\x01" + BODY,
+        b"\x00\x53\x73\xd0\x00\x00\x00\x03\x00\x00\x00\x00" + BODY,
+        b"\x00\x53\x73\xd0\xff\xff\xff\xff\x00\x00\x00\x00" + BODY,
+        b"\x00\x53\x73\xd0\x00\x00\x00\x05\x00\x00\x00",
+        long_form(encode_properties(Properties(user_id=b"somebody"))) + BODY,
         b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x75\xa0\x01x",
     ],
     ids=lambda message: message.hex()[:40],
@@ -194,7 +222,9 @@ def test_not_plain(message):
 
 
 def test_the_content_of_a_header_section_is_left_to_the_caller():
-    assert read_plain(encode_header(Header(priority=9)) + BODY) == (9, b"\x40")
+    header = encode_header(Header(priority=9))
+    assert read_plain(header + BODY) == (9, b"\x40")
+    assert read_plain(long_form(header) + BODY) == (15, b"\x40")
     no_header = b"\x00\x53\x70\xc0\x04\x01\xa1\x01x"
     with pytest.raises(DecodeError):
         decode_header(no_header, 0, len(no_header))
