@@ -121,11 +121,12 @@ def distinct(attributes: list[Attributes]) -> Iterable[Attributes]:
     return {id(each): each for each in attributes}.values()
 
 
-def by_durable(attributes: RunAttributes, count: int) -> Iterator[tuple[int, int, bool]]:
+def by_durable(attributes: RunAttributes, count: int) -> Iterable[tuple[int, int, bool]]:
     """Cut messages into ranges that are durable or not: its start (inclusive), its stop (exclusive), and which."""
-    if not isinstance(attributes, list):
-        yield 0, count, attributes.durable
-        return
+    return _durable_ranges(attributes) if isinstance(attributes, list) else ((0, count, attributes.durable),)
+
+
+def _durable_ranges(attributes: list[Attributes]) -> Iterator[tuple[int, int, bool]]:
     start = 0
     for durable, alike in groupby(map(attrgetter("durable"), attributes)):
         stop = start + len(list(alike))
@@ -177,9 +178,10 @@ class Run:
         return first_of(self.attributes).origin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunPart:
-    """The part of a run that a queue takes on at once: entries from ``start`` up to before ``stop``."""
+    """The part of a run that a queue takes on at once: entries from ``start`` up to before ``stop``. Nothing changes
+    it; a frozen class would take 0.5 us more for each."""
 
     run: Run
     start: int

@@ -54,7 +54,7 @@ from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_me
 from core.server.reader import own_waiting_reader
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
-from core.server.run import TAKEN, Server, finish_work, read_clocks
+from core.server.run import TAKEN, Server, finish_work, open_clocks, read_clocks
 from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
@@ -172,7 +172,7 @@ async def serve(
     with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:
         connections = sockets_limit(settings.server.connections_max)
         log.info("descriptor-limit", total_limit=descriptors, sockets_limit=connections)
-        clock = read_clocks
+        clock = open_clocks()
         try:
             data = OpenData(
                 settings.data.folder,

@@ -185,7 +185,7 @@ class ReceiverCredit:
     def received(self, n: int) -> None:
         """Count ``n`` whole messages. Raises LinkFault transfer-limit-exceeded when the link credit does not cover
         them."""
-        if n > self.room:
+        if n > self.link_credit + self.margin:
             self.balance.exceeded += n
             raise LinkFault(
                 ErrorCondition.TRANSFER_LIMIT_EXCEEDED,
@@ -298,8 +298,11 @@ class ReceiverCredit:
     def _use(self, n: int) -> None:
         """Use up ``n`` of what was granted: first the link credit, then the margin."""
         self.delivery_count = serial.advance(self.delivery_count, n)
-        self.margin -= max(0, n - self.link_credit)
-        self.link_credit = max(0, self.link_credit - n)
+        if n <= self.link_credit:
+            self.link_credit -= n
+            return
+        self.margin -= n - self.link_credit
+        self.link_credit = 0
 
 
 class QueueGrant:

@@ -54,7 +54,7 @@ class UnsettledMap(Generic[Owner]):
         if records:
             tail = records[-1]
             assert first > tail.last
-            if tail.last + 1 == first and tail.owner is owner and tail.last_number + 1 == number:
+            if tail.last + 1 == first and tail.owner is owner and tail.number + first - tail.first == number:
                 records[-1] = DeliveryIdRange(owner, tail.first, first + n - 1, tail.number)
                 return
         self._firsts.append(first)
@@ -62,13 +62,16 @@ class UnsettledMap(Generic[Owner]):
 
     def settle(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """Take out the deliveries with ids in a range, both inclusive, in order of their ids."""
-        if not self._records or first > last:
+        records = self._records
+        if not records or first > last:
             return []
+        if first == records[0].first and last <= records[0].last:
+            return [self._take_from_front(last)]
         begin = max(0, bisect_right(self._firsts, first) - 1)
         end = bisect_right(self._firsts, last)
         taken: list[DeliveryIdRange[Owner]] = []
         kept: list[DeliveryIdRange[Owner]] = []
-        for record in self._records[begin:end]:
+        for record in records[begin:end]:
             if record.last < first:
                 kept.append(record)
                 continue
@@ -80,7 +83,7 @@ class UnsettledMap(Generic[Owner]):
                 kept.append(
                     DeliveryIdRange(record.owner, high + 1, record.last, record.number + high + 1 - record.first)
                 )
-        self._records[begin:end] = kept
+        records[begin:end] = kept
         self._firsts[begin:end] = [record.first for record in kept]
         for delivery_ids in taken:
             self._took(delivery_ids.owner, delivery_ids.last - delivery_ids.first + 1)
@@ -89,6 +92,17 @@ class UnsettledMap(Generic[Owner]):
     def held_by(self, owner: Owner) -> int:
         """How many deliveries of one owner are in the map."""
         return self._owned.get(owner, 0)
+
+    def _take_from_front(self, last: int) -> DeliveryIdRange[Owner]:
+        """Take out the head of the first record, or all of it, which is what settling in order does."""
+        owner, first, end, number = record = self._records[0]
+        self._took(owner, last + 1 - first)
+        if last == end:
+            del self._records[0], self._firsts[0]
+            return record
+        self._records[0] = DeliveryIdRange(owner, last + 1, end, number + last + 1 - first)
+        self._firsts[0] = last + 1
+        return DeliveryIdRange(owner, first, last, number)
 
     def overlap(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """The deliveries with ids in a range, both inclusive, in order; they stay in the map."""

@@ -141,7 +141,7 @@ class Amqp10FrontEnd:
 
     # --- the server's side -------------------------------------------------------------------------------------------
 
-    def receive_data(self, data: bytes, now: Now) -> None:
+    def receive_data(self, data: bytes, now: Now) -> bool:
         self._begin_turn(now)
         if self._mailbox.actions:
             self._take_some_actions()
@@ -149,6 +149,8 @@ class Amqp10FrontEnd:
         if self._mailbox.actions or self._work.spent >= self._until:
             self.connection.end_turn()  # deliveries under the earlier link credit count before a flow changes it
         self._answer_events(now)
+        waits = self._mailbox.actions or self._management.waiting or self._blocks.watches
+        return bool(waits) or not self.connection.at_rest or self._steps is not None or self._flow.recorder is not None
 
     def receive_eof(self, now: Now) -> None:
         self._begin_turn(now)
@@ -168,7 +170,8 @@ class Amqp10FrontEnd:
         self._begin_turn(now)
         if self._management.waiting:  # first, within half a turn: clients expect the answer before what follows from it
             self._management.go_on((self._work.spent + self._until) // 2, self._fail_receiver)
-        self._take_some_actions()
+        if self._mailbox.actions:
+            self._take_some_actions()
         if self._releasing is not None:
             self._releasing = self._left_of(self._releasing, EVENT_WORK)
         if self._rechecks is not None:
@@ -181,7 +184,8 @@ class Amqp10FrontEnd:
             self._read_to_the_end(now)
         elif self.connection.input_left:
             self.connection.go_on()
-        self._answer_events(now)
+        if self._steps is not None or self.connection.events or not self.connection.exhausted:
+            self._answer_events(now)
 
     def _begin_turn(self, now: Now) -> None:
         self._now = now
@@ -210,7 +214,7 @@ class Amqp10FrontEnd:
         self.connection.output_backlog(waiting_bytes)
 
     def deadline(self) -> float | None:
-        deadline, next_report = self.connection.deadline(), self._blocks.deadline()
+        deadline, next_report = self.connection.deadline(), self._blocks.deadline() if self._blocks.watches else None
         if (rights := self._engine.rights).expires_at is not None:
             deadline = earlier(deadline, rights.deadline(self._now))
         if self._windows.timed:
@@ -254,7 +258,7 @@ class Amqp10FrontEnd:
 
     @property
     def reading(self) -> bool:
-        return not (self.connection.input_left or self.connection.overdue or self.connection.handshake.waiting)
+        return self.connection.reading
 
     def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
         return [row for part in self.parts(kind, now) for row in part]
@@ -285,8 +289,8 @@ class Amqp10FrontEnd:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def _answer_events(self, now: Now) -> None:
-        work = self._work
-        while (self._steps is None or self._go_on_with_event()) and (event := self.connection.next_event()) is not None:
+        work, connection = self._work, self.connection
+        while (self._steps is None or self._go_on_with_event()) and (event := connection.next_event()) is not None:
             self._answer(event, now)
             work.spent += EVENT_WORK
             if work.spent >= self._until:
@@ -524,8 +528,6 @@ class Amqp10FrontEnd:
             consumer.delivered(action)
         except LinkFault as fault:
             session_of(consumer.link).fail_link(consumer.link, fault)
-
-    # --- ending ----------------------------------------------------------------------------------------------------
 
     def _detach(self, link: SenderLink | ReceiverLink, fault: LinkFault) -> None:
         if link.end.attached:

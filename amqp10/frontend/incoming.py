@@ -350,7 +350,8 @@ class PublisherLink:
             return  # the link is over: the peer gets no answer any more
         if action.publisher.link_credit_max != self._bound_by:
             self._bound(self.link.credit, action.publisher.link_credit_max)
-        self._settle(action.first, action.last, self._state_of(action))
+        state = ACCEPTED if action.outcome is Outcome.ACCEPTED else self._state_of(action)
+        self._settle(action.first, action.last, state)
 
     def _count_received(self, n: int, *, settled: bool) -> None:
         self._traffic.messages_received += n
@@ -372,8 +373,6 @@ class PublisherLink:
 
     @staticmethod
     def _state_of(action: Confirmed) -> DeliveryState:
-        if action.outcome is Outcome.ACCEPTED:
-            return ACCEPTED
         if action.outcome is Outcome.RELEASED:
             return RELEASED
         return Rejected(error=None if action.error is None else error_from(link_fault(action.error)))

@@ -268,18 +268,20 @@ class ConsumerLink:
 
     def delivered(self, action: Delivered) -> None:
         """Send messages that the queue delivered. Raises LinkFault if one is larger than the client takes."""
-        self.grant.delivered(len(action.entries))
-        self._next_number = action.first + len(action.entries)
-        self._count(len(action.entries), redelivered=not action.first_acquirer)
-        entries = action.entries
-        if action.origin is not Origin.AMQP10:
-            render, attributes = self._converter.render, first_of(action.attributes)
+        entries, attributes = action.entries, first_of(action.attributes)
+        self.grant.delivered(len(entries))
+        self._next_number = action.first + len(entries)
+        self._count(len(entries), redelivered=not action.first_acquirer)
+        if attributes.origin is not Origin.AMQP10:
+            render = self._converter.render
             entries = [render(entry, attributes, Origin.AMQP10) for entry in entries]
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
         prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
-        self.link.send_run(action.first, entries, prefix)
-        self._return_unsent()
+        link = self.link
+        link.send_run(action.first, entries, prefix)
+        if self.holds or link.waiting > link.credit.link_credit:
+            self._return_unsent()
 
     def _count(self, n: int, *, redelivered: bool) -> None:
         traffic = self._traffic
@@ -319,21 +321,26 @@ class ConsumerLink:
     def settled(self, event: DeliveriesSettled) -> None:
         """The client disposed of deliveries. Raises LinkFault for added annotations that are too large."""
         if self.consumer is not None:
-            check_added_annotations(event.state)
-            count = event.last - event.first + 1
-            if len(event.ranges) > 1:
-                count = sum(last - first + 1 for first, last in event.ranges)
-            if isinstance(event.state, Accepted):
+            _, first, last, state, ranges = event
+            count = last - first + 1
+            if len(ranges) > 1:
+                count = sum(high - low + 1 for low, high in ranges)
+            disposal: Disposal | Return = Disposal.ACCEPTED
+            if isinstance(state, Accepted):
                 self._traffic.messages_acknowledged += count
+            else:
+                check_added_annotations(state)
+                disposal = disposal_of(state)
             if self.flow is not None:
-                self.flow.settled(count, _settled_as(event.state))
-            self._engine.settle(self.consumer, event.first, event.last, disposal_of(event.state))
+                self.flow.settled(count, _settled_as(state))
+            self._engine.settle(self.consumer, first, last, disposal)
             if self.unsettled_max is not None:
                 self.go_on()
 
     def go_on(self) -> None:
         """Ask for the next batch when it is due; when none will come, send the answers that are due."""
-        if self.grant.requested or self.consumer is None:
+        grant, due = self.grant, self._drain_due or self._echo_due
+        if grant.requested or self.consumer is None or (not due and (grant.outstanding or grant.waiting)):
             return
         self._bound_batch()
         allowed = self._allowed

@@ -108,14 +108,16 @@ class Connection:
         self.link_names: LinkNames[Session] = LinkNames()
         self.backlog_bytes = 0
         """Bytes that the socket has not taken, as its owner says."""
-        self.frames_received = 0
-        self.frames_sent = 0
+        self.frames_received = self.frames_sent = 0
         self.flow_frames: Counter[tuple[str, str]] = Counter()
         """Flow frames sent and received, by direction and kind; many connections may share one counter."""
         self._frames_left = settings.frames_per_turn_max
         self._buffer = ReceiveBuffer()
+        self.exhausted = False
+        """No event follows from the bytes so far. Callers may read it, to save a call."""
         self.events: deque[Event] = deque()
         """Events that were not taken yet. Callers may read it, to save a call when it is empty."""
+        self.report = self.events.append
         self._output: list[Piece] = []
         self._output_bytes = 0
         self._by_incoming: dict[int, Session] = {}
@@ -129,9 +131,12 @@ class Connection:
         self._disposition_runs = DispositionRunParser(max_frame_size=settings.max_frame_size)
         self._heard_at: float | None = None
         self._spoke_at = 0.0
+        self._heartbeat_s = inf
+        """How often the peer wants to hear from us: twice within its idle-time-out; infinity for never."""
         self._close_by: float | None = None
         self._close_written = False
-        self._finished = False
+        self.finished = False
+        """Nothing more will be read; the owner can close the socket once the output is sent. For reading only."""
 
     # --- the owner's side --------------------------------------------------------------------------------------------
 
@@ -139,13 +144,14 @@ class Connection:
         """Take bytes from the peer. Ask for events next."""
         self._heard_at = monotonic
         self._frames_left = self.settings.frames_per_turn_max
-        if not self._finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
+        self.exhausted = False
+        if not self.finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
             self._buffer.feed(data)
 
     @property
     def input_left(self) -> bool:
         """The turn ended before all bytes were parsed. Call ``go_on``, and receive no more before this is False."""
-        return self._frames_left == 0 and not self._finished
+        return self._frames_left == 0 and not self.finished
 
     def end_turn(self) -> None:
         """Stop parsing until ``go_on``. Events of frames that have been taken already still come."""
@@ -157,14 +163,17 @@ class Connection:
 
     def receive_eof(self) -> None:
         """The peer will send nothing more, with or without a close. Events of what it sent before have been taken."""
-        if self.state is not ConnectionState.END and not self._finished:
+        if self.state is not ConnectionState.END and not self.finished:
             self._over(self.error, by_peer=True)
-        self._finished = True
+        self.finished = True
 
     def next_event(self) -> Event | None:
         """The next event, or None when the bytes so far hold no more, or the turn is over."""
         while not self.events:
-            if self._finished or self._frames_left == 0 or not self._advance():
+            if self.exhausted or self.finished or self._frames_left == 0:
+                return None
+            if not self._advance():
+                self.exhausted = self.handshake.complete  # an incomplete one may wait for an answer, too
                 return None
             self._frames_left -= 1
         return self.events.popleft()
@@ -204,25 +213,23 @@ class Connection:
 
     def deadline(self) -> float | None:
         """The monotonic time at which ``tick`` has something to do."""
-        if self._finished:
+        if self.finished:
             return None
-        refuse_at, heartbeat_s, idle_ms = self.handshake.refuse_at, self._heartbeat_s, self.settings.idle_time_out_ms
-        deadline = inf if self._close_by is None else self._close_by
+        refuse_at, idle_ms = self.handshake.refuse_at, self.settings.idle_time_out_ms
+        deadline = self._spoke_at + self._heartbeat_s
+        if self._close_by is not None and self._close_by < deadline:
+            deadline = self._close_by
         if refuse_at is not None and refuse_at < deadline:
             deadline = refuse_at
-        if idle_ms and self._heard_at is not None:
-            deadline = min(deadline, self._heard_at + 2 * idle_ms / 1000)
-        if heartbeat_s is not None:
-            deadline = min(deadline, self._spoke_at + heartbeat_s)
+        if idle_ms and self._heard_at is not None and (silent_at := self._heard_at + 2 * idle_ms / 1000) < deadline:
+            deadline = silent_at
         return None if deadline == inf else deadline
 
     def tick(self, monotonic: float) -> None:
         """A deadline has come: send an empty frame, or fail the connection of a silent peer [2.4.5]."""
         self.handshake.tick(monotonic)
-        if self.handshake.refused:
-            self._finished = True
-        if self._close_by is not None and monotonic >= self._close_by:
-            self._finished = True
+        if self.handshake.refused or (self._close_by is not None and monotonic >= self._close_by):
+            self.finished = True
         idle_ms = self.settings.idle_time_out_ms
         if self.input_left:
             self._heard_at = monotonic  # bytes of the peer wait to be parsed, so it is not silent
@@ -233,24 +240,30 @@ class Connection:
                     f"no frame for {2 * idle_ms} ms; the idle-time-out announced was {idle_ms} ms",
                 )
             )
-        if self._heartbeat_s is not None and monotonic >= self._spoke_at + self._heartbeat_s:
+        if not self.finished and monotonic >= self._spoke_at + self._heartbeat_s:
             self._spoke_at = monotonic
             if not self.backlog_bytes:  # else the bytes that wait for the socket serve as the heartbeat
                 self.write_frames(EMPTY_FRAME)
 
     @property
-    def finished(self) -> bool:
-        """Nothing more will be read; the owner can close the socket once the output has been sent."""
-        return self._finished
+    def reading(self) -> bool:
+        """False while the owner should not read from the peer: bytes wait to be parsed, an answer of the handshake is
+        being computed, or the peer asks for answers and does not read them.
+
+        Deliveries stop at half as many bytes as there may be of those answers. So a consumer that does not read can
+        always settle its deliveries, and only answers to the peer's own attaches, begins and the like fill the second
+        half.
+        """
+        if self._frames_left == 0 and not self.finished:
+            return False
+        overdue = self.backlog_bytes + self._output_bytes > 2 * self.settings.unsent_bytes_max
+        return not (overdue or (not self.handshake.complete and self.handshake.waiting))
 
     @property
-    def overdue(self) -> bool:
-        """The peer asks for answers and does not read them. The owner should not read from it until it does.
-
-        Deliveries stop at half of this many bytes. So a consumer that does not read can always settle its deliveries,
-        and only answers to the peer's own attaches, begins and the like fill the second half.
-        """
-        return self.backlog_bytes + self._output_bytes > 2 * self.settings.unsent_bytes_max
+    def at_rest(self) -> bool:
+        """Nothing waits to be parsed, to be reported or to be sent, as after a disposition that has settled."""
+        waits = self.events or self._to_flush or self._output or self.handshake.output
+        return self.exhausted and not (waits or self.finished or self._frames_left == 0)
 
     @property
     def opened(self) -> bool:
@@ -278,18 +291,17 @@ class Connection:
         """Send our open, as the opening or as the answer [2.7.1]."""
         self._step(Input.OPENING_SENT)
         settings = self.settings
-        self._write(
-            Open(
-                container_id=settings.container_id,
-                hostname=settings.hostname,
-                max_frame_size=settings.max_frame_size,
-                channel_max=settings.channel_max,
-                idle_time_out=settings.idle_time_out_ms,
-                offered_capabilities=settings.offered_capabilities,
-                desired_capabilities=settings.desired_capabilities,
-                properties=dict(settings.properties) or None,
-            )
+        own = Open(
+            container_id=settings.container_id,
+            hostname=settings.hostname,
+            max_frame_size=settings.max_frame_size,
+            channel_max=settings.channel_max,
+            idle_time_out=settings.idle_time_out_ms,
+            offered_capabilities=settings.offered_capabilities,
+            desired_capabilities=settings.desired_capabilities,
+            properties=dict(settings.properties) or None,
         )
+        self.write(0, own, b"")
 
     def close(self, fault: AmqpError | None = None, *, monotonic: float) -> None:
         """Close the connection from our side, with a reason if there is one [2.4.3]. An unopened one is opened first.
@@ -297,7 +309,7 @@ class Connection:
         Before the end of the handshake no close can be sent: the connection just ends.
         """
         if not self.handshake.complete:
-            self._finished = True
+            self.finished = True
             self._over(None if fault is None else error_from(fault), by_peer=False)
             return
         if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
@@ -349,9 +361,6 @@ class Connection:
         self._output += pieces
         for piece in pieces:
             self._output_bytes += len(piece)
-
-    def report(self, event: Event) -> None:
-        self.events.append(event)
 
     def hold_partial(self, change_bytes: int) -> None:
         held = self._partial_bytes + change_bytes
@@ -405,15 +414,13 @@ class Connection:
     def _advance_handshake(self) -> bool:
         advanced = self.handshake.advance(self._buffer, self._heard_at or 0.0)
         if self.handshake.refused:
-            self._finished = True
+            self.finished = True
         return advanced
 
     def _take_run(self) -> bool:
         """Take a run of similar frames at the head of the buffer by the fast path, if it understands them."""
         data, position = self._buffer.data, self._buffer.position
-        if len(data) - position < 12:
-            return False
-        descriptor = data[position + 10]
+        descriptor = data[position + 10] if len(data) - position >= 12 else 0
         run: TransferRun | DispositionRun | None
         if descriptor == _TRANSFER:
             run = self._transfer_runs.parse(data, position, limit=self.settings.run_frames_max)
@@ -423,7 +430,7 @@ class Connection:
             return False
         if run is None:
             return False
-        session = self._session(run.channel)
+        session = self._by_incoming.get(run.channel) or self._session(run.channel)
         if isinstance(run, TransferRun) and session.amid_delivery(run.handle):
             return False  # the first frame may be the last one of the delivery that is incomplete
         self.frames_received += run.frame_count
@@ -483,10 +490,8 @@ class Connection:
         if channel != 0:
             raise ConnectionFault(ErrorCondition.FRAMING_ERROR, f"open on channel {channel}; it belongs on channel 0")
         if performative.max_frame_size < MIN_MAX_FRAME_SIZE:
-            raise ConnectionFault(
-                ErrorCondition.FRAMING_ERROR,
-                f"max-frame-size {performative.max_frame_size} is below the minimum of {MIN_MAX_FRAME_SIZE}",
-            )
+            too_small = f"max-frame-size {performative.max_frame_size} is below the minimum of {MIN_MAX_FRAME_SIZE}"
+            raise ConnectionFault(ErrorCondition.FRAMING_ERROR, too_small)
         idle = performative.idle_time_out
         if idle and idle < self.settings.idle_time_out_min_ms:
             raise ConnectionFault(
@@ -497,6 +502,8 @@ class Connection:
         self.remote = performative
         self.frame_size_max = performative.max_frame_size
         self._spoke_at = self._heard_at or 0.0
+        if idle:
+            self._heartbeat_s = idle / 2000
         self.report(ConnectionOpened(performative))
 
     def _begin_received(self, channel: int, begin: Begin) -> None:
@@ -525,7 +532,7 @@ class Connection:
             self._write_close(None)
         else:
             self._over(self.error, by_peer=False)
-        self._finished = True
+        self.finished = True
 
     def _session(self, channel: int) -> Session:
         session = self._by_incoming.get(channel)
@@ -539,7 +546,7 @@ class Connection:
 
     def _fail(self, fault: ConnectionFault) -> None:
         """The peer broke a rule of the connection: send a close that says so, and read no more."""
-        if self._finished:
+        if self.finished:
             return
         if self.handshake.complete and self.state not in (ConnectionState.DISCARDING, ConnectionState.END):
             if self.state in (ConnectionState.START, ConnectionState.OPEN_RCVD):
@@ -549,7 +556,7 @@ class Connection:
             if self.state in (ConnectionState.OPENED, ConnectionState.OPEN_SENT):
                 self._step(Input.FAULT)
                 self._write_close(error_from(fault))
-        self._finished = True
+        self.finished = True
         self._over(error_from(fault), by_peer=False)
 
     def _over(self, error: Error | None, *, by_peer: bool) -> None:
@@ -557,12 +564,9 @@ class Connection:
         self._to_flush.clear()
         self.report(ConnectionClosed(error, by_peer))
 
-    def _write(self, performative: Performative) -> None:
-        self.write(0, performative, b"")
-
     def _write_close(self, error: Error | None) -> None:
         """Our last frame."""
-        self._write(Close(error=error))
+        self.write(0, Close(error=error), b"")
         self._close_written = True
 
     def _channel_fault(self, channel: int) -> ConnectionFault:
@@ -583,13 +587,6 @@ class Connection:
                 ErrorCondition.RESOURCE_LIMIT_EXCEEDED, f"no channel is free: {limit + 1} sessions are begun"
             )
         return OutgoingChannel(channel)
-
-    @property
-    def _heartbeat_s(self) -> float | None:
-        """How often the peer wants to hear from us: twice within its idle-time-out."""
-        if self.remote is None or not self.remote.idle_time_out or self._finished:
-            return None
-        return self.remote.idle_time_out / 2000
 
     def _step(self, happened: Input) -> None:
         try:

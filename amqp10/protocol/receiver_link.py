@@ -109,11 +109,11 @@ class ReceiverLink:
     __slots__ = (
         "_covered",
         "_frames_max",
-        "_partial",
         "channel",
         "credit",
         "end",
         "max_message_size",
+        "partial",
         "rcv_settle_mode",
         "reference",
         "snd_settle_mode",
@@ -128,7 +128,8 @@ class ReceiverLink:
         self.rcv_settle_mode = 0
         self.reference: object = None
         """For the user of the link; this class does not read it."""
-        self._partial: PartialDelivery | None = None
+        self.partial: PartialDelivery | None = None
+        """The delivery of which the first frames have come, and not the last; None if there is none."""
         self._frames_max = 1
         """Frames of the longest delivery so far."""
         self._covered = 0
@@ -185,33 +186,27 @@ class ReceiverLink:
             properties=properties,
         )
 
-    @property
-    def amid_delivery(self) -> bool:
-        """The first frames of a delivery have come, and not the last."""
-        return self._partial is not None
-
     def run_received(self, run: TransferRun, first: int, begin: int, end: int) -> None:
         """Take the deliveries of a run from index ``begin`` to before ``end``; ``first`` is the id of the one at 0."""
-        assert self._partial is None
-        settled = bool(run.settled)
-        self._check_settled(settled)
-        entries = run.entries if end - begin == len(run.entries) else run.entries[begin:end]
+        assert self.partial is None
+        settled, credit, count = bool(run.settled), self.credit, end - begin
+        if self.snd_settle_mode != MIXED:
+            self._check_settled(settled)
+        entries = run.entries if count == len(run.entries) else run.entries[begin:end]
         if self.max_message_size and max(map(len, entries)) > self.max_message_size:
             raise self._too_large(max(map(len, entries)))
-        room = self.credit.room
-        if 0 < room < len(entries):  # those with link credit are taken, as if they had come alone
+        room = credit.link_credit + credit.margin
+        if 0 < room < count:  # those with link credit are taken, as if they had come alone
             self.run_received(run, first, begin, begin + room)
             self.run_received(run, first, begin + room, end)
             return
-        self.credit.received(len(entries))
-        if self.credit.window is not None:
-            self.credit.window.bytes_received += (
-                (run.end_position - run.start_position) * len(entries) // len(run.entries)
-            )
-        if self.credit.rate is not None:
-            self.credit.rate.arrived(len(entries), sum(map(len, entries)))
+        credit.received(count)
+        if credit.window is not None:
+            credit.window.bytes_received += (run.end_position - run.start_position) * count // len(run.entries)
+        if credit.rate is not None:
+            credit.rate.arrived(count, sum(map(len, entries)))
         if not settled:
-            self.channel.incoming.add(first + begin, len(entries), self, first + begin)
+            self.channel.incoming.add(first + begin, count, self, first + begin)
         tag = run.delivery_tag if begin == 0 else lambda index: run.delivery_tag(begin + index)
         self.channel.report(DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked, tag))
         self.channel.refill_later(self)
@@ -220,7 +215,7 @@ class ReceiverLink:
         """Take one transfer frame, whose payload may be in several pieces [2.7.5]."""
         if not transfer.aborted:
             self._check_served(transfer)
-        partial = self._partial
+        partial = self.partial
         if partial is None:
             partial = self._begin(transfer)
         else:
@@ -311,7 +306,7 @@ class ReceiverLink:
         if self.credit.room == 0:
             self.credit.received(1)  # raises: a delivery may not begin without link credit
         partial = PartialDelivery(transfer, self.channel.extend_delivery_id(transfer.delivery_id, 1))
-        self._partial = partial
+        self.partial = partial
         if not transfer.settled:
             self.channel.incoming.add(partial.delivery_id, 1, self, partial.delivery_id)
         else:
@@ -385,9 +380,9 @@ class ReceiverLink:
         partial.size += len(piece)
 
     def _drop_partial(self) -> None:
-        if self._partial is not None:
-            self.channel.hold_partial(-self._partial.held)
-            self._partial = None
+        if self.partial is not None:
+            self.channel.hold_partial(-self.partial.held)
+            self.partial = None
 
     def _adopt_initial_delivery_count(self) -> None:
         if self.end.remote is not None:

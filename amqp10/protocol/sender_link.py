@@ -298,7 +298,7 @@ class SenderLink:
     def transmit(self, frames_max: int, bytes_max: int) -> int:
         """Send waiting deliveries, in at most so many frames and about so many bytes. Returns the frames used."""
         used = 0
-        while used < frames_max and bytes_max > 0 and not self.idle:
+        while used < frames_max and bytes_max > 0 and (self._runs or self._fragment is not None):
             if self._fragment is None:
                 run = self._runs[0]
                 n, size = self._send_whole(run, frames_max - used, bytes_max)
@@ -332,21 +332,22 @@ class SenderLink:
 
     def _send_whole(self, run: WaitingRun, frames_max: int, bytes_max: int) -> tuple[int, int]:
         """Send the deliveries at the head of a run that fit into one frame each; returns their number and size."""
-        overhead = frame_overhead(handle=self.end.handle, last_number=run.last_number, settled=self.settled)
-        room = self.channel.frame_size_max - overhead
-        n = min(len(run), frames_max)
+        channel, entries, header = self.channel, run.entries, run.header
+        first_number, last_number = run.first + run.position, run.first + len(entries) - 1
+        overhead = frame_overhead(handle=self.end.handle, last_number=last_number, settled=self.settled)
+        room = channel.frame_size_max - overhead
+        n = min(last_number + 1 - first_number, frames_max)
         if run.longest > room:
             n = self._fitting(run, n, room)
         n = min(n, max(1, bytes_max // (run.longest + overhead)))
         if n == 0:
             return 0, 0
-        first_number, first_id = run.next_number, self._begin(run.next_number, n)
-        entries, header = run.entries, run.header
+        first_id = self._begin(first_number, n)
         if n < len(entries):
             end = run.position + n
             entries, header = entries[run.position : end], run.headers_of(run.position, end)
         pieces = encode_run(
-            channel=self.channel.outgoing_channel,
+            channel=channel.outgoing_channel,
             handle=self.end.handle,
             first_delivery_id=first_id & serial.MASK,
             first_number=first_number,
@@ -356,10 +357,10 @@ class SenderLink:
         )
         if run.longest < PIECE_BYTES_MIN:
             pieces = [b"".join(pieces)]
-        self.channel.window.sent(n)
-        self.channel.write_frames(*pieces)
+        channel.window.sent(n)
+        channel.write_frames(*pieces)
         self._advance(run, n)
-        self.channel.report(DeliveriesSent(self, first_number, first_number + n - 1))
+        channel.report(DeliveriesSent(self, first_number, first_number + n - 1))
         return n, sum(map(len, pieces))
 
     @staticmethod
@@ -385,7 +386,7 @@ class SenderLink:
 
     def _advance(self, run: WaitingRun, n: int) -> None:
         run.position += n
-        if not len(run):
+        if run.position == len(run.entries):
             self._runs.popleft()
 
     def _begin_fragments(self, run: WaitingRun) -> None:

@@ -88,6 +88,9 @@ class Session:
 
     def __init__(self, connection: SessionConnection, channel: OutgoingChannel, limits: SessionLimits) -> None:
         self.connection = connection
+        # what links ask of their session and the connection does: one call less for each event and frame
+        self.report, self.write_frames = connection.report, connection.write_frames
+        self.output_room = connection.output_room
         self.outgoing_channel: int = channel
         self.incoming_channel: IncomingChannel | None = None
         self.limits = limits
@@ -226,7 +229,8 @@ class Session:
         """Take a frame other than begin and end. Raises SessionFault and ConnectionFault."""
         if self.state is SessionState.DISCARDING or self.state is SessionState.END_SENT:
             return
-        self.connection.flush_later(self)
+        if not isinstance(performative, Disposition):  # one that calls for output says so itself
+            self.connection.flush_later(self)
         match performative:
             case Flow():
                 self._flow_received(performative)
@@ -252,20 +256,17 @@ class Session:
     def amid_delivery(self, handle: int) -> bool:
         """True when the last frames on the link with this handle left a delivery incomplete."""
         link = self._links_in.get(InputHandle(handle))
-        return isinstance(link, ReceiverLink) and link.amid_delivery
+        return isinstance(link, ReceiverLink) and link.partial is not None
 
     def run_received(self, run: TransferRun) -> None:
         """Take a run of whole deliveries from the fast path, with the same result as for its single frames."""
         if self.state is not SessionState.MAPPED:
             return
         self.connection.flush_later(self)
-        n = len(run.entries)
-        room = max(0, self.window.incoming_window + self.window.margin)
+        n, room = len(run.entries), max(0, self.window.incoming_window + self.window.margin)
+        self._take_run(run, min(n, room))
         if n > room:
-            self._take_run(run, room)
             self.window.received(n - room)  # raises
-        else:
-            self._take_run(run, n)
 
     def disposition_received(
         self, *, role: bool, first: int, last: int, settled: bool, state: DeliveryState | None
@@ -273,7 +274,6 @@ class Session:
         """Take the states of a range of deliveries [2.7.6]; wire ids, both inclusive."""
         if self.state is not SessionState.MAPPED:
             return
-        self.connection.flush_later(self)
         span = serial.diff(last, first)
         if span < 0:
             raise SessionFault(
@@ -298,6 +298,7 @@ class Session:
             return
         if not settled:  # the outcome applies at once, and the disposition tells the receiver that we have settled
             self._due.as_sender.add(taken[0].first, taken[-1].last, state, settled=True)
+            self.connection.flush_later(self)
         by_link: dict[SenderLink, list[tuple[int, int]]] = {}
         for delivery_ids in taken:
             by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.number, delivery_ids.last_number))
@@ -351,7 +352,7 @@ class Session:
             return
         self.window.received(n)
         link = self._link(run.handle)
-        if not link.end.attached:
+        if link.end.state is not LinkState.ATTACHED:
             return
         try:
             first = self.extend_delivery_id(run.first_delivery_id, n)
@@ -424,14 +425,8 @@ class Session:
     def write(self, performative: Attach | Detach | Transfer, payload: bytes = b"") -> None:
         self.connection.write(self.outgoing_channel, performative, payload)
 
-    def write_frames(self, *pieces: Piece) -> None:
-        self.connection.write_frames(*pieces)
-
     def write_disposition(self, disposition: Disposition) -> None:
         self._write(disposition)
-
-    def output_room(self) -> int:
-        return self.connection.output_room()
 
     def write_link_flow(
         self,
@@ -455,9 +450,6 @@ class Session:
         sending = isinstance(self._links_out.get(OutputHandle(handle)), SenderLink)
         self._count_flow("out" if sending else "in", flow)
         self._write(flow)
-
-    def report(self, event: "SessionEvent") -> None:
-        self.connection.report(event)
 
     def take_delivery_ids(self, n: int) -> int:
         first = self.next_delivery_id

@@ -87,7 +87,9 @@ class SessionOutput:
             self._write_link_flows()
         if self.sending:
             self._transmit(channel)
-        if channel.window.top_up() or self.flow_due:
+        window = channel.window
+        topped_up = window.incoming_window <= window.top_up_at and window.top_up()
+        if topped_up or self.flow_due:
             self.flow_due = False
             channel.send_flow()
 

@@ -471,9 +471,14 @@ def encode_run(
     each. The caller has made sure, with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
     """
     n = len(entries)
-    numbers = range(first_number, first_number + n)
     tag_bytes = _tag_bytes(first_number + n - 1, settled)
     head, tail = _fixed_bytes(channel, handle, tag_bytes, settled)
+    if n == 1 and not settled and not isinstance(header, list):
+        tail += header
+        template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
+        tag_lead, size = bytes((codes.BINARY_8, tag_bytes)), template.size + len(entries[0])
+        return [template.pack(size, head, first_delivery_id, tag_lead, first_number, tail), entries[0]]
+    numbers = range(first_number, first_number + n)
     sizes: Iterable[int] = map(len, entries)
     if isinstance(header, list):
         sizes = map(add, sizes, map(len, header))

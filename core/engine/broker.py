@@ -48,7 +48,7 @@ from core.interface import (
     Snapshot,
     Target,
 )
-from core.message import Return, Run
+from core.message import Return, Run, first_of
 from core.slices import Walk
 from core.store.definitions import Definitions
 from core.virtual_hosts import VIRTUAL_HOST
@@ -203,7 +203,7 @@ class Broker:
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
-                self._totals.routed(run.origin, len(run.entries))
+                self._totals.routed(first_of(run.attributes).origin, len(run.entries))
                 if publisher.stage_credit is not None:
                     publisher.stage_credit.send(queue.stage_credit, len(run.entries), now.monotonic)
             return

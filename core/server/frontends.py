@@ -96,8 +96,12 @@ class FrontEnd(Protocol):
     """One connection's protocol. It raises nothing for a peer's fault. An exception that escapes is our bug: the server
     logs it with its stack, closes this connection and goes on."""
 
-    def receive_data(self, data: bytes, now: Now) -> None:
-        """Take bytes from the socket. Verbs on the engine are called here; output waits for ``pieces_to_send``."""
+    def receive_data(self, data: bytes, now: Now) -> bool:
+        """Take bytes from the socket. Verbs on the engine are called here; output waits for ``pieces_to_send``.
+
+        Returns False if a flush would find nothing to do: no action and no output waits, no property below has changed,
+        and no deadline has become earlier. So the settlement of a delivery costs no flush.
+        """
 
     def receive_eof(self, now: Now) -> None:
         """The peer closed its side of the socket."""

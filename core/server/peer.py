@@ -35,7 +35,7 @@ from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, Peer
 from core.server.orders import Order
 from core.server.output import Listeners, SocketOutput
 from core.server.proxy_header import ProxyHeaderWrong
-from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL
+from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, allowance_for
 from core.server.tls import TlsFailed
 from core.server.wrapping import WRAPPED_READ_BYTES, Wrapping
 
@@ -54,11 +54,6 @@ LARGE_READ_WORK_MIN = ALLOWANCE_OF_ALL // 16
 """A read is as large only while the peers may do so much in their turns: while at most 16 sockets are ready. The reads
 of a pass then take 4 ms, where 256 large ones would take 60."""
 
-LITTLE_BYTES = 1024
-"""Where peers may do :data:`core.server.pump.ALLOWANCE_MIN` only, a read of more bytes than these is kept for the turn
-of the pump: to read takes 25 us, and what is in such a read takes longer, with 200 sockets 40 ms in all. The work for
-fewer bytes is done at once, so that a peer that sends little need not wait for those that send much."""
-
 FORGIVEN_SECONDS_MIN = 0.05
 """More time for the rest of a handshake, if part of it was in the socket when its time was over."""
 
@@ -67,12 +62,6 @@ TICK_SECONDS_MIN = 0.001
 
 NAMES_LOGGED = ("container_id", "user")
 """What a log line names of an established connection, where the protocol's snapshot has it."""
-
-
-def allowance_for(size: int, allowance: int) -> int:
-    """What a peer may do for a read of so many bytes, where peers may do ``allowance``, in units of work; 0 if the
-    bytes are to be kept."""
-    return 0 if allowance <= ALLOWANCE_MIN and size > LITTLE_BYTES else allowance
 
 
 class Phase(Enum):
@@ -139,11 +128,9 @@ class Peer:
         self._preface = b""
         self._phase = Phase.SERVING
         self._touched = False
-        self._output = SocketOutput(accepted, shared, Listeners(self._tell_backlog, self._cannot_write))
-        self._end_of_input = False
-        self._paused = False
-        self._watched = False
-        """Whether the reader of the server watches the socket."""
+        self._output = SocketOutput(accepted, shared, Listeners(self._tell_backlog, self._close))
+        self._end_of_input = self._paused = self._watched = False
+        """The last one is whether the reader of the server watches the socket."""
         self._reads_much = False
         """The next read may take :data:`LARGE_READ_BYTES`."""
         self._shut_down_reason: str | None = None
@@ -183,29 +170,32 @@ class Peer:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._close(now, reason=f"reading failed: {error.strerror}")
+            self._close(f"reading failed: {error.strerror}", now)
             return
         if not data:
             self._end_of_input = True
         if self._phase is Phase.LINGERING:
             if not data:
-                self._close(now, reason="both sides have closed")
+                self._close("both sides have closed", now)
             return
         self._heard_at = now.monotonic if data else self._heard_at
         self.bytes_in += len(data)
         self._shared.counters.bytes_in += len(data)
-        waiting, self._touched = self._touched, True
+        waiting, self._touched, wanted = self._touched, True, True
         try:
             if self._wrapping is not None:
                 self._receive_wrapped(self._wrapping, data, now)
             else:
                 if self._tap is not None:
                     self._tapped(self._tap, data, outgoing=False, now=now)
-                self._receive(data, now)
+                wanted = self._receive(data, now)
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
-        if not waiting:
+        if wanted and not waiting:
             self._shared.pump.touch(self, late=self._paused)  # with input left, it has had its share
+        elif not waiting:
+            self._touched = False
+            self._shared.connections.changed[self.info.identity] = None
 
     def _received(self) -> bytes:
         """Read once. Raises OSError."""
@@ -221,13 +211,14 @@ class Peer:
         self._reads_much = ample and len(data) >= READ_BYTES
         return data
 
-    def _receive(self, data: bytes, now: Now) -> None:
+    def _receive(self, data: bytes, now: Now) -> bool:
+        """Hand bytes to the front end. Returns whether a flush is wanted."""
         if self._front_end is None:
             self._preface += data
             if len(self._preface) < PREFACE_BYTES:
                 if not data:
-                    self._close(now, reason="closed before a protocol header came")
-                return
+                    self._close("closed before a protocol header came", now)
+                return True
             data, self._preface = self._preface, b""
             self._front_end = self._start_front_end(data[:PREFACE_BYTES])
         if not data:
@@ -236,11 +227,14 @@ class Peer:
         elif not self._front_end.finished:
             work = self._shared.work
             allowance = work.allowance
-            if self.established:
+            if self.established and allowance <= ALLOWANCE_MIN:
                 work.allowance = allowance_for(len(data), allowance)
-            self._front_end.receive_data(data, now)
+            wanted = self._front_end.receive_data(data, now)
             work.allowance = allowance
+            if not wanted:
+                return not self.established
             self._paused = not self._front_end.reading  # in case that there is another read before the flush
+        return True
 
     # --- the header of a proxy, and TLS ----------------------------------------------------------------
 
@@ -260,7 +254,7 @@ class Peer:
             wrapping.in_line = True
             self._shared.handshakes.enter(self)
         if self._end_of_input and not wrapping.complete:
-            self._close(now, reason="closed during the TLS handshake")
+            self._close("closed during the TLS handshake", now)
         elif self._phase is Phase.SERVING:
             self._take_plaintext(wrapping, plaintext, now)
             if self._phase is Phase.SERVING and not self._output.unsent and (own := wrapping.take_own_output()):
@@ -272,7 +266,7 @@ class Peer:
         reason = self._shared.connections.moved(before, self.info)
         if reason is not None:
             self._shared.count_refusal(reason, host)
-            self._close(now, reason=reason)
+            self._close(reason, now)
 
     def shake(self, now: Now) -> None:
         """Do a step of the TLS handshake, as a :class:`core.server.handshakes.Shaking`."""
@@ -341,7 +335,7 @@ class Peer:
         front_end = self._front_end
         if front_end is None:
             if self._shut_down_reason is not None:
-                self._close(now, reason=self._shut_down_reason)
+                self._close(self._shut_down_reason, now)
             return
         try:
             front_end.take_actions(now)
@@ -379,9 +373,6 @@ class Peer:
             self._fault(error, now)
         self.touch()
 
-    def _cannot_write(self, reason: str, now: Now) -> None:
-        self._close(now, reason=reason)
-
     def _look(self, front_end: FrontEnd, now: Now) -> None:
         """Act on what the front end shows after its work: established, finished, reading, deadline."""
         if not self.established and front_end.established:
@@ -415,11 +406,11 @@ class Peer:
             self._forgiven = True
             self._handshake_until = now.monotonic + max(now.monotonic - self._handshake_until, FORGIVEN_SECONDS_MIN)
         if self._give_up_at <= now.monotonic:
-            self._close(now, reason="the peer did not close in time")
+            self._close("the peer did not close in time", now)
         elif not self.established and self._handshake_until <= now.monotonic:
             self._shared.counters.handshake_time_outs += 1
             self._shared.log.warning("handshake-timed-out", **self._names())
-            self._close(now, reason="the handshake took too long")
+            self._close("the handshake took too long", now)
         elif self._front_end is not None:
             self._tick(self._front_end, now)
         else:
@@ -473,7 +464,7 @@ class Peer:
 
     def cut_off(self, reason: str, now: Now) -> None:
         """Close at once, without a good-bye."""
-        self._close(now, reason=reason)
+        self._close(reason, now)
 
     def _fault(self, error: Exception, now: Now) -> None:
         self._shared.counters.faults += 1
@@ -482,7 +473,7 @@ class Peer:
             with suppress(Exception):  # a second fault of a peer that is closed anyway adds nothing
                 words = self._front_end.last_words()
                 self._socket.send(words if self._wrapping is None else self._wrapping.send(words))
-        self._close(now, reason="internal error")
+        self._close("internal error", now)
 
     def _linger(self, now: Now) -> None:
         """Shut our side after the last byte, and let the peer read."""
@@ -492,21 +483,21 @@ class Peer:
             with suppress(OSError):  # the peer has gone
                 self._socket.send(self._wrapping.close())
         if self._end_of_input:
-            self._close(now, reason="the peer has closed")
+            self._close("the peer has closed", now)
             return
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
             closed = error.errno == errno.ENOTCONN  # the peer has closed, and reset the connection at our last bytes
             reason = "both sides have closed" if closed else f"shutting down failed: {error.strerror}"
-            self._close(now, reason=reason)
+            self._close(reason, now)
             return
         self._paused = False
         self._watch()
         self._give_up_at = min(self._give_up_at, now.monotonic + self._shared.settings.linger)
         self._shared.timers.schedule(self, self._give_up_at)
 
-    def _close(self, now: Now, *, reason: str) -> None:
+    def _close(self, reason: str, now: Now) -> None:
         """Close the socket now. Idempotent."""
         if self._phase is Phase.CLOSED:
             return
@@ -537,8 +528,7 @@ class Peer:
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
 
-    # --- frame traces
-    # --------------------------------------------------------------------------------------------------
+    # --- frame traces --------------------------------------------------------------------------------------
 
     def tap(self) -> FrameTap:
         """Keep the beginnings of frames from now on. Raises NotFound before the protocol is known, or if it cannot be
@@ -561,8 +551,7 @@ class Peer:
         else:
             tap.take(data, outgoing=outgoing, now=now)
 
-    # --- snapshots
-    # -----------------------------------------------------------------------------------------------------
+    # --- snapshots -----------------------------------------------------------------------------------------
 
     def parts(self, kind: str, identity: str | None = None) -> Iterator[list[Snapshot]]:
         """The same rows in parts: see :meth:`core.server.frontends.FrontEnd.parts`."""

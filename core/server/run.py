@@ -34,10 +34,29 @@ from core.server.signals import Signals
 from core.server.timers import Timers, TurnTimer
 from core.work import Work
 
+CLOCK_READINGS = 100
+"""Readings to find out how far Trio's clock is ahead: another process may come between the two clocks of one reading,
+and not of all."""
+
 
 def read_clocks() -> Now:
     """Read Trio's clock (which tests replace) and the wall clock."""
     return Now(trio.current_time(), time.time())
+
+
+def open_clocks() -> Callable[[], Now]:
+    """Return what reads the clocks as :func:`read_clocks` does, in half the time, as long as this run of Trio lasts.
+
+    Trio's own clock is the monotonic one and a number that it has chosen at its start. What is found here for that
+    number is too high by less than a microsecond, so a task that Trio wakes at a deadline does not find itself early.
+    """
+    ahead = min(-time.perf_counter() + trio.current_time() for _ in range(CLOCK_READINGS))
+    perf_counter, wall = time.perf_counter, time.time
+
+    def read() -> Now:
+        return Now(perf_counter() + ahead, wall())
+
+    return read
 
 
 Background = Callable[[Callable[[], None]], Awaitable[None]]

@@ -97,7 +97,7 @@ class EchoFrontEnd:
         if self.crash_in == name:
             raise RuntimeError(f"told to fail in {name}")
 
-    def receive_data(self, data: bytes, now: Now) -> None:
+    def receive_data(self, data: bytes, now: Now) -> bool:
         self._called("receive_data")
         self._input += data
         if not self._greeted:
@@ -109,12 +109,15 @@ class EchoFrontEnd:
             line, self._input = self._input.split(b"\n", 1)
             self.established = True
             self._obey(line.decode(), now)
+        return data != b"nothing\n"
 
     def _obey(self, line: str, now: Now) -> None:
         match line.split(" "):
             case ["quit"]:
                 self.finished = True
                 self._output += b"bye\n"
+            case ["nothing"]:
+                pass
             case ["crash"]:
                 raise RuntimeError("told to crash")
             case ["flood", size]:

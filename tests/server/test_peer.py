@@ -6,8 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.server.peer import LITTLE_BYTES, allowance_for
-from core.server.pump import ALLOWANCE_MIN
+from core.server.pump import ALLOWANCE_MIN, LITTLE_BYTES, allowance_for
 from tests.kit.echo import HEADER
 from tests.kit.serving import serving, settled
 
@@ -41,6 +40,20 @@ async def test_one_read_is_one_call_of_each():
         await client.expect(b"a\nb\nc\n")
         await settled()
         assert front_end.calls == ["receive_data", "take_actions", "pieces_to_send"]
+
+
+async def test_a_read_that_calls_for_no_flush_has_none():
+    async with serving() as s:
+        client, front_end = await s.open()
+        changes = s.server.changes()
+        changes.take()
+        front_end.calls.clear()
+        await client.send(b"nothing\n")
+        await settled()
+        assert front_end.calls == ["receive_data"]
+        assert changes.take() == ["c1"], "the connection has read, so its figures have changed"
+        await client.send(b"a\n")
+        await client.expect(b"a\n")
 
 
 async def test_an_action_for_another_connection_goes_out_in_the_same_turn():

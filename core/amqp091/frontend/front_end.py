@@ -177,13 +177,14 @@ class Amqp091FrontEnd:
 
     # --- calls of the server -----------------------------------------------------------------------------------------
 
-    def receive_data(self, data: bytes, now: Now) -> None:
+    def receive_data(self, data: bytes, now: Now) -> bool:
         self._now = now
         self._shared.begin_turn()
         if self._shared.mailbox.actions:
             self._work_on(now)
         self.connection.receive_data(data, now.monotonic)
         self._read(now)
+        return True
 
     def receive_eof(self, now: Now) -> None:
         self._shared.begin_turn()

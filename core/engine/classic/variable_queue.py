@@ -70,8 +70,8 @@ class VariableQueue:
 
     __slots__ = (
         "_delta", "_direct", "_disk_bytes", "_durable", "_estimates", "_index", "_lazy", "_moved", "_new_from", "_out",
-        "_paging", "_pressed", "_purged", "_q1", "_q2", "_q3", "_q4", "_ram_before", "_rates", "_rates_at",
-        "_reserve_at", "_taken_before", "acks_to_page", "depth", "lost", "ready_bytes", "target",
+        "_paging", "_purged", "_q1", "_q2", "_q3", "_q4", "_ram_before", "_rates", "_rates_at",
+        "_reserve_at", "_taken_before", "acks_to_page", "depth", "lost", "pressed", "ready_bytes", "target",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +82,7 @@ class VariableQueue:
         self._durable = durable
         self._paging = paging or Paging()
         self._lazy = lazy
-        self._pressed = lazy
+        self.pressed = lazy
         """Whether messages may have to be paged out."""
         self._q1 = Alphas()
         self._q2 = Betas()
@@ -218,7 +218,7 @@ class VariableQueue:
             self._publish_behind(entries, run_part, first, now, stored=stored, at=at)
         self.depth += count
         self.ready_bytes += size
-        if self._pressed:
+        if self.pressed:
             self.reduce_memory_use(now)
         if self.depth != self._q4.count:
             self._check()
@@ -377,10 +377,10 @@ class VariableQueue:
 
     def set_lazy(self, lazy: bool) -> None:
         self._lazy = lazy
-        self._pressed = lazy or self.target != inf
+        self.pressed = lazy or self.target != inf
 
     def reduce_memory_use(self, now: Now) -> bool:
-        if not self._pressed:
+        if not self.pressed:
             return False
         if sum(self._moved_so_far()) - sum(self._moved) > RATES_MESSAGES:
             self._take_rates(now.monotonic)
@@ -481,7 +481,7 @@ class VariableQueue:
 
     def set_duration_target(self, target_s: float) -> bool:
         self.target = target_ram_count(target_s, self._rates)
-        self._pressed = self._lazy or self.target != inf
+        self.pressed = self._lazy or self.target != inf
         if self.target == inf:
             self.acks_to_page = 0
         if self._lazy:

@@ -219,7 +219,7 @@ def _hand(attachment: Attachment, batch: Batch, share: int | None, now: float) -
 class Consumers:
     """All consumers attached to a queue, in order of age."""
 
-    __slots__ = ("_active", "_granted_inactive", "_settled_runs", "_single_active", "attached", "levels")
+    __slots__ = ("_active", "_granted_inactive", "_single_active", "attached", "levels", "settled_runs")
 
     def __init__(self, *, single_active: bool) -> None:
         self._single_active = single_active
@@ -231,7 +231,7 @@ class Consumers:
         """Of a queue with a single active consumer, consumers that have a grant and may not use it."""
         self.levels: dict[int, Level] = {}
         """By priority, highest first; only priorities of attached consumers. A level may be empty."""
-        self._settled_runs: list[Pace] = []
+        self.settled_runs: list[Pace] = []
         """Of consumers that have settled the run that is being timed, since the last ``judge_paces``."""
 
     def __len__(self) -> int:
@@ -296,14 +296,14 @@ class Consumers:
     def settled(self, pace: Pace, last: int) -> None:
         """The consumer with this pace has settled deliveries up to this number."""
         if pace.completes(last):
-            self._settled_runs.append(pace)
+            self.settled_runs.append(pace)
 
     def judge_paces(self, now: float) -> None:
         """Note which consumers have settled quickly. Called at the beginning of the queue's turn; monotonic seconds."""
-        if self._settled_runs:
-            for pace in self._settled_runs:
+        if self.settled_runs:
+            for pace in self.settled_runs:
                 pace.judge(now)
-            self._settled_runs.clear()
+            self.settled_runs.clear()
 
     def vacated(self, attachment: Attachment) -> bool:
         """The consumer has nothing unsettled any more. If it is active and must hand over, another becomes active:

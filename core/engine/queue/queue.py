@@ -189,7 +189,8 @@ class Queue:
             if not (self.ready or self.unacknowledged):
                 self.arrivals.clear()
             self.arrivals.mark(self._next_sequence, now.monotonic)
-        self.consumers.judge_paces(now.monotonic)
+        if self.consumers.settled_runs:
+            self.consumers.judge_paces(now.monotonic)
         inbox = self.inbox
         if not inbox.waiting:
             return False
@@ -291,7 +292,7 @@ class Queue:
             for attachment, batches in self.attachments.overdue(now):
                 self._endings.dispose(attachment, batches, Return())
         if letters.room and not self._endings.returning:
-            if self.consumers.levels:
+            if self.consumers.levels and self.ready:
                 self._serve_consumers(now)
             if self._getting:
                 self._serve_getters(now)
@@ -349,8 +350,7 @@ class Queue:
                 self.counters.delivered += count
 
     def _serve_selectively(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
-        """Deliver one message at a time, to the next consumer for which it is not barred. This is the slower path, and
-        rare."""
+        """Deliver one message at a time, to the next consumer for which it is not barred. This is slower, and rare."""
         passed_over = 0
         while passed_over < len(level) and self._work_left > 0:
             self._work_left -= DELIVERY_WORK
@@ -416,7 +416,7 @@ class Queue:
         if self._move is not None and not self._move.done:
             self._go_on_moving(self._move, now)
         for sub_queue, pages in self._paging:
-            if pages.reduce_memory_use(now):
+            if pages.pressed and pages.reduce_memory_use(now):
                 self._due(now.monotonic)
             if pages.acks_to_page > 0:
                 pages.page_out([batch for batch in self._out_of_sub_queues() if self._sub_queue_of(batch) is sub_queue])

@@ -66,8 +66,9 @@ class ToStore:
 
     def look(self, queue: AnyQueue, now: Now) -> None:
         """Count the bodies stored since the last call against the stage credit."""
-        count, self.kept.count = self.kept.count, 0
-        if count:
+        kept = self.kept
+        if kept.count:
+            count, kept.count = kept.count, 0
             self._stage.take(queue, count, now)
         else:
             queue.stage_credit.stamp(now.monotonic)

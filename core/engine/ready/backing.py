@@ -108,6 +108,10 @@ class Pages(Protocol):
     """The further methods of a backing that pages messages out to disk."""
 
     @property
+    def pressed(self) -> bool:
+        """Whether messages may have to be paged out, so that ``reduce_memory_use`` has to be called."""
+
+    @property
     def acks_to_page(self) -> int:
         """How many messages that were handed out are to be paged out; 0 most of the time."""
 

@@ -29,11 +29,11 @@ class Unsettled:
 
     def append(self, first: int, batch: Batch) -> None:
         """Add deliveries with numbers from ``first`` up. They must be higher than all numbers added before."""
-        added = len(batch)
+        added = len(batch.sequences)
         self.count += added
         if self._batches and added < BATCH_ENTRIES_MAX:
             last = self._batches[-1]
-            held = len(last)
+            held = len(last.sequences)
             adjoins = self._firsts[-1] + held == first
             if adjoins and held + added <= BATCH_ENTRIES_MAX and last.like(batch):
                 last.join(batch)
@@ -43,6 +43,10 @@ class Unsettled:
 
     def remove(self, first: int, last: int) -> list[Batch]:
         """Remove and return the unsettled deliveries in the range (both inclusive), in ascending order."""
+        if self._firsts and self._firsts[0] == first and first + len(self._batches[0].sequences) == last + 1:
+            del self._firsts[0]  # the front, whole: a consumer that settles each delivery as it comes
+            self.count -= last + 1 - first
+            return [self._batches.pop(0)]
         low, high = self._touched(first, last)
         if low >= high:
             return []

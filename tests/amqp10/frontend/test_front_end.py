@@ -2,9 +2,19 @@
 
 import pytest
 
-from amqp10.wire.framing import encode_frame
-from amqp10.wire.messaging import Modified, Received, Source, Target
-from amqp10.wire.performatives import Begin, Close, Detach, Disposition, End, Flow, Transfer, encode_performative
+from amqp10.wire.framing import EMPTY_FRAME, encode_frame
+from amqp10.wire.messaging import Accepted, Modified, Received, Source, Target
+from amqp10.wire.performatives import (
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Performative,
+    Transfer,
+    encode_performative,
+)
 from core.clock import Now
 from core.config.settings import Settings
 from core.interface import PublisherBlocked
@@ -52,6 +62,74 @@ def test_actions_that_wait_are_taken_before_new_bytes():
     broker.run()
     assert peer.bodies() == numbered(2)
     assert (broker.ready(), broker.unacknowledged()) == (1, 2)
+
+
+def consuming(deliveries: int, *, link_credit: int = 10) -> tuple[InProcessBroker, WirePeer]:
+    """A client that only consumes, and has got messages."""
+    broker = InProcessBroker()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_receiver(broker.queue())
+    peer.grant(link_credit)
+    broker.fill(numbered(deliveries))
+    return broker, peer
+
+
+def received(broker: InProcessBroker, peer: WirePeer, *frames: Performative) -> bool:
+    """Whether a flush is wanted after these frames, in one read."""
+    data = b"".join(encode_frame(0, encode_performative(each)) for each in frames)
+    return peer.front_end.receive_data(data, broker.now)
+
+
+def test_the_settlement_of_deliveries_calls_for_no_flush():
+    broker, peer = consuming(3)
+    for first, last in ((0, 0), (1, 2)):
+        assert not received(
+            broker, peer, Disposition(role=True, first=first, last=last, settled=True, state=Accepted())
+        )
+    assert broker.unacknowledged() == 0
+    assert not peer.front_end.receive_data(EMPTY_FRAME, broker.now)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Disposition(role=True, first=0, last=0, settled=False, state=Accepted()),
+        Disposition(role=True, first=5, last=0, settled=True, state=Accepted()),
+        Flow(incoming_window=9, next_outgoing_id=0, outgoing_window=9, handle=1, delivery_count=3, link_credit=5),
+        Flow(incoming_window=9, next_outgoing_id=0, outgoing_window=9, echo=True),
+        Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1),
+        Detach(handle=1, closed=True),
+        Close(),
+    ],
+)
+def test_what_may_call_for_an_answer_calls_for_a_flush(frame: Performative):
+    broker, peer = consuming(3)
+    assert peer.front_end.receive_data(encode_frame(0, encode_performative(frame)), broker.now)
+
+
+def test_messages_that_came_call_for_a_flush():
+    broker, peer = linked()
+    frame, payload = peer.transfer_frame(b"x", handle=0)
+    assert peer.front_end.receive_data(encode_frame(0, encode_performative(frame), payload), broker.now)
+
+
+def test_half_a_frame_calls_for_no_flush_and_the_other_half_does():
+    broker, peer = linked()
+    frame, payload = peer.transfer_frame(b"x", handle=0)
+    data = encode_frame(0, encode_performative(frame), payload)
+    assert not peer.front_end.receive_data(data[:9], broker.now)
+    assert peer.front_end.receive_data(data[9:], broker.now)
+
+
+def test_actions_that_wait_call_for_a_flush():
+    broker, peer = consuming(3)
+    settled = Disposition(role=True, first=0, last=0, settled=True, state=Accepted())
+    broker.stall()
+    broker.fill(numbered(1))
+    broker.engine.set_stage_budget("q", None)
+    broker.engine.turn(broker.now)
+    assert received(broker, peer, settled)
 
 
 def test_a_turn_ends_before_the_bytes_do_and_goes_on_later():

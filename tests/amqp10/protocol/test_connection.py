@@ -556,16 +556,16 @@ def test_deliveries_wait_for_the_socket():
     assert sum(send_in_pieces(served)) > 1000
 
 
-def test_a_peer_that_asks_and_does_not_read_is_overdue():
+def test_a_peer_that_asks_and_does_not_read_is_not_read_either():
     served = linked(unsent_bytes_max=100)
-    assert not served.connection.overdue
+    assert served.connection.reading
     for channel in range(4, 12):
         served.take(frame(BEGIN, channel=channel))
-    assert served.connection.overdue
+    assert not served.connection.reading
     served.connection.data_to_send(served.now)
-    assert not served.connection.overdue
+    assert served.connection.reading
     served.connection.output_backlog(201)
-    assert served.connection.overdue
+    assert not served.connection.reading
 
 
 def test_unfinished_deliveries_are_counted_over_all_links():

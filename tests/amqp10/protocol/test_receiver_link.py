@@ -234,7 +234,7 @@ def test_settled_flags_that_do_not_go_with_the_mode(snd, settled):
 def test_a_delivery_in_three_frames():
     session, link = attached()
     link.transfer_received(more(4), b"ab")
-    assert link.amid_delivery
+    assert link.partial is not None
     link.transfer_received(rest(more=True), b"c")
     assert received(session) == []
     assert session.partial_bytes == 3 + 2 * FRAME_OVERHEAD_BYTES
@@ -243,7 +243,7 @@ def test_a_delivery_in_three_frames():
     assert (event.entries, event.first, event.checked, event.header) == ([b"abcde"], 4, False, b"")
     assert event.delivery_tag(0) == b"t4"
     assert session.partial_bytes == 0
-    assert not link.amid_delivery
+    assert link.partial is None
     assert session.incoming.count == 1
     assert (link.credit.delivery_count, link.credit.unconfirmed) == (1, 1)
 

@@ -139,6 +139,7 @@ class PagedBacking(MemoryBacking):
     def __init__(self) -> None:
         super().__init__()
         self.acks_to_page = 0
+        self.pressed = True
         self.settled: list[int] = []
         self.given_back: list[int] = []
         self.bodies: dict[int, bytes] = {}
