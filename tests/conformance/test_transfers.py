@@ -252,7 +252,7 @@ def test_the_limit_of_frames_for_one_delivery():
         c = Sending()
         first, *rest = c.peer.frames_of(data_message(b"abcdef"), 4)
         c.peer.send_all([first])
-        c.peer.link(0)._partial.frames = FRAMES_PER_DELIVERY_MAX - len(rest) + beyond
+        c.peer.link(0).partial.frames = FRAMES_PER_DELIVERY_MAX - len(rest) + beyond
         c.peer.send_all(rest)
         if beyond:
             assert c.peer.detached_with("amqp:link:transfer-limit-exceeded")
