@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +40,8 @@ class Swapped:
 
     accepted: int = 0
     lost: int = 0
-    """Connections that the broker had before the change and not behind it: a client of this project would connect
-    again, so it does not tell."""
+    """Connections of the publishers that the broker had before the change and not behind it: a client of this project
+    would connect again, so it does not tell. Other connections may end meanwhile, such as those of earlier tests."""
     before: int = 0
     """The serial number of the certificate that new connections got before."""
     after: int = 0
@@ -74,12 +74,14 @@ async def swap(
     opening = trio.CapacityLimiter(AT_ONCE)
     all_open, changed, all_gone_on, finished = (trio.Event() for _ in range(4))
     open_now = gone_on = 0
+    publishers: set[str] = set()
 
     async def publisher() -> None:
         nonlocal open_now, gone_on
         async with AsyncExitStack() as stack:
             async with opening:
                 connection = await stack.enter_async_context(client.connect(url))
+            publishers.add(connection.container_id)
             sender = await connection.open_sender(ADDRESS)
             open_now += 1
             if open_now == connections:
@@ -100,7 +102,8 @@ async def swap(
             for _ in range(connections):
                 nursery.start_soon(publisher)
             await all_open.wait()
-            live = await trio.to_thread.run_sync(identities, url)
+            live = await trio.to_thread.run_sync(identities, url, publishers)
+            assert len(live) == connections
             tell(f"{open_now} connections publish; now the certificate changes")
             done.after = trial.write_server().certificate.serial_number
             await trio.to_thread.run_sync(reload, url)
@@ -108,17 +111,16 @@ async def swap(
             fresh = [await trio.to_thread.run_sync(served, trial, broker.tls_port) for _ in range(10)]
             done.others = sum(serial != done.after for serial in fresh)
             await all_gone_on.wait()
-            done.lost = len(live - await trio.to_thread.run_sync(identities, url))
+            done.lost = len(live - await trio.to_thread.run_sync(identities, url, publishers))
             finished.set()
     return done
 
 
-def identities(url: str) -> set[str]:
-    """The broker's names of the connections, without the one that asks."""
+def identities(url: str, containers: Collection[str]) -> set[str]:
+    """The broker's names of the connections of these containers."""
     with BlockingConnection.open(Url.parse(url)) as connection:
         rows = pages(BlockingManagement(connection), "connections")
-    names = sorted((str(row["identity"]) for row in rows), key=lambda name: int(name.removeprefix("c")))
-    return set(names[:-1])
+    return {str(row["identity"]) for row in rows if row.get("container_id") in containers}
 
 
 def reload(url: str) -> None:
