@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from amqp10.wire.messaging import Source, Target
+from amqp10.wire.performatives import Detach
 from core.access.rights import FULL, Permission, Rights, TopicPermission, all_rights
 from core.interface import ExchangeDeclaration
 from tests.conformance.table import load_suites
@@ -208,6 +209,36 @@ def test_bindings_are_listed_by_destination():
     assert pair.ask("GET", "/bindings?src=x&key=k").status == 400
 
 
+# --- addresses of RabbitMQ's first version ----------------------------------------------------------------------------
+
+FIRST_VERSION = {
+    "v1_attach_target_queue": ("attach_sender", "/queue/new"),
+    "v1_attach_source_exchange": ("attach_receiver", "/exchange/x/k"),
+    "v1_send_to_topic": ("attach_sender", "/topic/mine.a"),
+    "v1_send_to_topic_using_subject": ("attach_sender", "/exchange/topic"),
+    "v1_attach_source_topic": ("attach_receiver", "/topic/mine.a"),
+    "v1_attach_target_internal_exchange": ("attach_sender", "/exchange/hidden/k"),
+    "v1_vhost_queue_limit": ("attach_receiver", "/queue/new"),
+}
+
+
+@pytest.mark.parametrize(("attach", "address"), FIRST_VERSION.values(), ids=FIRST_VERSION.keys())
+@pytest.mark.parametrize("rights", [all_rights("guest"), Rights("guest", Permission(configure="^other$"))])
+def test_no_right_opens_an_address_of_the_first_version_and_nothing_is_made(attach: str, address: str, rights: Rights):
+    """In RabbitMQ such an address declares a queue, for which the rights are asked. Here it is refused, with the
+    address of the second version in the text, whatever the user's rights."""
+    broker = place()
+    broker.engine.declare_exchange(ExchangeDeclaration(name="hidden", internal=True, arguments={}))
+    before = [row["name"] for row in broker.engine.rows("queues", None)]
+    peer = connected(broker, rights)
+    getattr(peer, attach)(address)
+    (detach,) = peer.take(Detach)
+    assert detach.error is not None
+    assert f"address '{address}' must be" in str(detach.error.description)
+    assert "here perhaps '/" in str(detach.error.description)
+    assert [row["name"] for row in broker.engine.rows("queues", None)] == before
+
+
 # --- the list ------------------------------------------------------------------------------------------------------
 
 
@@ -217,4 +248,6 @@ def test_the_tables_have_the_names_of_the_list():
     topics = f"{HERE}::{test_a_key_of_a_topic_exchange_needs_a_right_of_its_own.__name__}"
     tables = {(suite, name): rights for suite, acts in ACTS.items() for name in acts}
     tables |= {("amqp_auth_SUITE", name): topics for name in TOPIC_ACTS}
-    assert {case: shown for case, shown in listed.items() if shown in (rights, topics)} == tables
+    first = f"{HERE}::{test_no_right_opens_an_address_of_the_first_version_and_nothing_is_made.__name__}"
+    tables |= {("amqp_auth_SUITE", name): first for name in FIRST_VERSION}
+    assert {case: shown for case, shown in listed.items() if shown in (rights, topics, first)} == tables
