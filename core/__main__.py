@@ -32,6 +32,8 @@ from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.process import headgate_version, serve
 from core.server.frontends import FrontEndFactory
+from core.server.signals import Signals
+from core.standard_streams import leave_streams, print_notice
 from core.store.errors import StoreDamaged, StoreFailure, StoreRefused
 
 USAGE, DAMAGED, DISK_FAILED = 2, 8, 9
@@ -104,7 +106,10 @@ def broker(
     except ConfigError as error:
         _give_up(USAGE, "the configuration cannot be used:\n  " + "\n  ".join(error.problems))
     try:
-        trio.run(partial(serve, settings, Amqp091Alone(), ready=_ready, config=config))
+        with Signals() as signals:
+            read = partial(load, config, overrides)
+            protocols = Amqp091Alone()
+            trio.run(partial(serve, settings, protocols, ready=_ready, signals=signals, read=read, config=config))
     except* (StoreRefused, Invalid, OSError) as group:
         _give_up(USAGE, _text(group))
     except* StoreDamaged as group:
@@ -115,7 +120,7 @@ def broker(
 
 def _ready(addresses: Sequence[tuple[str, int]], console: str, encrypted: Sequence[tuple[str, int]]) -> None:
     shown = " and ".join(f"{host}:{port}" for host, port in addresses)
-    print(f"Headgate for AMQP 0.9.1 is ready at {shown}{console and f', {console}'}", flush=True)
+    print_notice(f"Headgate for AMQP 0.9.1 is ready at {shown}{console and f', {console}'}")
 
 
 def _text(group: BaseExceptionGroup[BaseException]) -> str:
@@ -133,4 +138,7 @@ def _give_up(code: int, text: str) -> NoReturn:
 if __name__ == "__main__":
     app = App(name="python -m core")
     app.default(broker)
-    app()
+    try:
+        app()
+    finally:
+        leave_streams()

@@ -1,11 +1,11 @@
 """The command ``headgate``: how a run of it begins and ends. :mod:`amqp10.cli.commands` has its commands."""
 
 import gc
-import os
 import sys
 
 from amqp10.cli.commands import command_line
 from amqp10.cli.exits import CommandError, Exit, complain
+from core.standard_streams import discard, leave_streams
 
 OBJECTS_BEFORE_COLLECTION = 100_000
 """Python searches for garbage after so many new objects. A command that asks a broker makes 75,000 objects, nearly all
@@ -16,7 +16,10 @@ A broker makes 150,000 objects while it starts; without one search in the middle
 def main() -> None:
     """Run the command of ``sys.argv``, and end the process with a code of :class:`Exit`."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
-    code = run(sys.argv[1:])
+    try:
+        code = run(sys.argv[1:])
+    finally:
+        leave_streams()
     gc.freeze()  # or Python would search all objects for garbage at its end, which takes 20 ms of CPU
     sys.exit(code)
 
@@ -37,5 +40,5 @@ def run(words: list[str]) -> Exit:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:  # the reader of our output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
     return Exit.DONE

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from core.errors import Invalid
 from core.process import headgate_version
 from core.server.listener import CannotListen
 from core.server.signals import Signals
+from core.standard_streams import print_notice
 from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused, StoreUnavailable
 
 
@@ -37,9 +37,7 @@ def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None,
     settings = read_settings(config, overrides)
 
     def ready(addresses: Sequence[tuple[str, int]], console: str, encrypted: Sequence[tuple[str, int]]) -> None:
-        with suppress(OSError):  # the reader of our output may have closed it; clients can connect all the same
-            line = ready_line(settings, addresses, pid=os.getpid(), console=console, encrypted=encrypted)
-            print(line, flush=True)
+        print_notice(ready_line(settings, addresses, pid=os.getpid(), console=console, encrypted=encrypted))
 
     try:
         with Signals() as signals:

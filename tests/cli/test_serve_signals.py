@@ -178,30 +178,45 @@ def test_signal_after_signal_ends_in_order_too(tmp_path: Path):
         assert broker.lines("store-opened")[0]["clean"] is True
 
 
-def test_a_reader_of_the_ready_line_that_has_gone_ends_nothing(tmp_path: Path):
+def gone() -> int:
+    """The end of a pipe to which nobody listens."""
     read, write = os.pipe()
     os.close(read)
+    return write
+
+
+@pytest.mark.parametrize("program", ["amqp10 serve", "core"])
+@pytest.mark.parametrize("both", [False, True], ids=["standard output", "standard error too"])
+def test_a_reader_of_the_ready_line_that_has_gone_ends_nothing(tmp_path: Path, program: str, both: bool):
+    """Without ``PYTHONUNBUFFERED``, which would hide that Python writes the line once more when the process ends."""
     configuration = tmp_path / "broker.toml"
     configuration.write_text(CONFIGURATION)
-    command = [
-        sys.executable,
-        "-m",
-        "amqp10",
-        "serve",
-        "--config",
-        str(configuration),
-        "--data",
-        str(tmp_path / "data"),
-    ]
+    command = [sys.executable, "-m", *program.split(), "--config", str(configuration), "--data", str(tmp_path / "data")]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(SECONDS_MAX)
-        told = os.environ | {"NOTIFY_SOCKET": manager.getsockname()}
-        with subprocess.Popen(command, cwd=ROOT, env=told, stdout=write, stderr=subprocess.DEVNULL) as process:
-            os.close(write)
-            try:
-                assert manager.recv(1024) == b"READY=1"
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(SECONDS_MAX) == Exit.DONE
-            finally:
-                process.kill()
+        told = os.environ | {"NOTIFY_SOCKET": manager.getsockname(), "PYTHONUNBUFFERED": ""}
+        with ExitStack() as stack:
+            output = stack.enter_context(os.fdopen(gone(), "wb"))
+            error = output if both else subprocess.DEVNULL
+            process = stack.enter_context(subprocess.Popen(command, cwd=ROOT, env=told, stdout=output, stderr=error))
+            stack.callback(process.kill)
+            assert manager.recv(1024) == b"READY=1"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS_MAX) == Exit.DONE
+
+
+@pytest.mark.parametrize("output", ["gone", "full"])
+def test_output_whose_reader_has_gone_is_forgotten_and_output_on_a_full_disk_is_not(output: str):
+    """``headgate … | head``, and ``headgate … > file``."""
+    command = [sys.executable, "-m", "amqp10", "config", "show"]
+    number = gone() if output == "gone" else os.open("/dev/full", os.O_WRONLY)
+    with os.fdopen(number, "wb") as file:
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | {"PYTHONUNBUFFERED": ""}, stdout=file, stderr=subprocess.PIPE, text=True
+        )
+    if output == "gone":
+        assert (done.returncode, done.stderr) == (Exit.DONE, "")
+    else:
+        assert done.returncode != Exit.DONE
+        assert "No space left on device" in done.stderr
