@@ -1,28 +1,35 @@
 """``python -m tests.core.operations.escalation``: every operation on every surface, asked for without its right.
 
 The attempts are made from the tables of operations, for a user with each tag and one without any; all of these users
-may do everything with queues and exchanges. The command prints the matrix. Its exit code is 1 when an attempt was not
-refused as it should be, or when something was changed.
+may do everything with queues and exchanges. A second matrix has the acts on queues and exchanges, of both protocols and
+over HTTP: each is tried by users who have every right but one that it needs. The command prints both. Its exit code is
+1 when an attempt was not refused as it should be, or when one of the first matrix has changed something.
 """
 
 import base64
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import trio
 
+from amqp10.conversion.converter import MessageConverter
 from core.access.login import NewPassword
 from core.access.records import UserRecord
-from core.access.rights import FULL, TAGS
+from core.access.rights import FULL, TAGS, AccessKind, Permission
 from core.admin.console.login import LOGIN_PATH
+from core.amqp091.plain_messages import PlainMessages
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import RIGHTS_OF_TAGS, Right
 from core.operations.table import PathEntry
 from core.slices import run_at_once
+from tests.conformance.test_rights import AUTH_ACTS
 from tests.core.operations.test_all_operations import document, shop, split
+from tests.kit import acts091, link_acts
+from tests.kit.acts import Need, Trial, trials
+from tests.kit.acts import place as acts_place
 from tests.kit.admin import Facts, client_of
 from tests.kit.management import Console, decode_answer, encode_request, respond
 from tests.kit.tokens import ALL, make_token, token_access
@@ -181,13 +188,121 @@ def lines(made: Sequence[Attempt]) -> list[str]:
     return [head, *rows, f"{len(operations)} operations x {len(SURFACES)} surfaces: {end}"]
 
 
+# --- acts on queues and exchanges -------------------------------------------------------------------------------------
+
+ACT_SURFACES = ("AMQP 1.0", "AMQP 0.9.1", "HTTP")
+
+
+@dataclass(frozen=True, slots=True)
+class ActAttempt:
+    """An act of a user who lacks one of the rights that it needs."""
+
+    surface: str
+    act: str
+    lacking: Need
+    refused: bool
+    """Whether it was refused, with the name of the right."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAct:
+    """A write over HTTP, and one right that it needs."""
+
+    method: str
+    path: str
+    template: str
+    what: AccessKind
+    name: str
+
+    async def refusal(self, *, lacking: bool) -> str | None:
+        """Try it as a user with all rights, or all but this one; returns the reason of the refusal."""
+        facts = place()
+        facts.control.message_forms = PlainMessages(MessageConverter())
+        patterns = dict.fromkeys(("configure", "write", "read"), ".*") | ({self.what: "^other$"} if lacking else {})
+        facts.control.users.set_permission("management", Permission(**patterns))
+        body = {"payload": "x"} if "/publish" in self.path else {"type": "direct"} if "/exchanges/" in self.path else {}
+        async with client_of(facts.application()) as client:
+            response = await client.request(
+                self.method,
+                self.path,
+                headers=basic("management"),
+                json=body if self.method in ("PUT", "POST") else None,
+            )
+        return str(response.json()["reason"]) if response.status_code == FORBIDDEN else None
+
+
+_QUEUE, _EXCHANGE = "/api/queues/{vhost}/{name}", "/api/exchanges/{vhost}/{name}"
+_BETWEEN = "/api/bindings/{vhost}/e/{source}/{kind}/{destination}"
+_BOUND = "/api/bindings/%2F/e/amq.direct/q/orders"
+HTTP_ACTS = [
+    HttpAct("PUT", "/api/queues/%2F/new", _QUEUE, "configure", "new"),
+    HttpAct("DELETE", "/api/queues/%2F/orders", _QUEUE, "configure", "orders"),
+    HttpAct("DELETE", "/api/queues/%2F/orders/contents", f"{_QUEUE}/contents", "read", "orders"),
+    HttpAct("POST", "/api/queues/%2F/orders/get", f"{_QUEUE}/get", "read", "orders"),
+    HttpAct("POST", "/api/exchanges/%2F/amq.direct/publish", f"{_EXCHANGE}/publish", "write", "amq.direct"),
+    HttpAct("PUT", "/api/exchanges/%2F/new", _EXCHANGE, "configure", "new"),
+    HttpAct("DELETE", "/api/exchanges/%2F/new", _EXCHANGE, "configure", "new"),
+    HttpAct("POST", _BOUND, _BETWEEN, "write", "orders"),
+    HttpAct("POST", _BOUND, _BETWEEN, "read", "amq.direct"),
+    HttpAct("DELETE", f"{_BOUND}/k", f"{_BETWEEN}/{{properties_key}}", "write", "orders"),
+    HttpAct("DELETE", f"{_BOUND}/k", f"{_BETWEEN}/{{properties_key}}", "read", "amq.direct"),
+]
+
+
+def writes_to_names(facts: Facts) -> list[PathEntry]:
+    """The writes over HTTP for which a tag is not enough: permissions decide."""
+    entries = facts.api()[0].table.entries
+    return [one for one in entries if one.operation.right is Right.MANAGE and one.spelling.method != "GET"]
+
+
+async def acts_without_a_right() -> list[ActAttempt]:
+    """Try each act once without each right that it needs."""
+    made = []
+    for name, (act, needs) in AUTH_ACTS.items():
+        for need, trial in lacking_one(needs):
+            told = act(link_acts.connected(acts_place(), trial.rights))
+            made.append(ActAttempt("AMQP 1.0", name, need, told is not None and trial.told in told))
+    for name, (method, needs) in acts091.ACTS.items():
+        for need, trial in lacking_one(needs):
+            told = method(acts091.connected(acts_place(), trial.rights))
+            made.append(ActAttempt("AMQP 0.9.1", name, need, told is not None and trial.told in told))
+    for write in HTTP_ACTS:
+        told = await write.refusal(lacking=True)
+        refused = told is not None and f"{write.what} access to " in told
+        made.append(ActAttempt("HTTP", f"{write.method} {write.template}", (write.what, write.name), refused))
+    return made
+
+
+def lacking_one(needs: Collection[Need]) -> Iterator[tuple[Need, Trial]]:
+    """For each right that is needed, a user who has all others."""
+    yield from zip(needs, (trial for trial in trials(needs) if not trial.allowed), strict=True)
+
+
+def act_lines(made: Sequence[ActAttempt]) -> list[str]:
+    """The second matrix: a line for each act on its surface, with what happened without each right."""
+    acts = list(dict.fromkeys((attempt.surface, attempt.act) for attempt in made))
+    width = max(len(act) for _, act in acts)
+    rows = []
+    for surface, act in acts:
+        told = [
+            f"{one.lacking[0]} on {one.lacking[1]} {'refused' if one.refused else 'ALLOWED'}"
+            for one in made
+            if (one.surface, one.act) == (surface, act)
+        ]
+        rows.append(f"{surface:<10} {act:<{width}}  without {', '.join(told)}")
+    wrong = sum(not attempt.refused for attempt in made)
+    return [*rows, f"{len(acts)} acts: {len(made)} attempts without one right, {wrong} allowed wrongly"]
+
+
 def main() -> int:
-    """Print the matrix. Returns the exit code."""
+    """Print the matrices. Returns the exit code."""
     made, changed = trio.run(attempts)
-    print(*lines(made), sep="\n")
+    print(*lines(made), "", sep="\n")
+    acts = trio.run(acts_without_a_right)
+    print(*act_lines(acts), sep="\n")
     if changed:
         print("an attempt that was refused has changed something")
-    return 1 if changed or not all(attempt.refused for attempt in made) else 0
+    return 1 if changed or not all(attempt.refused for attempt in (*made, *acts)) else 0
 
 
 if __name__ == "__main__":

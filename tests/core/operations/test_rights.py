@@ -7,15 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from amqp10.conversion.converter import MessageConverter
 from core.access.rights import Permission
-from core.amqp091.plain_messages import PlainMessages
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import RIGHTS_OF_TAGS, Operation, Right
 from tests.core.operations.escalation import (
+    ACT_SURFACES,
     FORBIDDEN,
+    HTTP_ACTS,
     SURFACES,
     USERS,
+    HttpAct,
+    act_lines,
+    acts_without_a_right,
     attempts,
     basic,
     lines,
@@ -25,6 +28,7 @@ from tests.core.operations.escalation import (
     place,
     state,
     with_a_cookie,
+    writes_to_names,
 )
 from tests.core.operations.test_all_operations import names, split
 from tests.kit.admin import client_of
@@ -93,38 +97,26 @@ async def test_the_right_is_enough_over_http(operation: Operation):
             assert (response.status_code == FORBIDDEN) is not may(user, operation.right), (user, response.text)
 
 
-MANAGED = [
-    ("PUT", "/api/queues/%2F/new", "configure", "new"),
-    ("DELETE", "/api/queues/%2F/orders", "configure", "orders"),
-    ("DELETE", "/api/queues/%2F/orders/contents", "read", "orders"),
-    ("POST", "/api/queues/%2F/orders/get", "read", "orders"),
-    ("POST", "/api/exchanges/%2F/amq.direct/publish", "write", "amq.direct"),
-    ("PUT", "/api/exchanges/%2F/new", "configure", "new"),
-    ("DELETE", "/api/exchanges/%2F/new", "configure", "new"),
-    ("POST", "/api/bindings/%2F/e/amq.direct/q/orders", "write", "orders"),
-    ("POST", "/api/bindings/%2F/e/amq.direct/q/orders", "read", "amq.direct"),
-    ("DELETE", "/api/bindings/%2F/e/amq.direct/q/orders/k", "write", "orders"),
-    ("DELETE", "/api/bindings/%2F/e/amq.direct/q/orders/k", "read", "amq.direct"),
-]
+@pytest.mark.parametrize("act", HTTP_ACTS)
+async def test_over_http_permissions_decide_about_queues_and_exchanges(act: HttpAct):
+    assert await act.refusal(lacking=False) is None
+    told = await act.refusal(lacking=True)
+    assert told is not None
+    assert f"{act.what} access to " in told
+    assert f"'{act.name}'" in told
 
 
-@pytest.mark.parametrize(("method", "path", "what", "name"), MANAGED)
-async def test_over_http_permissions_decide_about_queues_and_exchanges(method: str, path: str, what: str, name: str):
-    facts = place()
-    facts.control.message_forms = PlainMessages(MessageConverter())
-    users = facts.control.users
-    patterns = dict.fromkeys(("configure", "write", "read"), ".*")
-    body = {"payload": "x"} if "/publish" in path else {"type": "direct"} if "/exchanges/" in path else {}
-    for lacking in (False, True):
-        users.set_permission("management", Permission(**(patterns | ({what: "^other$"} if lacking else {}))))
-        async with client_of(facts.application()) as client:
-            response = await client.request(
-                method, path, headers=basic("management"), json=body if method in ("PUT", "POST") else None
-            )
-        assert (response.status_code == FORBIDDEN) is lacking, response.text
-        if lacking:
-            assert f"{what} access to " in response.json()["reason"]
-            assert f"'{name}'" in response.json()["reason"]
+def test_every_write_to_queues_and_exchanges_over_http_is_among_the_acts():
+    written = {(entry.spelling.method, entry.path) for entry in writes_to_names(place())}
+    assert {(act.method, act.template) for act in HTTP_ACTS} == written
+
+
+async def test_no_act_on_queues_and_exchanges_is_allowed_without_one_of_its_rights():
+    made = await acts_without_a_right()
+    assert [attempt for attempt in made if not attempt.refused] == []
+    assert {attempt.surface for attempt in made} == set(ACT_SURFACES)
+    assert act_lines(made)[-1].endswith("0 allowed wrongly")
+    assert act_lines([replace(made[0], refused=False), *made[1:]])[-1].endswith(" 1 allowed wrongly")
 
 
 async def test_peeking_needs_the_right_to_read_too():

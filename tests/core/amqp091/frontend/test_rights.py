@@ -1,103 +1,33 @@
 """Rights on AMQP 0.9.1: each method for a user with the rights that it needs, and for users who lack one of them."""
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Collection
 
 import pytest
 
 from core.access.rights import FULL, Permission, Rights, TopicPermission, all_rights
+from core.amqp091 import methods
 from core.amqp091.methods import (
     BasicConsume,
     BasicConsumeOk,
-    BasicGet,
     ChannelClose,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
-    ExchangeBind,
     ExchangeDeclare,
-    ExchangeDelete,
-    ExchangeUnbind,
-    Method,
     QueueBind,
     QueueDeclare,
-    QueueDelete,
-    QueuePurge,
     QueueUnbind,
-    TxSelect,
 )
 from core.amqp091.properties import BasicProperties
 from tests.kit.acts import Need, place, trials
-from tests.kit.wire import InProcessBroker
-from tests.kit.wire091 import Wire091Peer, connect
+from tests.kit.acts091 import ACCESS_REFUSED, ACTS, Act, connected, publishes, refusal, sends
+from tests.kit.wire091 import connect
 
-ACCESS_REFUSED, PRECONDITION_FAILED, NOT_ALLOWED = 403, 406, 530
-
-Act = Callable[[Wire091Peer], str | None]
-"""Does something; returns the text of the refusal, or None."""
+PRECONDITION_FAILED, NOT_ALLOWED = 406, 530
 
 
-def refusal(peer: Wire091Peer) -> str | None:
-    closes = peer.methods(ChannelClose)
-    assert all(close.reply_code == ACCESS_REFUSED for close in closes), closes
-    return closes[0].reply_text if closes else None
-
-
-def sends(*methods: Method) -> Act:
-    def act(peer: Wire091Peer) -> str | None:
-        peer.send(1, *methods)
-        return refusal(peer)
-
-    return act
-
-
-def publishes(exchange: str, key: str, headers: dict[str, object] | None = None) -> Act:
-    def act(peer: Wire091Peer) -> str | None:
-        peer.publish(1, [b"x"], exchange=exchange, routing_key=key, properties=BasicProperties(headers=headers))
-        return refusal(peer)
-
-    return act
-
-
-def publishes_in_transaction(peer: Wire091Peer) -> str | None:
-    peer.send(1, TxSelect())
-    return publishes("x", "k")(peer)
-
-
-DEAD_LETTERS, ALTERNATE = {"x-dead-letter-exchange": "x"}, {"alternate-exchange": "x"}
-ACTS: list[tuple[Act, Collection[Need]]] = [
-    (sends(QueueDeclare(queue="new")), [("configure", "new")]),
-    (
-        sends(QueueDeclare(queue="new", arguments=DEAD_LETTERS)),
-        [("configure", "new"), ("read", "new"), ("write", "x")],
-    ),
-    (sends(QueueDelete(queue="q")), [("configure", "q")]),
-    (sends(QueueDelete(queue="new")), [("configure", "new")]),
-    (sends(QueuePurge(queue="q")), [("read", "q")]),
-    (sends(QueueBind(queue="q", exchange="x", routing_key="new")), [("write", "q"), ("read", "x")]),
-    (sends(QueueUnbind(queue="q", exchange="x", routing_key="k")), [("write", "q"), ("read", "x")]),
-    (sends(ExchangeDeclare(exchange="new")), [("configure", "new")]),
-    (
-        sends(ExchangeDeclare(exchange="new", arguments=ALTERNATE)),
-        [("configure", "new"), ("read", "new"), ("write", "x")],
-    ),
-    (sends(ExchangeDelete(exchange="x")), [("configure", "x")]),
-    (sends(ExchangeBind(destination="topic", source="x")), [("write", "topic"), ("read", "x")]),
-    (sends(ExchangeUnbind(destination="topic", source="x")), [("write", "topic"), ("read", "x")]),
-    (sends(BasicConsume(queue="q")), [("read", "q")]),
-    (sends(BasicGet(queue="q")), [("read", "q")]),
-    (publishes("", "q"), [("write", "amq.default")]),
-    (publishes("x", "k"), [("write", "x")]),
-    (publishes("x", "k", {"CC": ["other"]}), [("write", "x")]),
-    (publishes_in_transaction, [("write", "x")]),
-]
-
-
-def connected(broker: InProcessBroker, rights: Rights) -> Wire091Peer:
-    broker.rights = rights
-    return connect(broker)
-
-
-@pytest.mark.parametrize(("act", "needs"), ACTS)
+@pytest.mark.parametrize(("act", "needs"), ACTS.values(), ids=ACTS)
 def test_a_method_is_allowed_with_all_of_its_rights_only(act: Act, needs: Collection[Need]):
     for trial in trials(needs):
         refused = act(connected(place(), trial.rights))
@@ -107,6 +37,56 @@ def test_a_method_is_allowed_with_all_of_its_rights_only(act: Act, needs: Collec
             assert refused is not None, f"allowed without {trial.told}"
             assert refused.startswith(f"ACCESS_REFUSED - {trial.told}")
             assert refused.endswith("in vhost '/' refused for user 'guest'")
+
+
+NEEDS_NO_RIGHT = {
+    methods.ConnectionStartOk: "the login itself",
+    methods.ConnectionSecureOk: "the login itself",
+    methods.ConnectionTuneOk: "before the client is in a virtual host",
+    methods.ConnectionOpen: "the right to enter: see test_users_on_virtual_hosts.py",
+    methods.ConnectionClose: "gives something up",
+    methods.ConnectionCloseOk: "gives something up",
+    methods.ConnectionUpdateSecret: "a login again: see test_secret_renewal.py",
+    methods.ChannelOpen: "a limit, no right",
+    methods.ChannelFlow: "of the client's own channel",
+    methods.ChannelFlowOk: "of the client's own channel",
+    methods.ChannelClose: "gives something up",
+    methods.ChannelCloseOk: "gives something up",
+    methods.AccessRequest: "does nothing",
+    methods.BasicQos: "of the client's own channel",
+    methods.BasicCancel: "gives something up",
+    methods.BasicAck: "of a delivery that the client was allowed to read",
+    methods.BasicReject: "of a delivery that the client was allowed to read",
+    methods.BasicNack: "of a delivery that the client was allowed to read",
+    methods.BasicRecover: "of deliveries that the client was allowed to read",
+    methods.BasicRecoverAsync: "of deliveries that the client was allowed to read",
+    methods.ConfirmSelect: "of the client's own channel",
+    methods.TxSelect: "of the client's own channel",
+    methods.TxCommit: "its publishes were checked when they came",
+    methods.TxRollback: "gives something up",
+}
+FROM_THE_BROKER = {
+    methods.ConnectionStart,
+    methods.ConnectionSecure,
+    methods.ConnectionTune,
+    methods.ConnectionOpenOk,
+    methods.ConnectionUpdateSecretOk,
+    methods.ConnectionBlocked,
+    methods.ConnectionUnblocked,
+    methods.BasicReturn,
+    methods.BasicDeliver,
+    methods.BasicGetEmpty,
+}
+
+
+def test_every_method_of_a_client_needs_a_right_or_has_a_reason_to_need_none():
+    with_a_right = {name.partition(",")[0] for name in ACTS}
+    for method in methods.METHODS.values():
+        name = ".".join(re.findall("[A-Z][a-z]+", method.__name__)[:2]).lower()
+        answer = method.__name__.endswith("Ok") and method not in NEEDS_NO_RIGHT
+        of_the_broker = answer or method in FROM_THE_BROKER
+        found = [name in with_a_right and not of_the_broker, method in NEEDS_NO_RIGHT, of_the_broker]
+        assert found.count(True) == 1, (method, found)
 
 
 @pytest.mark.parametrize("what", ["configure", "write", "read"])
