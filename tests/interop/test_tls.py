@@ -84,6 +84,9 @@ async def test_a_certificate_of_another_user_or_an_unknown_broker_is_refused(cer
     with pytest.raises(NotEncrypted, match="certificate is not accepted"):
         async with client.connect(f"amqps://localhost:{tls_broker.tls_port}"):
             pass
+    with pytest.raises(NotEncrypted, match=r"not valid for '127\.1'"):
+        async with client.connect(certified.replace("localhost", "127.1")):  # another name of this machine
+            pass
     with pytest.raises(NotLetIn, match="the port needs TLS"):
         async with client.connect(f"amqp://alice:wonderland@localhost:{tls_broker.tls_port}"):
             pass
@@ -141,19 +144,36 @@ def test_kombu_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, q
 
 def test_rabbitmqs_client_publishes_and_consumes(trial: Trial, tls_broker: BrokerAddress, queue: str):
     rabbit = importlib.import_module("rabbitmq_amqp_python_client")
+    bodies = [b"small", LARGE]
+
+    class Enough(Exception):
+        pass
+
+    class Taker(rabbit.AMQPMessagingHandler):
+        def __init__(self) -> None:
+            super().__init__()
+            self.got: list[bytes] = []
+
+        def on_amqp_message(self, event) -> None:
+            self.got.append(bytes(event.message.body))
+            self.delivery_context.accept(event)
+            if len(self.got) == len(bodies):
+                raise Enough
+
     own = rabbit.PosixClientCert(client_cert=trial.path("alice.pem"), client_key=trial.path("alice.key"))
     for user, certificate in (("alice:wonderland@", None), ("", own)):
         context = rabbit.PosixSslConfigurationContext(ca_cert=trial.path("ca.pem"), client_cert=certificate)
         environment = rabbit.Environment(f"amqps://{user}localhost:{tls_broker.tls_port}/", ssl_context=context)
         connection = environment.connection()
         connection.dial()
-        publisher = connection.publisher(queue)
-        assert publisher.publish(rabbit.Message(body=b"small")).remote_state == rabbit.OutcomeState.ACCEPTED
+        publisher, taker = connection.publisher(queue), Taker()
+        for body in bodies:
+            assert publisher.publish(rabbit.Message(body=body)).remote_state == rabbit.OutcomeState.ACCEPTED
+        consumer = connection.consumer(queue, message_handler=taker)
+        with pytest.raises(Enough):
+            consumer.run()
+        assert taker.got == bodies
         environment.close()
-    with BlockingConnection.open(Url.parse(alice(trial, tls_broker))) as looking:
-        answer = BlockingManagement(looking).request("GET", queue).body
-        assert isinstance(answer, dict)
-        assert answer["message_count"] == 2
 
 
 def alice(trial: Trial, tls_broker: BrokerAddress) -> str:
