@@ -1,7 +1,8 @@
 """Translates Headgate's rows into rows of RabbitMQ's management API.
 
 A row has RabbitMQ's field for each fact that Headgate has. Fields for other facts are left out, unless RabbitMQ's own
-tools read them; then they have the value that means none. Times are milliseconds. There is one virtual host and one
+tools read them (version 2 of rabbitmqadmin refuses a whole list without them); then they have the value that means
+none. Times are milliseconds. There is one virtual host and one
 node.
 """
 
@@ -110,7 +111,11 @@ def connection_row(row: Snapshot, node: str) -> Snapshot:
         "send_oct": row["bytes_out"],
         "send_pend": row["unsent_bytes"],
         "channels": row.get("channels", row.get("sessions", 0)),
-        "ssl": False,
+        "ssl": row.get("tls") is not None,
+        "ssl_protocol": row.get("tls"),
+        "ssl_cipher": row.get("cipher"),
+        "peer_cert_subject": row.get("client_certificate"),
+        "client_properties": {},
     }
 
 

@@ -134,6 +134,17 @@ async def test_connections_and_channels_are_told_in_its_words():
     assert await get(facts, "connections/c1/channels") == []
 
 
+@pytest.mark.parametrize("protected", [False, True])
+async def test_a_connection_says_whether_it_has_tls(protected: bool):
+    facts = Facts()
+    tls = {"tls": "TLSv1.3", "cipher": "TLS_AES_256_GCM_SHA384", "client_certificate": "CN=alice"} if protected else {}
+    facts.server.rows = {"connections": [CONNECTION | tls]}
+    row = await get(facts, "connections/c1")
+    assert row["ssl"] is protected
+    told = (row["ssl_protocol"], row["ssl_cipher"], row["peer_cert_subject"])
+    assert told == (tuple(tls.values()) if protected else (None, None, None))
+
+
 async def test_consumers_are_listed():
     facts = Facts(broker=make_broker("a"))
     Peer(facts.broker).consume("a")
