@@ -4,6 +4,7 @@ A bystander's connection goes on beside each of them. ``tests/server/test_tls.py
 port without it, trickled and broken handshakes; ``tests/interop/over_tls.py`` has old versions and renegotiation.
 """
 
+import hmac
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,9 +15,11 @@ import pytest
 import trio
 import trio.testing
 from cryptography import x509
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from core.config.tls import TlsSettings
 from core.server.measures import ResidentSet
+from core.server.tls import OWN_BYTES_MAX
 from tests.kit.certificates import Trial
 from tests.kit.echo import HEADER
 from tests.kit.serving import Client, Serving, serving, settled
@@ -114,6 +117,85 @@ async def test_a_long_chain_is_not_followed(trial: Trial):
     context = trial.context("chain")
     async with attacked(trial, trial.asking()) as s:
         assert await refusal(s, context) == "the handshake has more bytes than tls.handshake_bytes_max"
+
+
+class Renegotiating:
+    """A client of TLS 1.2 that can say hello again as often as it likes, which no library does: it encrypts the records
+    itself, with the keys that the library has told [RFC 5246 6.3, RFC 5288 3]."""
+
+    def __init__(self, trial: Trial, client: Client, folder: Path) -> None:
+        context = trial.context()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+        context.keylog_filename = str(folder / "keys")
+        self._folder = folder
+        self._client = client
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+        self._hello, self._seal, self._nonce, self._sent = (
+            b"",
+            AESGCM(bytes(16)),
+            b"",
+            1,
+        )  # 0 was the library's finished
+
+    async def shake(self) -> None:
+        """Make the first handshake, with the library."""
+        came = b""
+        while True:
+            with suppress(ssl.SSLWantReadError):
+                self._tls.do_handshake()
+                break
+            said = self._outgoing.read()
+            self._hello = self._hello or said[5:]
+            await self._client.send(said)
+            data = bytes(await self._client.stream.receive_some())
+            came += data
+            self._incoming.write(data)
+        words = (self._folder / "keys").read_text().split()
+        client_random, master = (bytes.fromhex(word) for word in words[words.index("CLIENT_RANDOM") + 1 :][:2])
+        server_random = came[11:43]  # behind the headers of the record and of the message, and the version
+        keys = expanded(master, b"key expansion" + server_random + client_random, 40)
+        self._seal, self._nonce = AESGCM(keys[:16]), keys[32:36]
+
+    async def send_again(self, times: int) -> None:
+        """Say hello so many times more."""
+        await self._client.send(b"".join(self._record() for _ in range(times)))
+
+    async def rest(self) -> bytes:
+        """All that the server says until its end."""
+        return await self._client.rest()
+
+    def _record(self) -> bytes:
+        number = self._sent.to_bytes(8)
+        self._sent += 1
+        kind = b"\x16\x03\x03"
+        bound = number + kind + len(self._hello).to_bytes(2)
+        content = number + self._seal.encrypt(self._nonce + number, self._hello, bound)
+        return kind + len(content).to_bytes(2) + content
+
+
+def expanded(secret: bytes, seed: bytes, length: int) -> bytes:
+    """The pseudorandom function of TLS 1.2 [RFC 5246 5]."""
+    made, link = b"", seed
+    while len(made) < length:
+        link = hmac.digest(secret, link, "sha256")
+        made += hmac.digest(secret, link + seed, "sha256")
+    return made[:length]
+
+
+async def test_a_storm_of_renegotiations_ends_the_connection(trial: Trial, tmp_path: Path):
+    """Each is refused with an alert of 31 bytes; after 16 KiB of them the client is none."""
+    async with attacked(trial, trial.settings()) as s:
+        stormy = Renegotiating(trial, await s.connect_plain_to_tls(), tmp_path)
+        await stormy.shake()
+        with suppress(trio.BrokenResourceError):
+            for _ in range(20):
+                await stormy.send_again(50)
+        assert len(await stormy.rest()) < 2 * OWN_BYTES_MAX
+        await settled()
+        told = [entry["reason"] for entry in s.logged("connection-not-encrypted")]
+        assert told == ["the client asks for renegotiation again and again"]
 
 
 def hello(trial: Trial) -> bytes:
