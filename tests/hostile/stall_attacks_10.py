@@ -1,6 +1,7 @@
 """Attacks on the event loop with AMQP 1.0: sessions, links, link credit, dispositions, management, streams."""
 
 import time
+from collections.abc import Callable
 
 from amqp10.wire.framing import FRAME_HEADER_BYTES
 from amqp10.wire.messaging import ACCEPTED, Modified
@@ -15,6 +16,7 @@ from amqp10.wire.sections import (
 from amqp10.wire.types import Symbol
 from core.amqp091.methods import BasicConsume, BasicDeliver, BasicQos, QueueDeclare
 from core.amqp091.properties import BasicProperties
+from tests.kit.attacked_server import opening_as
 from tests.kit.plain_clients import (
     ATTACH,
     BEGIN,
@@ -30,9 +32,11 @@ from tests.kit.plain_clients import (
     receiver,
     sender,
 )
-from tests.kit.stall_field import Attack, Field, bind, declare, exchange, fill, settle_up
+from tests.kit.stall_field import Attack, Field, bind, check, declare, exchange, fill, settle_up
 from tests.kit.wire import data_message
 
+WITHDRAWN_SECONDS_MAX = 1.0
+"""The time that is promised for a change of rights to take hold on open links."""
 SESSIONS = 17
 LINKS = 256
 BEGIN_WIDE = Begin(next_outgoing_id=0, incoming_window=WIDE, outgoing_window=WIDE)
@@ -155,6 +159,56 @@ def session_of_links_ends(field: Field) -> None:
     client.wait(ATTACH, SESSIONS * links)
     client.close()
     settle_up(field.client091(), queue="q")
+
+
+def rights_withdrawn(field: Field) -> None:
+    """10,000 links of a user, as many for publishing as for consuming, on four connections. Then the user's rights to
+    write and read are taken away. All links are detached within a second, each with the name of the missing right."""
+    connections, sessions, links = 4, 10, field.n(250)
+    declare(field.client091(), "q")
+    field.http("PUT", "/api/users/alice", {"password": "wonderland", "tags": ""})
+    allowed = dict.fromkeys(("configure", "write", "read"), "^(q|amq[.]default)$")
+    field.http("PUT", "/api/permissions/%2F/alice", allowed)
+    wrong: list[bytes] = []
+    before_open = opening_as("alice", "wonderland")
+    clients = [
+        Client10(
+            field.host, field.port, sessions=sessions, before_open=before_open, on_frame=_unlike_a_withdrawal(wrong)
+        )
+        for _ in range(connections)
+    ]
+    field.clients += clients
+    for client in clients:
+        for channel in range(sessions):
+            attaches = [
+                (receiver if handle % 2 else sender)("/queues/q", handle, channel=channel) for handle in range(links)
+            ]
+            flows = [grant(10, handle, channel=channel) for handle in range(1, links, 2)]
+            client.send(b"".join(attaches + flows))
+    for client in clients:
+        client.wait(ATTACH, sessions * links)
+    check(not any(client.came(DETACH) for client in clients), "a link was refused at once")
+    began = time.monotonic()
+    field.http("PUT", "/api/permissions/%2F/alice", {**allowed, "write": "", "read": ""})
+    for client in clients:
+        client.wait(DETACH, sessions * links)
+    took = time.monotonic() - began
+    count = connections * sessions * links
+    field.said.append(f"{count} links were gone after {took * 1000:.0f} ms")
+    check(not wrong, f"{len(wrong)} links were detached with something else, such as {wrong[:1]!r}")
+    check(took <= WITHDRAWN_SECONDS_MAX, f"{count} links were gone only after {took:.2f} s")
+
+
+def _unlike_a_withdrawal(wrong: list[bytes]) -> Callable[[int, bytes], None]:
+    """Collects the detach frames that do not name the missing right."""
+
+    def on_frame(code: int, frame: bytes) -> None:
+        if code == DETACH and not (
+            b"amqp:unauthorized-access" in frame and (b"read access to " in frame or b"write access to " in frame)
+        ):
+            wrong.append(frame)
+
+    return on_frame
 
 
 def why_many_links(field: Field) -> None:
@@ -288,6 +342,7 @@ ATTACKS = [
     Attack("10,000 sessions", session_storm),
     Attack("20,000 links", link_storm),
     Attack("4,352 links go", session_of_links_ends),
+    Attack("rights withdrawn from 10,000 links", rights_withdrawn),
     Attack("why over 4,352 links", why_many_links),
     Attack("50,000 transfers", publish_unlike),
     Attack("anonymous terminus, topic patterns", anonymous_to_topic_patterns),

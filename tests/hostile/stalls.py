@@ -30,7 +30,7 @@ ATTACKS = {
 
 
 def lines(outcome: Outcome) -> str:
-    """The report of an attack: a line of figures, and one more line when the attack failed."""
+    """The report of an attack: a line of figures, and one more line when the attack failed or has its own figures."""
     report = outcome.report
     stall = "frozen" if report.frozen else f"{report.longest_cpu_ms:.0f}"
     verdict = "kept" if outcome.passed else "ENDED" if outcome.ended else "ABOVE" if outcome.had_effect else "NO EFFECT"

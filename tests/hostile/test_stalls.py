@@ -9,6 +9,7 @@ WORST = (
     "headers exchange",
     "4,352 dynamic nodes, sessions end",
     "pattern (a+)+$",
+    "rights withdrawn from 10,000 links",
 )
 
 

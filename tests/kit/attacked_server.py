@@ -42,8 +42,15 @@ from tests.kit.wire import body_of, data_message, numbered
 
 P = TypeVar("P", bound=Performative)
 
+
+def opening_as(user: str, password: str) -> bytes:
+    """What a client of this user sends before its open frame."""
+    init = SaslInit(mechanism="PLAIN", initial_response=f"\0{user}\0{password}".encode())
+    return PROTOCOL_HEADER_SASL + encode_sasl_frame(init) + PROTOCOL_HEADER_AMQP
+
+
 PLAIN_INIT = encode_sasl_frame(SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0guest"))
-OPENING = PROTOCOL_HEADER_SASL + PLAIN_INIT + PROTOCOL_HEADER_AMQP
+OPENING = opening_as("guest", "guest")
 PATIENCE_SECONDS = 30.0
 """Longer than any step takes. A test that waits longer has found a bug."""
 ROUND = 10

@@ -178,15 +178,21 @@ class Client10:
     """A connection of AMQP 1.0 with session 0."""
 
     def __init__(
-        self, host: str, port: int, *, sessions: int = 1, on_frame: Callable[[int, bytes], None] | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        sessions: int = 1,
+        on_frame: Callable[[int, bytes], None] | None = None,
+        before_open: bytes = OPENING,
     ) -> None:
         """The reader's thread calls ``on_frame`` for each frame, with the code of its performative and the whole
-        frame."""
+        frame. ``before_open`` is sent before the open frame; the default logs in as guest."""
         self._on_frame = on_frame
         self.plain = PlainSocket(host, port)
         self._delivery_id = 0
         self.last: dict[int, bytes] = {}
-        self.send(OPENING + performative(Open(container_id="attacker", max_frame_size=65536)))
+        self.send(before_open + performative(Open(container_id="attacker", max_frame_size=65536)))
         seen = b""
         while PROTOCOL_HEADER_AMQP not in seen:
             seen += self.plain.some()

@@ -69,6 +69,8 @@ class Field:
     scale: float = 1.0
     """A factor on all numbers of an attack; 1.0 is the whole attack."""
     clients: list[Client091 | Client10] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """Figures of the attack itself, for its report."""
 
     def n(self, number: int) -> int:
         """This number in a whole attack, fewer in a short one."""
@@ -167,7 +169,7 @@ class Outcome:
     report: Report
     resident_mib: float = 0.0
     said: str = ""
-    """What ended the attack before it had its effect, or what ended the broker or the bystander."""
+    """The attack's own figures, what ended it before it had its effect, or what ended the broker or the bystander."""
     had_effect: bool = True
     ended: bool = False
     """True when the broker or the bystander ended."""
@@ -212,6 +214,8 @@ def suffer(attack: Attack, *, scale: float = 1.0) -> Outcome:
                 attack.run(where)
             except (OSError, TimeoutError, Refused, NoEffect) as error:
                 outcome.said, outcome.had_effect = f"{type(error).__name__}: {error}", False
+            else:
+                outcome.said = "; ".join(where.said)
             with suppress(OSError):  # the broker has ended, as the bystander says
                 outcome.resident_mib = resident_bytes(where.pid) / 2**20
             where.close()
