@@ -6,6 +6,7 @@ Examples:
   python -m bench.run lone-500 lone-5000
   python -m bench.run bulk-12 unbatched-12 bulk-4096 --tls
   python -m bench.run bulk-12 unbatched-12 bulk-4096 --tls --peer-url amqps://guest:guest@127.0.0.1:5671
+  python -m bench.run memory-connections --tls --goals
   python -m bench.run unbatched-12 durable-unbatched-12 --client go-amqp
   python -m bench.run --peer-url amqp://guest:guest@127.0.0.1:5673 --peer-pid 4711
   python -m bench.run bulk-12 --url amqp://guest:guest@127.0.0.1:5672 --runs 7 --output mine.json
@@ -13,7 +14,7 @@ Examples:
 Without --url, Headgate is started from this tree with default settings, once per scenario, on a free port with a fresh
 data folder. With a peer, each scenario runs on both alternately, A B A B, so that other load on the machine disturbs
 both alike. With --tls, Headgate is measured without TLS and with it; a peer at amqps:// is then the third in turn, and
-Headgate with TLS is compared with it.
+Headgate with TLS is compared with it. Goals about memory are held to both ways then, and no others are judged.
 
 Some goals compare a scenario with another one, which must be in the same run. The list of scenarios begins with those
 whose messages are unlike each other, as those of real programs are.
@@ -28,7 +29,7 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -38,7 +39,7 @@ from bench import report
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started_with_tls
 from bench.clients.programs import PROTOCOLS, Client, ClientError, command
 from bench.environment import observe
-from bench.goals import judge, judge_beside
+from bench.goals import Judgement, judge, judge_beside
 from bench.load.plan import PATIENCE_SECONDS
 from bench.load.wire import WireError
 from bench.results import Entry, Results
@@ -153,19 +154,33 @@ class Measurement:
     def measure(self, scenario: Scenario) -> None:
         """Make all runs of one scenario."""
         print(report.heading(scenario), flush=True)
-        with self._open_brokers() as brokers:
-            [found] = take_turns([(scenario, brokers)], self._options.runs, self._run)
+        found = self._found(scenario)
         self.entries += found
         print("\n".join(map(report.line, found)))
         peer = found[1] if len(found) > 1 else None
         for measured, other in pairwise(found):
             print(report.versus(measured, other))
-        if self._options.tls:  # goals compare two brokers
-            return
-        for judgement in judge(scenario.goal, found[0], peer):
+        if not self._options.tls:
+            self._judge(judge(scenario.goal, found[0], peer))
+            self._of_measured[scenario.name] = found[0]
+        elif scenario.is_memory:  # the other goals are those of brokers without TLS
+            self._judge([judgement for entry in found[:2] for judgement in judge(scenario.goal, entry, None)])
+
+    def _found(self, scenario: Scenario) -> list[Entry]:
+        """Make the runs. Memory with TLS is measured in a process of its own: in the one where connections without TLS
+        were measured, those with TLS would use the memory that the first have given back."""
+        apart = self._options.tls and scenario.is_memory
+        found: list[Entry] = []
+        for part in (slice(1), slice(1, None)) if apart else (slice(None),):
+            with self._open_brokers() as brokers:
+                [entries] = take_turns([(scenario, brokers[part])], self._options.runs, self._run)
+            found += entries
+        return found
+
+    def _judge(self, judgements: Iterable[Judgement]) -> None:
+        for judgement in judgements:
             print(f"{'':22}goal: {judgement}", flush=True)
             self.goals_met &= judgement.met is True
-        self._of_measured[scenario.name] = found[0]
 
     def compare_scenarios(self, scenarios: Sequence[Scenario]) -> None:
         """Judge the goals that compare two scenarios of this run."""
