@@ -1,7 +1,8 @@
 """Clients in other languages, Celery, and the program openssl, over TLS and mutual TLS.
 
-They need Node.js, Go, a package registry and openssl, which not every machine has. So ``make test`` leaves them out.
-``make test-ci``, which continuous integration runs, and ``make interop`` name this file. It can be named by hand, too:
+They need Node.js, Go, Java, Maven, a package registry and openssl, which not every machine has. So ``make test`` leaves
+them out. ``make test-ci``, which continuous integration runs, and ``make interop`` name this file. It can be named by
+hand, too:
 
     python -m pytest tests/interop/over_tls.py
 """
@@ -28,7 +29,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 HERE = Path(__file__).parent
 NPM_CI = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-QUEUES = ("tls-rhea", "tls-go")
+QUEUES = ("tls-rhea", "tls-go", "tls-jms")
+MAVEN = ["mvn", "--batch-mode", "--quiet", "compile", "dependency:copy-dependencies", "-DoutputDirectory=target/lib"]
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +87,27 @@ def test_go_amqp(tls_broker: BrokerAddress, trial: Trial, tmp_path: Path):
     run(HERE / "go_amqp", tmp_path / "go_amqp", tls_broker, trial, [command])
 
 
+def test_qpid_jms(tls_broker: BrokerAddress, trial: Trial, tmp_path: Path):
+    command = ["java", "-Djdk.net.hosts.file=hosts", "-cp", "target/classes:target/lib/*", "OverTls"]
+    run(HERE / "qpid_jms", tmp_path / "jms", tls_broker, trial, [MAVEN, command])
+
+
 def test_amqplib(tls_broker: BrokerAddress, trial: Trial, tmp_path: Path):
     run(HERE / "amqp091" / "amqplib", tmp_path / "js", tls_broker, trial, [NPM_CI, ["node", "--test", "tls.js"]])
 
 
-def test_a_celery_application(tls_broker: BrokerAddress, trial: Trial, tmp_path: Path):
+@pytest.mark.parametrize("certified", [False, True], ids=["password", "certificate"])
+def test_a_celery_application(tls_broker: BrokerAddress, trial: Trial, tmp_path: Path, certified: bool):
     """A worker and its caller, both over TLS, with results by reply queues."""
     environment = os.environ | {
-        "AMQP091_BROKER": url_of(tls_broker) + "/",
+        "AMQP091_BROKER": f"amqps://localhost:{tls_broker.tls_port}//" if certified else url_of(tls_broker) + "/",
         "AMQP091_CA": trial.path("ca.pem"),
         "AMQP091_TASK_QUEUE": "celery-over-tls",
         "AMQP091_TASKS": "50",
         "PYTHONPATH": str(HERE / "amqp091"),
     }
+    if certified:
+        environment |= {"AMQP091_CERTIFICATE": trial.path("alice.pem"), "AMQP091_KEY": trial.path("alice.key")}
     command = [sys.executable, "-m", "celery", "-A", "tasks", "worker", "-c", "2", "-E", "--loglevel", "WARNING"]
     with (tmp_path / "worker.log").open("w") as log:
         worker = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)

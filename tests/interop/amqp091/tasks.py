@@ -1,5 +1,6 @@
 """A small Celery application: its tasks, which worker and caller import. AMQP091_BROKER has the broker's URL,
-AMQP091_CA the file of the authority where it is one with TLS."""
+AMQP091_CA the file of the authority where it is one with TLS, AMQP091_CERTIFICATE and AMQP091_KEY those of the client
+where the certificate is its login."""
 
 import os
 import ssl
@@ -21,6 +22,12 @@ if "AMQP091_CA" in os.environ:
         "cert_reqs": ssl.CERT_REQUIRED,
         "server_hostname": "localhost",
     }
+if "AMQP091_CERTIFICATE" in os.environ:
+    app.conf.broker_use_ssl |= {
+        "certfile": os.environ["AMQP091_CERTIFICATE"],
+        "keyfile": os.environ["AMQP091_KEY"],
+    }
+    app.conf.broker_login_method = "EXTERNAL"
 
 
 @app.task
