@@ -24,21 +24,25 @@ from bench.broker import Broker, BrokerError, started
 from bench.clients.programs import Client, ClientError, ToldPlan, command
 from bench.distance import far
 from bench.load.management import Management
-from bench.load.plan import Application, Plan, Traffic
+from bench.load.plan import Application, Plan, Shape, Traffic
 from bench.load.wire import WireError
 from bench.run import HEADGATE
 from bench.trial import LoadProcess, TrialError, conduct, summarise
 
 CLIENTS: tuple[Client, ...] = ("own", "proton", "go-amqp")
 ROUND_TRIP_MS = 1.0
+MESSAGES_MAX = 20_000
+"""Of a publisher, so that the consumer, which is as far, is done soon after it."""
+LINK_CREDIT = 1000
 
 
 def one_run(broker: Broker, client: Client, asked: argparse.Namespace, seed: int) -> tuple[int, list[str]]:
     """Run once. Returns the messages, and what is not sound."""
-    traffic = Traffic(seconds=asked.seconds, shape="bulk" if client == "own" else "unbatched")
+    shape: Shape = "bulk" if client == "own" else "unbatched"
+    traffic = Traffic(seconds=asked.seconds, messages=MESSAGES_MAX, shape=shape)
     queue = f"delayed-{client}-{seed}"
     applications = [Application(publisher=number, publish_to=queue) for number in range(1, asked.publishers + 1)]
-    applications.append(Application(consume_from=queue))
+    applications.append(Application(consume_from=queue, link_credit=LINK_CREDIT))
     with Management(broker.url) as management:
         management.declare_queue(queue)
         try:

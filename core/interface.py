@@ -21,6 +21,7 @@ from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
     from core.credit_flow.flow import CreditFlow
+    from core.link_count import LinkCount
     from core.publish_limit import PublishLimit
 
 
@@ -167,8 +168,7 @@ class Consumer:
     link_credit_max: int | None = None
     """The most link credit that its queue's policy lets it use; None for no limit."""
     unsettled_max: int | None = None
-    """The most messages that its queue's policy lets it hold unsettled; None for no limit. ``BoundChanged`` tells of a
-    change. AMQP 0.9.1 has the client's own limit, and does not keep to this."""
+    """The most messages that its queue's policy lets it hold unsettled, but not over AMQP 0.9.1; None for no limit."""
     next_number: int = 0
     """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
 
@@ -373,23 +373,12 @@ class QueueInfo:
 # --- the engine ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class LinkCount:
-    """How many links of AMQP 1.0 publish to a virtual host or consume from it, and how many may."""
-
-    count: int = 0
-    """Front ends count them."""
-    most: int | None = None
-    """None for no limit."""
-
-
 class Engine(Protocol):
-    """The verbs of one virtual host: messages, and what is declared. None of them awaits; each raises only
-    :class:`core.errors.EngineError`, where it says so."""
+    """The verbs of one virtual host. None awaits; each raises only :class:`core.errors.EngineError`, if it says so."""
 
     connections: int
     """How many connections use the virtual host. Front ends count it, as they subscribe."""
-    links: LinkCount
+    links: "LinkCount"
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """Put ``AlarmChanged`` into this mailbox from now on. Returns the alarms that are on."""

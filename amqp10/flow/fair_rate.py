@@ -30,6 +30,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from math import inf
 
+from amqp10.flow.byte_budget import BudgetOf, ByteBudget
+
 WINDOW_MAX = 65_536
 """Messages of one link: enough for 600,000 messages a second over a round trip of 100 ms."""
 WINDOW_START = 170
@@ -89,14 +91,6 @@ class WindowLimit(StrEnum):
     """The publisher has waited for flows, so the window grows."""
     PUBLISHER = "publisher"
     """The publisher sends less than it may."""
-
-
-class BudgetOf(StrEnum):
-    """Whose bytes a budget bounds."""
-
-    LINK = "link"
-    CONNECTION = "connection"
-    BROKER = "broker"
 
 
 class FairRate:
@@ -285,48 +279,6 @@ class FairRate:
         self._confirmed = self._limited = self._active = 0
         self._round_trips = 0.0
         self._least = inf
-
-
-class ByteBudget:
-    """Bytes that several windows may have together, granted or unconfirmed; a window's may be part of a larger one.
-
-    A window may take half of what is free, so each newcomer finds something. Where nothing is free, each window gives
-    back an eighth as it is used, the large ones most. A window has room for one message always.
-    """
-
-    __slots__ = ("_held", "_maximum", "_parent", "_share")
-
-    def __init__(self, maximum: int, parent: "ByteBudget | None" = None, share: int | None = None) -> None:
-        """``share`` is the most that one window may have; without it, all."""
-        self._maximum = maximum
-        self._parent = parent
-        self._share = maximum if share is None else share
-        self._held = 0
-
-    @property
-    def held(self) -> int:
-        """Bytes of all windows."""
-        return self._held
-
-    def room(self, held: int) -> int:
-        """Bytes that a window may have, if it has ``held`` now."""
-        free = self._maximum - self._held
-        room = min(self._share, held + free // 2 if free > 0 else held * 7 // 8)
-        return room if self._parent is None else min(room, self._parent.room(held))
-
-    def tightest(self, held: int) -> BudgetOf:
-        """Which budget leaves a window with ``held`` the least room."""
-        free = self._maximum - self._held
-        own = held + free // 2 if free > 0 else held * 7 // 8
-        if self._parent is not None and self._parent.room(held) < min(self._share, own):
-            return BudgetOf.BROKER
-        return BudgetOf.LINK if self._share <= own else BudgetOf.CONNECTION
-
-    def change(self, held: int) -> None:
-        """A window takes so many bytes more, or fewer."""
-        self._held += held
-        if self._parent is not None:
-            self._parent.change(held)
 
 
 class PublisherWindow:

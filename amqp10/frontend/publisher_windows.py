@@ -13,7 +13,8 @@ from heapq import heappop, heappush
 from itertools import count
 from weakref import WeakValueDictionary
 
-from amqp10.flow.fair_rate import ByteBudget, FairRate, PublisherWindow
+from amqp10.flow.byte_budget import ByteBudget
+from amqp10.flow.fair_rate import FairRate, PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.flow_self import earlier
 from amqp10.frontend.incoming import PublisherLink

@@ -39,7 +39,6 @@ from core.interface import (
     Converter,
     Disposal,
     ExchangeDeclaration,
-    LinkCount,
     Mailbox,
     Publisher,
     QueueDeclaration,
@@ -48,6 +47,7 @@ from core.interface import (
     Snapshot,
     Target,
 )
+from core.link_count import LinkCount
 from core.message import Return, Run, first_of
 from core.slices import Walk
 from core.store.definitions import Definitions

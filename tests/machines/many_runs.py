@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
@@ -35,7 +36,7 @@ def many(runs: int, *, steps: int = STEPS) -> settings:
 
 def machine(kind: type[RuleBasedStateMachine], runs: int) -> None:
     """Run a state machine. Raises what the first fault raised."""
-    run_state_machine_as_test(kind, settings=many(runs))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(kind, settings=many(runs))
 
 
 def front_end(runs: int) -> None:
@@ -52,9 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.runs < 1:
         parser.error(f"--runs must be at least 1, not {asked.runs}")
-    kinds: list[tuple[str, Callable[[int], None]]] = [
-        (kind.__name__, lambda runs, kind=kind: machine(kind, runs)) for kind in MACHINES
-    ]
+    kinds: list[tuple[str, Callable[[int], None]]] = [(kind.__name__, partial(machine, kind)) for kind in MACHINES]
     kinds.append(("front end with adaptive flow control", front_end))
     each = -(-asked.runs // len(kinds))
     for name, run in kinds:

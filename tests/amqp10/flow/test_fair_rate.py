@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp10.flow.byte_budget import ByteBudget
 from amqp10.flow.fair_rate import (
     START_UNCONFIRMED_MAX,
     WINDOW_MAX,
     WINDOW_START,
-    ByteBudget,
     FairRate,
     PublisherWindow,
     Windowed,
