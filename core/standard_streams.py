@@ -1,4 +1,4 @@
-"""The standard output and the standard error of a process, when nobody reads them any longer.
+"""The standard output and the standard error of a process, whose reader may have gone.
 
 Python keeps what it could not write, and tries again when the process ends. If it fails again, the process ends with
 status 120 instead of its own.
@@ -21,9 +21,8 @@ def print_notice(line: str) -> None:
 def leave_streams() -> None:
     """Write what standard output and standard error still have, at the end of a process. Call this before it ends.
 
-    Nobody misses output whose reader has gone, so it is forgotten, and an error that cannot be written can be told to
-    nobody. Output that cannot be written for another reason, such as a full disk, is missed: it stays, and Python ends
-    the process with status 120.
+    Output whose reader has gone is forgotten, and so are errors that cannot be written. Output that cannot be written
+    for another reason, such as a full disk, is kept, and Python ends the process with status 120.
     """
     streams: Sequence[tuple[TextIO | None, type[OSError]]] = ((sys.stdout, BrokenPipeError), (sys.stderr, OSError))
     for stream, forgotten in streams:
