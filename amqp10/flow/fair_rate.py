@@ -215,10 +215,13 @@ class FairRate:
         while called and (called[0][0] <= now or not called[0][1].is_called):
             called.popleft()[1].no_longer_called()
         self._call_some(int(self._room) - self.unconfirmed - self.awaited, now)
-        if self._waiting and not self.unconfirmed and now >= self._alarm_at:
+        waiting = self._waiting
+        while waiting and waiting[0].closed:
+            waiting.popleft()
+        if waiting and not self.unconfirmed and now >= self._alarm_at:
             self._alarm_at = max(now + PERIOD_MIN, called[-1][0] if called else now)
-            if not self._waiting[0].wake_at(self._alarm_at):
-                self._call_some(len(self._waiting), now)
+            if not waiting[0].wake_at(self._alarm_at):
+                self._call_some(len(waiting), now)
 
     def _call_some(self, links: int, now: float) -> None:
         while self._waiting and links > 0:
@@ -436,6 +439,7 @@ class PublisherWindow:
 
     def skip(self, messages: int) -> None:
         """The publisher gave back link credit without sending messages."""
+        self.no_longer_called()
         self._received += messages
         self._confirmed += messages
         self._came_before += messages
@@ -447,6 +451,7 @@ class PublisherWindow:
     def take_back(self, link_credit: int, received: int) -> None:
         """An operator has taken back link credit, so that only this much is left. What the publisher has sent before it
         knows still comes, beyond the limit."""
+        self.no_longer_called()
         self.limit = received + link_credit
         self._limit_before = None
         self._due = 0
@@ -475,7 +480,7 @@ class PublisherWindow:
         if self.closed:
             return False
         self.size = 1
-        if self.limit <= self._received:
+        if self.limit <= self._received and not self.is_called:
             self.is_called = True
             self._fair.awaited += 1
             self._raise(self._received + 1, now)

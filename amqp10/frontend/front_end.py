@@ -478,6 +478,7 @@ class Amqp10FrontEnd:
             max_message_size=attach.max_message_size,
             properties={termini.QUEUE_IDENTITY: queue.identity},
         )
+        user.find_bound()
         user.flow = self._flow.recorder_of(user)
 
     def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:

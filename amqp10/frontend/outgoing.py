@@ -215,11 +215,16 @@ class ConsumerLink:
     def bounds_changed(self) -> None:
         """Put the lower bound of operator and policy in force. What is above it and has not been sent goes back to the
         queue; a client keeps what it has."""
+        self.find_bound()
+        self._return_unsent()
+        self._request(self.grant.request(self._allowed, self._untaken))
+
+    def find_bound(self) -> None:
+        """Find the lower bound of operator and policy. To be called with the answer to the attach, before the client's
+        first flow."""
         of_policy = None if self.consumer is None else self.consumer.unsettled_max
         bounds = (most for most in (self.bound_by_operator, of_policy) if most is not None)
         self.unsettled_max = None if self.link.settled else min(bounds, default=None)
-        self._return_unsent()
-        self._request(self.grant.request(self._allowed, self._untaken))
 
     @property
     def _allowed(self) -> int:
@@ -280,7 +285,7 @@ class ConsumerLink:
         prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
         link = self.link
         link.send_run(action.first, entries, prefix)
-        if self.holds or link.waiting > link.credit.link_credit:
+        if self.holds or self.unsettled_max is not None or link.waiting > link.credit.link_credit:
             self._return_unsent()
 
     def _count(self, n: int, *, redelivered: bool) -> None:

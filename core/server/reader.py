@@ -25,7 +25,7 @@ WAIT_SECONDS_MAX = 60.0
 """The longest wait at once; for nothing in particular, as no event is missed."""
 READS_MAX = 256
 """The most sockets that a pass reads. So many may do :data:`core.server.pump.ALLOWANCE_MIN` units of work each. Most do
-not: a peer that has sent much is only read then, in 25 us (:data:`core.server.peer.LITTLE_BYTES`), 6 ms in all."""
+not: a peer that has sent much is only read then, in 25 us (:data:`core.server.pump.LITTLE_BYTES`), 6 ms in all."""
 
 BESIDE_THREADS_SECONDS = 0.02
 """How long the reader does not wait by itself after it has seen a thread at work. A lane that is busy with syncs hands
@@ -54,7 +54,7 @@ class Reader(Protocol):
 
     def read_within(self, seconds: float) -> bool:
         """Block the event loop until a socket has bytes, for so many seconds at the most, and read. Returns False if
-        none had any. For far less than a millisecond."""
+        none had any, and after :meth:`close`. For far less than a millisecond."""
 
     def close(self) -> None:
         """Release what the operating system has lent."""
@@ -73,7 +73,8 @@ class EpollReader:
         thread_at_work: Callable[[], bool] = lambda: False,
     ) -> None:
         """``waits_itself``: the task waits for sockets by itself, and not by Trio, while no other task can run and
-        ``thread_at_work`` says that no thread is about to wake one. This needs a clock of real time."""
+        ``thread_at_work`` has not said for a while that a thread is about to wake one. This needs a clock of real
+        time."""
         self._waits_itself = waits_itself
         self._thread_at_work = thread_at_work
         self._clock = clock
@@ -165,6 +166,8 @@ class EpollReader:
 
     def read_within(self, seconds: float) -> bool:
         """See :class:`Reader`."""
+        if self._epoll.closed:  # a lane finishes its sync while the broker stops
+            return False
         descriptor = self._epoll.fileno()
         if descriptor < SELECTABLE:  # an epoll waits for whole milliseconds
             if not select.select((descriptor,), (), (), seconds)[0]:

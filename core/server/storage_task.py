@@ -334,6 +334,7 @@ async def _sync_always(worker: _Worker, wake: _WakeUp, read_within: Callable[[fl
 
 async def _gather(worker: _Worker, read_within: Callable[[float], bool]) -> None:
     """Let publishers that were just confirmed send what goes with the next sync."""
+    await trio.lowlevel.checkpoint_if_cancelled()
     until = worker.now() + TURN_SECONDS_MAX
     seconds = GATHERING_SECONDS
     for _ in range(GATHERING_PASSES_MAX):

@@ -177,6 +177,8 @@ async def test_a_task_can_have_sockets_read_that_have_bytes_within_a_moment(fiel
     watched.other.send(b"x")
     field.reader.read_within(PATIENCE_SECONDS) or await settled()  # where sockets have tasks, these read
     assert (field.diary, field.broker.turns) == (["a:x"], 1)
+    field.reader.close()
+    assert not field.reader.read_within(0.0)
 
 
 # --- the epoll -------------------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ class Links:
 
     def look(self, at: int) -> None:
         link = self.windows[at]
+        assert self.fair.awaited == sum(window.is_called for window in self.windows)
         before = link.limit
         link.look(self.received[at], self.confirmed[at], self.now)
         assert link.limit >= before
@@ -125,6 +126,45 @@ def test_a_queue_in_the_socket_does_not_lengthen_the_round_trip():
         links.confirm(0, taken)
     assert link.round_trip <= 0.005
     assert link.size <= 1000
+
+
+def called_link() -> PublisherWindow:
+    """A link whose turn has come, where links take turns and there is room for three messages."""
+    link = PublisherWindow(FairRate(), 0.0)
+    link._fair._room, link._fair.rate, link.limit = 3.0, 0.1, 0
+    link.look(0, 0, 0.0)
+    assert (link.is_called, link._fair.awaited) == (True, 1)
+    return link
+
+
+def test_a_called_link_that_gives_back_its_link_credit_is_awaited_once():
+    link = called_link()
+    link.skip(1)
+    link.look(1, 1, 0.0001)
+    assert link._fair.awaited == link.is_called
+    link.close(0.0002)
+    assert link._fair.awaited == 0
+
+
+def test_a_called_link_that_an_operator_pauses_is_not_awaited():
+    link = called_link()
+    link.take_back(0, 0)
+    assert link._fair.awaited == 0
+    link.look(0, 0, 0.0001)
+    link.close(0.0002)
+    assert link._fair.awaited == 0
+
+
+def test_a_waiting_link_that_closes_calls_no_more_links_than_there_is_room_for():
+    first = called_link()
+    fair = first._fair
+    fair._room = 1.0
+    others = [PublisherWindow(fair, 0.0, lambda: None, None, lambda when: None) for _ in range(3)]
+    for link in others:
+        link.limit = 0
+        fair.wait(link)
+    others[0].close(0.0001)
+    assert [link.is_called for link in others] == [False, False, False]
 
 
 @given(st.integers(min_value=1, max_value=3000))

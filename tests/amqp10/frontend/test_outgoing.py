@@ -4,14 +4,16 @@
 import pytest
 
 from amqp10.frontend.outgoing import ADDED_ANNOTATIONS_BYTES_MAX, check_added_annotations, disposal_of
-from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
-from amqp10.wire.performatives import Disposition, Flow
+from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected, Source, Target
+from amqp10.wire.performatives import Attach, Disposition, Flow
 from amqp10.wire.sections import decode_header, decode_map_section, scan
 from amqp10.wire.types import Described, Symbol, ULong
-from core.interface import Disposal, TakenBack
-from core.message import Return
+from core.engine.options.policies import PolicyDeclaration
+from core.interface import Disposal, Mailbox, QueueTarget, TakenBack
+from core.message import Attributes, Return, Run
+from core.server.orders import BoundLink
 from tests.kit.settings import make_settings
-from tests.kit.wire import InProcessBroker, WirePeer, body_of, numbered
+from tests.kit.wire import InProcessBroker, WirePeer, body_of, data_message, numbered
 
 BATCH = 4
 
@@ -222,3 +224,38 @@ def test_a_policy_bounds_the_queue_grant():
     broker.fill(numbered(2, 10))
     assert peer.bodies() == numbered(2, 10)
     assert peer.link(1).grant.batch == BATCH
+
+
+# --- the most messages that a consumer may hold unsettled
+
+
+def test_a_bound_holds_for_a_client_that_does_not_wait_for_the_answer_to_its_attach():
+    broker = InProcessBroker()
+    address = broker.queue()
+    definition = {"max-unsettled": 3}
+    broker.engine.policies.set(
+        PolicyDeclaration(name="few", pattern="^q$", priority=0, apply_to="queues", definition=definition)
+    )
+    broker.fill(numbered(12))
+    peer = broker.connect()
+    peer.begin()
+    attach = Attach(name="receiver", handle=1, role=True, source=Source(address=address), target=Target())
+    peer.send_all([(attach, b""), peer.flow_frame(handle=1, delivery_count=0, link_credit=100)])
+    assert peer.bodies() == numbered(3)
+
+
+def test_a_bound_holds_for_deliveries_that_the_queue_has_handed_over_before():
+    broker, peer = consumer()
+    peer.grant(100)
+    target, order = QueueTarget("q"), BoundLink("test-0/0/1", 1)
+    publisher = broker.engine.publisher(Mailbox(lambda: None), broker, target, None)
+    run = Run(0, [data_message(body) for body in numbered(12)], Attributes())
+    broker.engine.publish(publisher, target, run, broker.now)
+    broker.engine.turn(broker.now)
+    assert broker.ready() == 12 - BATCH
+    for most in (1, None):
+        peer.front_end.check(order)
+        peer.front_end.obey(BoundLink("test-0/0/1", most), broker.now)
+        broker.touch(peer)
+        broker.run()
+        assert peer.bodies() == (numbered(1) if most else numbered(11, first=1))
