@@ -25,7 +25,7 @@ on a slow or busy machine."""
 ATTEMPTS = 15
 """Other processes disturb a measurement: the least of several counts, and one that is low enough ends them."""
 
-LINES = {"amqp10.cli", "core.version", "cyclopts", "attr", "attrs"}
+LINES = {"amqp10.cli", "core.standard_streams", "core.version", "cyclopts", "attr", "attrs"}
 """The packages of a command that asks no broker: cyclopts reads the command line and needs attrs."""
 PANELS = LINES | {"rich"}
 OVERVIEW = PANELS | {"docstring_parser"}
