@@ -55,7 +55,7 @@ from core.message import Attributes, Run, by_durable
 from core.observe.flow_events.accounts import LinkAccount
 from core.publish_limit import PublishLimit
 from core.server.arrivals import UnansweredArrivals
-from core.work import AMPLE, Work
+from core.work import AMPLE, SEARCHED_MAX, Work
 
 CHECK_WORK, BYTES_A_UNIT = 10, 5
 """Cost of checking a message that is not plain, in units of :mod:`core.work`, and the bytes of its decoded sections
@@ -65,9 +65,6 @@ CC = "x-cc"
 CC_BYTES = CC.encode()
 CC_KEYS_MAX = 256
 NO_KEYS: tuple[str, ...] = ()
-SEARCHED_MAX = 2
-"""Messages to one exchange that are published together although the route of each is searched. A search may take 5 ms,
-with thousands of bindings; a submission of its own for each would cost every message 10 µs more."""
 TARGETS_KEPT = 1024
 """Addresses of messages that a link remembers. With more of them in turn, parsing each again costs 3 µs a message."""
 UNKNOWN = Attributes()

@@ -37,6 +37,7 @@ from core.interface import Confirmed, ExchangeTarget, Outcome, Publisher, QueueT
 from core.message import Attributes, Origin, Run, RunAttributes, by_durable, first_of, part_of
 from core.observe.flow_events.accounts import LinkAccount
 from core.server.arrivals import UnansweredArrivals
+from core.work import SEARCHED_MAX
 
 LISTS_KEPT = 128
 """Needed parts of property lists that a channel has examined and keeps; few, because one may be large."""
@@ -227,6 +228,8 @@ class Publishing:
             else:
                 stop = min(stop, start + _alike_from(keys, start))
                 keys = keys[start]
+        elif run.exchange and not self._shared.engine.known_routes(run.exchange, (keys,)):
+            stop = min(stop, start + SEARCHED_MAX)
         count = stop - start
         unlike = isinstance(keys, list) or isinstance(of_each, list)
         self._shared.work.spent += PUBLISHES_WORK + (count * UNLIKE_WORK if unlike else count // 2)

@@ -25,6 +25,7 @@ from core.amqp091.methods import (
     ChannelCloseOk,
     ChannelOpen,
     ChannelOpenOk,
+    QueueBind,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -136,6 +137,22 @@ def test_what_it_takes_to_decode_long_tables_counts(broker: InProcessBroker):
         peer.front_end.receive_data(data, NOW)
         assert broker.engine.work.spent - before >= size // DECODED_BYTES_A_UNIT
         broker.run()
+
+
+def test_a_run_whose_headers_decide_ends_with_the_budget_and_goes_on_in_order(broker: InProcessBroker):
+    """Each message is searched for, although their routing keys are alike."""
+    peer = little(broker, 1)
+    peer.declare()
+    peer.send(1, QueueBind(queue="q", exchange="amq.headers", arguments={"a": 1}))
+    before, bodies = broker.engine.work.spent, numbered(200)
+    properties = BasicProperties(headers={"a": 1})
+    data = published(1, bodies, routing_key="", exchange="amq.headers", properties=properties)
+    peer.front_end.receive_data(data, NOW)
+    assert LITTLE <= broker.engine.work.spent - before < 2 * LITTLE
+    assert not peer.front_end.reading
+    broker.run()
+    peer.consume()
+    assert peer.bodies() == bodies
 
 
 def test_a_publish_that_took_a_whole_turn_to_decode_is_published_in_the_next(broker: InProcessBroker):
