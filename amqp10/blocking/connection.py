@@ -10,7 +10,6 @@ Bounds: a read takes ``READ_BYTES``; input is bounded by link credit, and output
 
 import select
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +19,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from amqp10.client_core import tls
 from amqp10.client_core.errors import ClientError, ConnectionLost, NotEncrypted, NotLetIn, TimedOut, Unreachable, told
 from amqp10.client_core.events import take_event
 from amqp10.client_core.opening import (
@@ -45,10 +43,6 @@ is 1 GiB at most, but link credit is what bounds a batch."""
 RUN_FRAMES_MAX = 8192
 """Frames that the engine takes as one run: no other connection waits for this thread, so as many as the window
 allows."""
-
-NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-"""What a socket raises that has nothing to read, or no room for more output. A read of TLS returns one record of 16 KiB
-at most, and no part of a record stays behind, so that polling the socket tells whether there is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +86,8 @@ class BlockingConnection:
             ),
         )
         self._socket: socket.socket | None = None
+        self._not_now: tuple[type[OSError], ...] = (BlockingIOError,)
+        """What the socket raises that has nothing to read, or no room for more output."""
         self._unsent = memoryview(b"")
         self._names = count(1)
         self._failure: ClientError | None = None
@@ -189,7 +185,7 @@ class BlockingConnection:
             raise Unreachable(f"cannot connect to {url.place}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if url.tls is not None:
-            self._socket = _encrypted(self._socket, url)
+            self._socket, self._not_now = _encrypted(self._socket, url)
         self._socket.setblocking(False)
         engine = self._engine
         self.wait_until(
@@ -249,7 +245,7 @@ class BlockingConnection:
                 return
             try:
                 sent = self._socket.send(self._unsent)
-            except NOT_NOW:
+            except self._not_now:
                 return
             except OSError as error:
                 self._broke(error)
@@ -279,7 +275,7 @@ class BlockingConnection:
         assert self._socket is not None
         try:
             data = self._socket.recv(READ_BYTES)
-        except NOT_NOW:
+        except self._not_now:
             return
         except OSError as error:
             self._broke(error)
@@ -312,11 +308,14 @@ class BlockingConnection:
         open_if_let_in(self._engine)
 
 
-def _encrypted(plain: socket.socket, url: Url) -> ssl.SSLSocket:
-    """Make the TLS handshake, within the time-out of the socket. Raises NotEncrypted, TimedOut, BadUrl."""
+def _encrypted(plain: socket.socket, url: Url) -> tuple[socket.socket, tuple[type[OSError], ...]]:
+    """Make the TLS handshake, within the time-out of the socket. Returns the socket with TLS, and what it raises when
+    it would block. Raises NotEncrypted, TimedOut, BadUrl."""
+    from amqp10.client_core import tls
+
     assert url.tls is not None
     try:
-        return url.tls.context().wrap_socket(plain, server_hostname=url.host)
+        return tls.context_of(url.tls).wrap_socket(plain, server_hostname=url.host), tls.NOT_NOW
     except TimeoutError:
         plain.close()
         raise TimedOut(f"{url.place} did not answer in the TLS handshake") from None

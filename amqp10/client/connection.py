@@ -166,7 +166,7 @@ class ClientConnection:
             try:
                 stream = await settings.open_stream(self.url.host, self.url.port)
                 if self.url.tls is not None:
-                    stream = await _encrypted(stream, self.url.tls.context(), self.url.host)
+                    stream = await _encrypted(stream, tls.context_of(self.url.tls), self.url.host)
             except ssl.SSLError as error:
                 return NotEncrypted(f"cannot connect to {place}: {tls.failure(error)}")
             except OSError as error:

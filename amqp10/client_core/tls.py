@@ -2,45 +2,39 @@
 
 The name of the host is always checked. There is no way to turn that off: a connection whose other end is not known is
 no better than one without TLS.
+
+Importing Python's TLS takes a tenth of a command's time, so a client without TLS does not import this module.
 """
 
 import ssl
-from dataclasses import dataclass
 
 from amqp10.client_core.errors import BadUrl
+from amqp10.client_core.url import TlsFiles
+
+NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""What a socket raises that has nothing to read, or no room for more output. A read of TLS returns one record of 16 KiB
+at most, and no part of a record stays behind, so that polling the socket tells whether there is more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFiles:
-    """The PEM files of a client's TLS. They are read for each connection, so that a new certificate is used after the
-    next reconnect."""
-
-    ca: str | None = None
-    """The authorities that the client trusts; None: those of the operating system."""
-    certificate: str | None = None
-    """The client's own certificate, followed by the intermediate ones; None: it has none."""
-    key: str | None = None
-    """The key of the certificate; None: it is in the same file."""
-
-    def context(self) -> ssl.SSLContext:
-        """The context for one connection. Raises BadUrl for files that cannot be used."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["amqp"])
+def context_of(files: TlsFiles) -> ssl.SSLContext:
+    """Return the context for one connection. Raises BadUrl for files that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["amqp"])
+    try:
+        if files.ca is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(files.ca)
+    except (OSError, ssl.SSLError) as error:
+        raise BadUrl(f"cannot read the authorities in {files.ca}: {_why(error)}") from None
+    if files.certificate is not None:
         try:
-            if self.ca is None:
-                context.load_default_certs()
-            else:
-                context.load_verify_locations(self.ca)
+            context.load_cert_chain(files.certificate, files.key)
         except (OSError, ssl.SSLError) as error:
-            raise BadUrl(f"cannot read the authorities in {self.ca}: {_why(error)}") from None
-        if self.certificate is not None:
-            try:
-                context.load_cert_chain(self.certificate, self.key)
-            except (OSError, ssl.SSLError) as error:
-                which = f"{self.certificate} with the key {self.key or self.certificate}"
-                raise BadUrl(f"cannot use the certificate {which}: {_why(error)}") from None
-        return context
+            which = f"{files.certificate} with the key {files.key or files.certificate}"
+            raise BadUrl(f"cannot use the certificate {which}: {_why(error)}") from None
+    return context
 
 
 def failure(error: OSError) -> str:

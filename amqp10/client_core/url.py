@@ -13,7 +13,6 @@ from typing import Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from amqp10.client_core.errors import BadUrl
-from amqp10.client_core.tls import TlsFiles
 
 PORT = 5672
 """The port that IANA has assigned to AMQP without TLS."""
@@ -22,6 +21,19 @@ TLS_PORT = 5671
 TLS_FILES = ("ca", "certificate", "key")
 """What the query of an amqps URL may have, once each."""
 FORM = "amqp://USER:PASSWORD@HOST:PORT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """The PEM files of a client's TLS. They are read for each connection, so that a new certificate is used after the
+    next reconnect."""
+
+    ca: str | None = None
+    """The authorities that the client trusts; None: those of the operating system."""
+    certificate: str | None = None
+    """The client's own certificate, followed by the intermediate ones; None: it has none."""
+    key: str | None = None
+    """The key of the certificate; None: it is in the same file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.client import BadUrl, Url
-from amqp10.client_core.tls import TlsFiles
+from amqp10.client_core.url import TlsFiles
 
 CA = TlsFiles(ca="/etc/ca.pem")
 
