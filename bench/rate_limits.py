@@ -54,7 +54,8 @@ LOOK_SECONDS = 0.05
 KEPT = 1000
 """Messages that a queue keeps. The oldest are dropped, so no consumer is needed."""
 TOGETHER = 20_000
-"""Limits with this sum take a fifth of a CPU."""
+"""Limits are tried side by side as far as their sum, in messages a second, is no more than this: that many messages
+take a fifth of a CPU."""
 HEADING = f"{'limit/s':>10}{'messages':>12}{'off by':>9}{'burst':>10}{'at most':>10}  {'reason':12}"
 
 

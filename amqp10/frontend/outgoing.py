@@ -213,15 +213,15 @@ class ConsumerLink:
         self.bounds_changed()
 
     def bounds_changed(self) -> None:
-        """Put the lower bound of operator and policy in force. What is above it and has not been sent goes back to the
-        queue; a client keeps what it has."""
+        """Put the bound of the operator or that of the policy in force, the one that allows less. What is above it and has
+        not been sent goes back to the queue; a client keeps what it has."""
         self.find_bound()
         self._return_unsent()
         self._request(self.grant.request(self._allowed, self._untaken))
 
     def find_bound(self) -> None:
-        """Find the lower bound of operator and policy. To be called with the answer to the attach, before the client's
-        first flow."""
+        """Find the bound in force: that of the operator or that of the policy, the one that allows less. To be called
+        with the answer to the attach, before the client's first flow."""
         of_policy = None if self.consumer is None else self.consumer.unsettled_max
         bounds = (most for most in (self.bound_by_operator, of_policy) if most is not None)
         self.unsettled_max = None if self.link.settled else min(bounds, default=None)

@@ -179,7 +179,7 @@ def test_signal_after_signal_ends_in_order_too(tmp_path: Path):
 
 
 def gone() -> int:
-    """The end of a pipe to which nobody listens."""
+    """The writing end of a pipe whose reader has gone."""
     read, write = os.pipe()
     os.close(read)
     return write
