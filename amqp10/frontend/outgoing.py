@@ -213,8 +213,8 @@ class ConsumerLink:
         self.bounds_changed()
 
     def bounds_changed(self) -> None:
-        """Put the bound of the operator or that of the policy in force, the one that allows less. What is above it and has
-        not been sent goes back to the queue; a client keeps what it has."""
+        """Put the bound of the operator or that of the policy in force, the one that allows less. What is above it and
+        has not been sent goes back to the queue; a client keeps what it has."""
         self.find_bound()
         self._return_unsent()
         self._request(self.grant.request(self._allowed, self._untaken))
