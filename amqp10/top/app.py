@@ -142,11 +142,17 @@ class TopApp(App[None]):
         """Fetch and show the current view. When the broker does not answer, the old lines stay below an error."""
         async with self._asking:
             view, order = self._view, self._order
+            answer: tuple[Row, Page] | AdminError
             try:
-                overview, page = await asyncio.to_thread(_fetched, self._admin, view, order)
+                answer = await asyncio.to_thread(_fetched, self._admin, view, order)
             except AdminError as error:
-                self.query_one("#head", Static).update(f"NO ANSWER\n{rows.printable(str(error), length_max=None)}")
+                answer = error
+            if not self.is_running:  # the user quit meanwhile, and the widgets are gone
                 return
+            if isinstance(answer, AdminError):
+                self.query_one("#head", Static).update(f"NO ANSWER\n{rows.printable(str(answer), length_max=None)}")
+                return
+            overview, page = answer
             self.query_one("#head", Static).update(rows.headline(overview))
             self._show_place()
             self._show_table(page)

@@ -4,9 +4,11 @@ textual demands asyncio, so these tests are no Trio tests: each runs a loop of i
 """
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
@@ -35,6 +37,9 @@ class MadeUp:
     """A stand-in for the admin server's answers."""
 
     silent: bool = False
+    answers: threading.Event = field(default_factory=threading.Event)
+    """The answers wait for it."""
+    asked: threading.Event = field(default_factory=threading.Event)
     asked_why: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, list[Row]] = field(
         default_factory=lambda: {
@@ -45,7 +50,12 @@ class MadeUp:
         }
     )
 
+    def __post_init__(self) -> None:
+        self.answers.set()
+
     def get(self, path: str) -> Row:
+        self.asked.set()
+        self.answers.wait()
         if self.silent:
             raise AdminError("http://x does not answer")
         if path == "overview":
@@ -59,6 +69,8 @@ class MadeUp:
         return self.kinds[kind]
 
     def why(self, kind: str, identity: str) -> Row:
+        self.asked.set()
+        self.answers.wait()
         self.asked_why.append((kind, identity))
         return {"sentence": f"It is {identity}.", "advice": "Consume.", "chain": []}
 
@@ -127,6 +139,25 @@ def test_from_a_connection_to_its_session_to_its_links_and_back():
         assert len(first_cells(pilot)) == 3
 
     played(admin, play)
+
+
+@pytest.mark.parametrize(
+    ("ask", "silent"), [(TopApp.show_page, False), (TopApp.show_page, True), (TopApp.action_why, False)]
+)
+def test_an_answer_after_the_user_quit_is_shown_nowhere(ask: Callable[[TopApp], Awaitable[None]], silent: bool):
+    async def main() -> None:
+        admin = MadeUp()
+        app = TopApp(admin)
+        async with app.run_test(size=(120, 30)):
+            admin.silent = silent
+            admin.answers.clear()
+            admin.asked.clear()
+            asking = asyncio.ensure_future(ask(app))
+            await asyncio.to_thread(admin.asked.wait)
+        admin.answers.set()
+        await asking
+
+    asyncio.run(main())
 
 
 def test_why_of_a_connection_and_of_a_link():
