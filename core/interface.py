@@ -148,14 +148,13 @@ class ConsumeOptions:
     """For streams only."""
     consumer_timeout_ms: int | None = None
     """How long its deliveries may stay unsettled, in milliseconds, when that is less than the queue allows."""
+    settled_when_sent: bool = False
+    """The front end settles each delivery when it sends it. The queue only shows this."""
 
 
 @dataclass(eq=False, slots=True)
 class Consumer:
-    """A front end's consuming link or channel as the engine sees it. Front ends may only read its attributes.
-
-    ``reference`` belongs to the front end; the engine does not look inside.
-    """
+    """A front end's consuming link or channel as the engine sees it. Front ends may only read its attributes."""
 
     identity: int
     """Unique in the engine and ascending, so it also orders consumers by age."""
@@ -163,6 +162,7 @@ class Consumer:
     mailbox: Mailbox
     options: ConsumeOptions
     reference: object
+    """It belongs to the front end; the engine does not look inside."""
     active: bool = True
     """False for a consumer that waits because another one is the single active consumer."""
     link_credit_max: int | None = None

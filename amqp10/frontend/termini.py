@@ -15,7 +15,7 @@ from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.frontend.stream_filters import StreamFilters, check_unfiltered, stream_filters
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
-from amqp10.protocol.sender_link import SenderLink
+from amqp10.protocol.sender_link import SETTLED, SenderLink
 from amqp10.targets import parse_target
 from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
@@ -121,6 +121,7 @@ def consume_options(attach: Attach, source: Source, stream: StreamFilters | None
         exclusive=stream is None and consumes_alone(source),
         stream=StreamOptions() if stream is None else stream.options,
         consumer_timeout_ms=consumer_timeout_ms(attach),
+        settled_when_sent=attach.snd_settle_mode == SETTLED,
     )
 
 

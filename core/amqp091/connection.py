@@ -245,6 +245,11 @@ class Amqp091Connection:
         return self._state is _State.OPEN
 
     @property
+    def opening(self) -> bool:
+        """Whether the negotiation is not complete."""
+        return self._state is _State.NEGOTIATING
+
+    @property
     def awaiting_answer(self) -> bool:
         """Whether the answer to the peer's login is being computed; until then, no input is parsed."""
         return self._state is _State.NEGOTIATING and self._negotiation.stage is NegotiationStage.ANSWER

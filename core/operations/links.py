@@ -54,7 +54,8 @@ def _ordered(control: BrokerControl, order: Order) -> Reply:
     return DONE
 
 
-def _reason(arguments: Arguments) -> str:
+def reason(arguments: Arguments) -> str:
+    """Return why a connection, session or link is closed: what the operator gave, otherwise that an operator did it."""
     return arguments.text("reason") or CLOSED_BY_OPERATOR
 
 
@@ -85,13 +86,13 @@ def reset_credit(control: BrokerControl, arguments: Arguments) -> Reply:
 @operation("links.close", "DELETE", "/links/{link}", LINK, REASON, example={"link": "c1/0/0", "reason": "it is stuck"})
 def close_link(control: BrokerControl, arguments: Arguments) -> Reply:
     """Detach a link."""
-    return _ordered(control, CloseLink(arguments.text("link"), _reason(arguments)))
+    return _ordered(control, CloseLink(arguments.text("link"), reason(arguments)))
 
 
 @operation("sessions.close", "DELETE", "/sessions/{session}", SESSION, REASON, example={"session": "c1/0"})
 def close_session(control: BrokerControl, arguments: Arguments) -> Reply:
     """End a session with all its links."""
-    return _ordered(control, CloseSession(arguments.text("session"), _reason(arguments)))
+    return _ordered(control, CloseSession(arguments.text("session"), reason(arguments)))
 
 
 @operation(
@@ -104,7 +105,7 @@ def close_session(control: BrokerControl, arguments: Arguments) -> Reply:
 def close_connection(control: BrokerControl, arguments: Arguments) -> Reply:
     """Close a connection."""
     connection = arguments.text("connection")
-    if not control.serving.close_connection(connection, _reason(arguments)):
+    if not control.serving.close_connection(connection, reason(arguments)):
         raise NotFound(f"there is no connection {quoted(connection)}")
     return DONE
 

@@ -138,11 +138,16 @@ class Peer:
         priority: int = 0,
         exclusive: bool = False,
         getter: bool = False,
+        settled_when_sent: bool = False,
         stream: StreamOptions | None = None,
     ) -> Consumer:
         """Attach a consumer; with ``n`` also grant it this many messages."""
         options = ConsumeOptions(
-            priority=priority, exclusive=exclusive, getter=getter, stream=stream or StreamOptions()
+            priority=priority,
+            exclusive=exclusive,
+            getter=getter,
+            settled_when_sent=settled_when_sent,
+            stream=stream or StreamOptions(),
         )
         consumer = self.broker.consume(queue_name, self.mailbox, self.owner, options, "consumer")
         if n is not None:

@@ -14,6 +14,7 @@ from core.admin.api.rabbitmq_rows import (
     DEFAULT_EXCHANGE,
     binding_row,
     channel_row,
+    connection_details,
     connection_row,
     consumer_row,
     default_binding_row,
@@ -127,7 +128,7 @@ def _all(kind: str) -> Callable[[BrokerControl, Arguments], Iterator[Snapshot | 
             named = arguments.host(control).virtual_host if "vhost" in arguments.values else None
             for row in control.rows(kind):
                 host = control.host_of(str(row["identity"]))
-                yield {**ROWS[kind](row, control.node), "vhost": host} if named in (None, host) else None
+                yield _placed(_translated(control, kind, row), host) if named in (None, host) else None
             return
         for host in _hosts(control, arguments, kind):
             own = control.hosts.named(host).rows(kind)
@@ -136,7 +137,7 @@ def _all(kind: str) -> Callable[[BrokerControl, Arguments], Iterator[Snapshot | 
             if kind == "bindings":
                 queues = control.hosts.named(host).rows("queues")
                 yield from (default_binding_row(row["name"]) | {"vhost": host} for row in queues)
-            yield from (_placed(ROWS[kind](row, control.node), host) for row in own)
+            yield from (_placed(_translated(control, kind, row), host) for row in own)
 
     return rows
 
@@ -149,6 +150,14 @@ def _hosts(control: BrokerControl, arguments: Arguments, kind: str) -> list[str]
     return [name for name in control.hosts.names if permits(arguments.rights.on(name), right)]
 
 
+def _translated(control: BrokerControl, kind: str, row: Snapshot) -> Snapshot:
+    translated = ROWS[kind](row, control.node)
+    if kind == "channels":
+        for connection in control.snapshot("connections", str(row["connection"])):
+            translated["connection_details"] = connection_details(connection)
+    return translated
+
+
 def _placed(row: Snapshot, host: str) -> Snapshot:
     """Name the virtual host in a row, where the row or its queue has one."""
     queue = row.get("queue")
@@ -159,7 +168,7 @@ def _one(kind: str) -> Callable[[BrokerControl, Arguments], Snapshot]:
     def row(control: BrokerControl, arguments: Arguments) -> Snapshot:
         found = _found(control, arguments, kind, arguments.text("name"))
         host = control.host_of(str(found["identity"])) if "vhost" not in arguments.values else arguments.text("vhost")
-        return _placed(ROWS[kind](found, control.node), host)
+        return _placed(_translated(control, kind, found), host)
 
     return row
 
@@ -174,16 +183,19 @@ def _found(control: BrokerControl, arguments: Arguments, kind: str, identity: st
 
 
 def _some(
-    listed_kind: str, of: str, wanted: Callable[[str], Snapshot]
+    listed_kind: str, of: str, wanted: Callable[[Snapshot], Snapshot]
 ) -> Callable[[BrokerControl, Arguments], Iterator[Snapshot | None]]:
     """Make the rows of a kind that belong to the thing that the path names ``of``, which must exist."""
 
     def rows(control: BrokerControl, arguments: Arguments) -> Iterator[Snapshot | None]:
-        name = arguments.text(of)
-        _found(control, arguments, f"{of}s", name)
-        return kept(_all(listed_kind)(control, arguments), **wanted(name))
+        found = _found(control, arguments, f"{of}s", arguments.text(of))
+        return kept(_all(listed_kind)(control, arguments), **wanted(found))
 
     return rows
+
+
+def _of_user(control: BrokerControl, arguments: Arguments) -> Iterator[Snapshot | None]:
+    return kept(_all("connections")(control, arguments), user=arguments.text("user"))
 
 
 def _between(control: BrokerControl, arguments: Arguments) -> Iterator[Snapshot | None]:
@@ -263,6 +275,7 @@ def _node_row(control: BrokerControl) -> Snapshot:
         "disk_free": disk.get("free"),
         "disk_free_limit": disk.get("limit"),
         "disk_free_alarm": disk.get("on", False),
+        "being_drained": control.draining()["draining"],
         "partitions": [],
     }
 
@@ -324,35 +337,39 @@ OPERATIONS = (
         for path in ("/{}", "/vhosts/{{vhost}}/{}" if kind in ("connections", "channels") else "/{}/{{vhost}}")
     ),
     item_operation("/connections/{name}", "One connection.", _one("connections")),
+    list_operation("/connections/username/{user}", "Those of a user.", _of_user),
     list_operation(
         "/connections/{connection}/channels",
         "Its channels.",
-        _some("channels", "connection", lambda name: {"connection_details": {"name": name}}),
+        _some("channels", "connection", lambda row: {"connection_details": connection_details(row)}),
     ),
     item_operation("/channels/{name}", "One channel of AMQP 0.9.1.", _one("channels")),
     item_operation(QUEUE, "One queue.", _one("queues"), Right.MANAGE),
     list_operation(
         "/queues/{vhost}/{queue}/bindings",
         "What it is bound to.",
-        _some("bindings", "queue", lambda name: {"destination": name, "destination_type": "queue"}),
+        _some("bindings", "queue", lambda row: {"destination": row["name"], "destination_type": "queue"}),
         Right.MANAGE,
     ),
     item_operation(EXCHANGE, "One exchange.", _one("exchanges"), Right.MANAGE),
     list_operation(
         "/exchanges/{vhost}/{exchange}/bindings/source",
         "What leaves it.",
-        _some("bindings", "exchange", lambda name: {"source": name}),
+        _some("bindings", "exchange", lambda row: {"source": row["name"]}),
         Right.MANAGE,
     ),
     list_operation(
         "/exchanges/{vhost}/{exchange}/bindings/destination",
         "What arrives at it.",
-        _some("bindings", "exchange", lambda name: {"destination": name, "destination_type": "exchange"}),
+        _some("bindings", "exchange", lambda row: {"destination": row["name"], "destination_type": "exchange"}),
         Right.MANAGE,
     ),
     *(
         list_operation(path, "There are none.", lambda control, arguments: (), Right.MANAGE)
-        for path in ("/operator-policies", "/operator-policies/{vhost}", "/parameters", "/global-parameters")
+        for path in (
+            *("/operator-policies", "/operator-policies/{vhost}", "/parameters", "/global-parameters"),
+            *("/feature-flags", "/deprecated-features", "/deprecated-features/used"),
+        )
     ),
     list_operation(BETWEEN, "Those between two ends.", _between, Right.MANAGE),
     operation("GET", f"{BETWEEN}/{{properties_key}}", "One binding.", _binding, parameters=ITEM, right=Right.MANAGE),

@@ -68,6 +68,7 @@ OPERATIONS = tuple(
         ("alarms", "No alarm is on.", _alarms),
         ("local-alarms", "No alarm is on.", _alarms),
         ("virtual-hosts", "The virtual host runs.", lambda control, arguments: OK),
+        ("node-is-quorum-critical", "No majority depends on this node.", lambda control, arguments: OK),
         ("ready-to-serve-clients", "New connections are welcome.", _ready),
         ("certificate-expiration/{within}/{unit}", "No certificate expires within this time.", _certificates),
         ("port-listener/{port}", "Connections are accepted on this port.", _port),

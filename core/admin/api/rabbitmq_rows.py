@@ -119,8 +119,13 @@ def connection_row(row: Snapshot, node: str) -> Snapshot:
     }
 
 
+def connection_details(row: Snapshot) -> Snapshot:
+    """Return the part of a connection's row that RabbitMQ shows in the rows of its channels."""
+    return {"name": row["identity"], "peer_host": row["remote_host"], "peer_port": row["remote_port"]}
+
+
 def channel_row(row: Snapshot, node: str) -> Snapshot:
-    """Return RabbitMQ's row of an AMQP 0.9.1 channel."""
+    """Return RabbitMQ's row of an AMQP 0.9.1 channel. The row of its connection has the rest of the details."""
     return {
         "name": row["identity"],
         "vhost": VHOST,
@@ -139,13 +144,21 @@ def channel_row(row: Snapshot, node: str) -> Snapshot:
 
 
 def consumer_row(row: Snapshot, node: str = "") -> Snapshot:
-    """Return RabbitMQ's row of a consumer, without its connection, which the engine does not know."""
+    """Return RabbitMQ's row of a consumer, without its connection, which the engine does not know.
+
+    ``prefetch_count`` is the bound that a policy sets: those of channels and link credit are facts of the connection.
+    There and in ``consumer_timeout`` 0 means none.
+    """
     return {
         "consumer_tag": row["name"],
         "queue": {"name": row["queue"], "vhost": VHOST},
         "exclusive": row["exclusive"],
         "active": row["active"],
         "activity_status": "up" if row["active"] else "waiting",
+        "ack_required": not row["settled_when_sent"],
+        "prefetch_count": row["unsettled_max"] or 0,
+        "consumer_timeout": row["timeout_ms"] or 0,
+        "channel_details": {},
         "arguments": {"x-priority": row["priority"]},
         "messages_unacknowledged": row["messages_unacknowledged"],
     }

@@ -156,6 +156,18 @@ def _close(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return (yield from links.close_connection.carry_out(control, _renamed(arguments, {"name": "connection"})))
 
 
+def _close_those_of_user(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
+    user, found = arguments.text("user"), []
+    for row in control.rows("connections"):
+        if row.get("user") == user:
+            found.append(str(row["identity"]))
+        yield
+    for connection in found:
+        control.serving.close_connection(connection, links.reason(arguments))
+        yield
+    return DONE
+
+
 def _write(
     method: str,
     path: str,
@@ -230,4 +242,12 @@ OPERATIONS = (
         for path in ("/definitions", "/definitions/{vhost}")
     ),
     _write("DELETE", "/connections/{name}", "Close a connection.", _close, links.REASON, right=Right.OPERATE),
+    _write(
+        "DELETE",
+        "/connections/username/{user}",
+        "Close the connections of a user.",
+        _close_those_of_user,
+        links.REASON,
+        right=Right.OPERATE,
+    ),
 )

@@ -84,6 +84,7 @@ class ConsumerMethods:
             exclusive=method.exclusive,
             stream=stream,
             consumer_timeout_ms=_consumer_timeout_ms(method.arguments),
+            settled_when_sent=method.no_ack,
         )
         try:
             consuming.consume(queue, consumption, options)

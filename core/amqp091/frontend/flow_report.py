@@ -82,7 +82,7 @@ def connection_snapshot(
         "container_id": client_name(connection),
         "user": connection.identity,
         "vhost": connection.virtual_host,
-        "state": throttle.state(now.monotonic).value if connection.opened else "opening",
+        "state": _state(connection, throttle, now),
         "channels": channels,
         "alarms": sorted(throttle.alarms),
         "stage_credit_state": reading.state.value,
@@ -91,6 +91,12 @@ def connection_snapshot(
         "stage_credit_unblocks": reader.unblocks,
         "stage_credit_blocked_seconds": reader.blocked_seconds(now.monotonic),
     }
+
+
+def _state(connection: Amqp091Connection, throttle: Throttle, now: Now) -> str:
+    if connection.opening:
+        return "opening"
+    return throttle.state(now.monotonic).value if connection.opened else "closing"
 
 
 class StageReports:

@@ -97,9 +97,10 @@ class DeliveryTimes:
     :class:`core.waiting.times.Times`.
     """
 
-    __slots__ = ("_marks", "_timeout")
+    __slots__ = ("_marks", "_timeout", "timeout_ms")
 
     def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
         self._timeout = timeout_ms / 1000
         self._marks: deque[tuple[float, int]] = deque()
 

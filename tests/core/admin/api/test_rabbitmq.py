@@ -130,6 +130,7 @@ async def test_connections_and_channels_are_told_in_its_words():
     assert names(await get(facts, "connections")) == names(await get(facts, "vhosts/%2F/connections")) == ["c1", "c2"]
     channel = await get(facts, "channels/c2%2F1")
     assert (channel["number"], channel["messages_unacknowledged"], channel["confirm"]) == (1, 4, True)
+    assert channel["connection_details"] == {"name": "c2", "peer_host": "127.0.0.1", "peer_port": 4711}
     assert await get(facts, "channels") == await get(facts, "connections/c2/channels") == [channel]
     assert await get(facts, "connections/c1/channels") == []
 
@@ -150,7 +151,17 @@ async def test_consumers_are_listed():
     Peer(facts.broker).consume("a")
     (consumer,) = await get(facts, "consumers")
     assert consumer["queue"] == {"name": "a", "vhost": "/"}
+    assert [consumer[fact] for fact in ("ack_required", "prefetch_count", "consumer_timeout")] == [True, 0, 0]
     assert await get(facts, "consumers/%2F") == [consumer]
+
+
+async def test_a_consumer_tells_its_bounds_and_that_it_settles_nothing():
+    facts = Facts(broker=make_broker("a"))
+    limits = {"max-unsettled": 5, "consumer-timeout": 60_000}
+    facts.set_policy(name="slow", pattern=".*", priority=0, apply_to="queues", definition=limits)
+    Peer(facts.broker).consume("a", settled_when_sent=True)
+    (consumer,) = await get(facts, "consumers")
+    assert [consumer[fact] for fact in ("ack_required", "prefetch_count", "consumer_timeout")] == [False, 5, 60_000]
 
 
 async def test_a_connection_that_is_not_open_yet_has_a_row_too():
@@ -379,6 +390,19 @@ async def test_a_connection_is_closed():
         assert (await client.delete("/api/connections/c1", headers={"x-reason": "enough"})).status_code == 204
         assert (await client.delete("/api/connections/c2")).status_code == 404
     assert facts.server.closed == [("c1", "enough"), ("c2", "closed by the operator")]
+
+
+async def test_the_connections_of_a_user_are_listed_and_closed():
+    facts = Facts()
+    facts.server.rows["connections"] = [CONNECTION, CONNECTION | {"identity": "c2", "user": "shop"}]
+    assert names(await get(facts, "connections/username/shop")) == ["c2"]
+    assert await get(facts, "connections/username/till") == []
+    async with client_of(facts.application(), **WRITE) as client:
+        assert (await client.delete("/api/connections/username/till")).status_code == 204
+        assert facts.server.closed == []
+        closed = await client.delete("/api/connections/username/shop", headers={"x-reason": "it left"})
+        assert closed.status_code == 204
+    assert facts.server.closed == [("c2", "it left")]
 
 
 async def test_certificates_are_checked():

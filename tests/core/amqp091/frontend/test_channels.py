@@ -94,6 +94,15 @@ def test_closing_the_connection_loses_nothing_that_waits_in_a_slow_stage():
     assert peer.broker.ready() == 40
 
 
+def test_a_connection_that_the_broker_closes_is_closing_until_the_client_answers(peer: Wire091Peer):
+    (opened,) = peer.snapshots("connections")
+    peer.front_end.shut_down("the operator asked for it", peer.broker.now)
+    (closing,) = peer.snapshots("connections")
+    assert (opened["state"], closing["state"]) == ("running", "closing")
+    peer.send_bytes(method_frame(0, ConnectionCloseOk()))
+    assert peer.lost
+
+
 def test_a_stage_that_never_moves_holds_up_a_close_for_a_while_only():
     peer = slow_channel(0)
     peer.send_bytes(published(1, numbered(5), routing_key="q") + method_frame(0, ConnectionClose(reply_code=200)))
