@@ -249,6 +249,7 @@ def test_a_user_of_one_virtual_host_sees_that_one(browser: Browser, url: str):
 
 
 def test_links_that_wait_are_shown_for_their_virtual_host(page: Page, url: str):
+    httpx.put(f"{url}/api/vhosts/shop", auth=("root", ROOT_PASSWORD), json={}).raise_for_status()
     log_in(page, url, "root", ROOT_PASSWORD)
     expect(page.locator("h1")).to_have_text("Overview")
     stalls = [
