@@ -6,13 +6,13 @@ It knows no AMQP 1.0, so it refuses a data folder in which messages in that enco
 import os
 import secrets
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import trio
-from cyclopts import App, Parameter
 
 from core.access.login import Access
 from core.amqp091.content import entry_of
@@ -84,23 +84,13 @@ class Amqp091Alone:
         return self._control
 
 
-def broker(
-    *,
-    config: Annotated[Path | None, Parameter(help="The configuration, a TOML file. Default: none.")] = None,
-    listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen on; may be given several times.")] = (),
-    data: Annotated[Path | None, Parameter(help="The data folder.")] = None,
-) -> None:
-    """Run a broker for AMQP 0.9.1 alone until it is interrupted or terminated. The whole broker is `headgate serve`.
-
-    For example:
-
-        python -m core --listen 127.0.0.1:5674 --data /tmp/headgate091
-    """
+def broker(config: Path | None, listen: Sequence[str], data: str | None) -> None:
+    """Run a broker for AMQP 0.9.1 alone until it is interrupted or terminated."""
     overrides: dict[str, object] = {}
     if listen:
         overrides["server.listen"] = list(listen)
     if data is not None:
-        overrides["data.folder"] = str(data)
+        overrides["data.folder"] = data
     try:
         settings = load(config, overrides)
     except ConfigError as error:
@@ -135,10 +125,20 @@ def _give_up(code: int, text: str) -> NoReturn:
     sys.exit(code)
 
 
-if __name__ == "__main__":
-    app = App(name="python -m core")
-    app.default(broker)
+def _main() -> None:
+    parser = ArgumentParser(
+        prog="python -m core",
+        description="Run a broker for AMQP 0.9.1 alone until it is interrupted or terminated.",
+        epilog="For example: python -m core --listen 127.0.0.1:5674 --data /tmp/headgate091",
+    )
+    parser.add_argument("--config", type=Path, help="The configuration, a TOML file. Default: none.")
+    parser.add_argument("--listen", action="append", default=[], help="HOST:PORT; may be given several times.")
+    parser.add_argument("--data", help="The data folder.")
     try:
-        app()
+        broker(**vars(parser.parse_args()))
     finally:
         leave_streams()
+
+
+if __name__ == "__main__":
+    _main()

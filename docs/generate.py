@@ -9,7 +9,6 @@
 - the two tables of limits in ``architecture.md``, between their marks.
 - the tables of methods, reply codes and capabilities in ``protocol/amqp091.md``, between their marks.
 - ``amqp10/cli/commands.json``: the table of commands.
-- ``amqp10/cli/completions``: the scripts of ``headgate completion``, from the commands and their options.
 
 ``tests/docs`` compares each page with the text that would be written, so a page is never older than the code.
 """
@@ -25,8 +24,6 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from amqp10.cli.commands import command_line
-from amqp10.cli.completion import SHELLS, script_of
 from amqp10.cli.table import TABLE
 from amqp10.protocol.lifecycle import CONNECTION, LINK, SESSION, Input
 from core.config.problems import table_of, unit_of
@@ -66,12 +63,7 @@ def pages() -> Mapping[Path, Callable[[], str]]:
         FLOW_EVENTS: partial(_with_parts, FLOW_EVENTS, lambda: {"flow events": flow_events_page.tables()}),
         WHY_BLOCKED: why_page.page,
         TABLE: command_table.text,
-        **{script_of(shell): partial(_completion, shell) for shell in SHELLS},
     }
-
-
-def _completion(shell: str) -> str:
-    return command_line(complete=True).generate_completion(shell=shell)
 
 
 def _limits() -> dict[str, str]:

@@ -1,145 +1,77 @@
-"""The command line, made from the table of commands."""
+"""The command line, made from the table of commands: what the words of a command mean, its help, and its errors."""
 
-from collections.abc import Callable, Mapping
+import os
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from inspect import Parameter as Argument
-from inspect import Signature
+from itertools import takewhile
 from pathlib import Path
-from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any, NoReturn
 
-from amqp10.cli.exits import EPILOGUE
-from amqp10.cli.table import CommandEntry, CommandParameter, commands, value_name
+from amqp10.cli.exits import EPILOGUE, CommandError, Exit
+from amqp10.cli.table import (
+    CommandEntry,
+    CommandParameter,
+    commands,
+    divided,
+    inner_commands,
+    option_names,
+    spellings,
+    value_name,
+)
 from core.version import headgate_version
 
-if TYPE_CHECKING:
-    from cyclopts import App
-
-TYPES: Mapping[str, type] = {"number": int, "seconds": float, "flag": bool, "file": Path}
+HELP = "Headgate, an AMQP 1.0 message broker that tells why a publisher waits."
+HELP_OPTIONS = {"-h", "--help"}
+TYPES: Mapping[str, Callable[[str], object]] = {"number": int, "seconds": float, "file": Path}
 """The kinds of parameters whose values are no texts. A value of another kind is a text on the command line."""
+COLUMNS_MIN, COLUMNS_MAX = 60, 120
+"""The width of help is that of the terminal, between these. Longer lines are hard to read."""
 
 
-def command_line(name: str | None = None, *, complete: bool = False) -> "App":
-    """The command line with the command of this name, or with all commands if it is ``complete``.
-
-    Otherwise it has the names of all commands and the beginnings of their help, and its commands do nothing. It answers
-    ``headgate --help`` and a mistyped command. Making all commands takes 20 ms of CPU.
-    """
-    from cyclopts import App  # here and not above: main first tells Python to search for garbage less often
-
-    names = _names()
-    app = App(
-        name="headgate",
-        help="Headgate, an AMQP 1.0 message broker that tells why a publisher waits.",
-        help_epilogue=EPILOGUE,
-        help_format="plaintext",  # cyclopts' default is Markdown, which takes 35 ms of CPU to import
-        version=headgate_version,
-        version_format="plaintext",
-    )
-    for spelled, words in names.items():
-        if spelled != words:
-            continue  # another name, which the command brings itself
-        if complete or words == names.get(name or ""):
-            app.command(_app(words))
-        elif name not in names:
-            app.command(App(name=_spellings(words), help=commands()[words]["help"].partition("\n\n")[0]))
-    return app
+def carry_out(words: Sequence[str]) -> None:
+    """Carry out the command of these words, or print its help. Raises CommandError."""
+    name, rest = divided(words)
+    command = commands().get(name, {})
+    if HELP_OPTIONS & set(takewhile(lambda word: word != "--", rest)) or not (rest or "parameters" in command):
+        print(parser_of(name).format_help(), end="")
+    elif "parameters" in command:
+        _carry_out(command, values_of(name, rest))
+    elif not name and rest[0] == "--version":
+        print(headgate_version())
+    else:
+        kind = "option" if rest[0].startswith("-") else "command"
+        near = _did_you_mean(rest[0], (word for inner in inner_commands(name) for word in spellings(inner)))
+        parser_of(name).error(f"there is no {kind} {rest[0]}{near}")
 
 
-def _names() -> dict[str, str]:
-    """The names of the commands without a noun, and their other names, with the words in the table."""
-    names = {words: words for words in commands() if " " not in words}
-    return names | {command["also"]: words for words, command in commands().items() if "also" in command}
+def values_of(name: str, words: Sequence[str], environ: Mapping[str, str] = os.environ) -> dict[str, object]:
+    """The values of all parameters of a command, from the words behind its name. Raises CommandError."""
+    parser, parameters = parser_of(name, environ), commands()[name]["parameters"]
+    whole: dict[str, object] = {}
+    if parameters and parameters[-1].get("hyphen"):
+        ahead = len(parameters) - 1
+        words, rest = words[:ahead], words[ahead:]
+        whole[value_name(parameters[-1])] = tuple(rest[1:] if rest[:1] == ["--"] else rest)
+    given, others = parser.parse_known_intermixed_args(words)
+    if others and others[0].startswith("-"):
+        options = (option for parameter in parameters for option in option_names(parameter))
+        parser.error(f"there is no option {others[0]}{_did_you_mean(others[0], options)}")
+    if others:
+        parser.error(f"too many words: {' '.join(others)}")
+    values: dict[str, Any] = vars(given)
+    for parameter in parameters:
+        if parameter.get("many"):
+            many = value_name(parameter)
+            values[many] = tuple(values[many] or environ.get(parameter.get("env", ""), "").split())
+    return values | whole
 
 
-def _spellings(words: str) -> tuple[str, ...]:
-    also = commands()[words].get("also")
-    return (words.rpartition(" ")[2], *([] if also is None else [also]))
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches  # here and not above: only a mistyped word needs it
 
-
-def _app(words: str) -> "App":
-    """A command, with the commands below it."""
-    from cyclopts import App
-
-    command = commands()[words]
-    app = App(name=_spellings(words), help=_help(command))
-    if "parameters" in command:
-        app.default(function_of(command))
-    for inner in commands():
-        if inner.startswith(f"{words} "):
-            app.command(_app(inner))
-    return app
-
-
-def _help(command: CommandEntry) -> str:
-    examples = "\n".join(f"    {example}" for example in command.get("examples", ()))
-    parts = (command["help"], examples and f"For example:\n\n{examples}", command.get("help_end"))
-    return "\n\n".join(part for part in parts if part)
-
-
-# --- parameters ------------------------------------------------------------------------------------------------------
-
-
-def function_of(command: CommandEntry) -> Callable[..., None]:
-    """The function that carries the command out, with a signature from which cyclopts makes its parameters."""
-    signature = Signature(list(map(_argument, command["parameters"])))
-
-    def function(*given: object, **options: object) -> None:
-        bound = signature.bind(*given, **options)
-        bound.apply_defaults()
-        names = map(value_name, command["parameters"])
-        _carry_out(command, dict(zip(names, bound.arguments.values(), strict=True)))
-
-    function.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
-    setattr(function, "__signature__", signature)  # noqa: B010 - a function has no such attribute of its own
-    return function
-
-
-def _argument(parameter: CommandParameter) -> Argument:
-    annotation, default = _annotation(parameter), _default(parameter)
-    if parameter["name"].startswith("--"):
-        return Argument(value_name(parameter), Argument.KEYWORD_ONLY, default=default, annotation=annotation)
-    if parameter.get("many"):
-        return Argument(parameter["name"], Argument.VAR_POSITIONAL, annotation=annotation)
-    return Argument(parameter["name"], Argument.POSITIONAL_ONLY, default=default, annotation=annotation)
-
-
-def _default(parameter: CommandParameter) -> object:
-    if "default" in parameter:
-        return parameter["default"]
-    if parameter.get("kind") == "flag":
-        return False
-    if parameter.get("many"):
-        return ()
-    is_option = parameter["name"].startswith("--")
-    return Argument.empty if parameter.get("required", not (is_option or parameter.get("optional"))) else None
-
-
-def _annotation(parameter: CommandParameter) -> object:
-    """The type of the values, with what cyclopts shows and takes."""
-    import cyclopts
-
-    value: Any = TYPES.get(parameter.get("kind", ""), str)
-    if "choices" in parameter:
-        value = Literal[tuple(parameter["choices"])]
-    names = None
-    if parameter["name"].startswith("--"):
-        names = [parameter["short"], parameter["name"]] if "short" in parameter else [parameter["name"]]
-        value = GenericAlias(tuple, (value, ...)) if parameter.get("many") else value
-    if _default(parameter) is None:
-        value = value | None
-    bounds = None
-    if "low" in parameter:
-        bounds = cyclopts.validators.Number(gte=parameter["low"], lte=parameter["high"])
-    shown = cyclopts.Parameter(
-        name=names,
-        help=parameter.get("help"),
-        env_var=parameter.get("env"),
-        negative="",
-        allow_leading_hyphen=parameter.get("hyphen", False),
-        validator=bounds,
-    )
-    return Annotated[value, shown]
+    near = get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _carry_out(command: CommandEntry, values: dict[str, object]) -> None:
@@ -148,6 +80,119 @@ def _carry_out(command: CommandEntry, values: dict[str, object]) -> None:
         module, _, function = command["run"].partition(":")
         getattr(import_module(f"amqp10.cli.{module}"), function)(**values)
         return
-    from amqp10.cli.requests import carry_out  # here and not above: other commands need none of it
+    from amqp10.cli import requests  # here and not above: other commands need none of it
 
-    carry_out(command, values)
+    requests.carry_out(command, values)
+
+
+# --- parsers ---------------------------------------------------------------------------------------------------------
+
+
+class _Parser(ArgumentParser):
+    """A parser whose errors are those of a command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(Exit.USAGE, f"{message} (see {self.prog} --help)")
+
+
+def parser_of(name: str, environ: Mapping[str, str] = os.environ) -> ArgumentParser:
+    """The parser of a command, or of a noun, or of all commands if the name is empty. The last two only have help."""
+    command = commands().get(name)
+    line = f"headgate {name}".strip()
+    parser = _Parser(
+        prog=line,
+        usage=None if command and "parameters" in command else f"{line} COMMAND",
+        description=_wrapped(_help(command) if command else HELP),
+        epilog=_wrapped(EPILOGUE),
+        formatter_class=_formatter,
+        allow_abbrev=False,
+    )
+    if not command:
+        parser.add_argument("--version", action="store_true", help="show the version and exit")
+    for parameter in command.get("parameters", ()) if command else ():
+        _add(parser, parameter, environ)
+    inner = parser.add_argument_group("commands")
+    for words in sorted(inner_commands(name)):
+        first, *others = spellings(words)
+        shown = f"{first} ({', '.join(others)})" if others else first
+        inner.add_argument(first, metavar=shown, help=_plain(commands()[words]["help"].partition("\n\n")[0]))
+    return parser
+
+
+def _formatter(prog: str) -> RawDescriptionHelpFormatter:
+    return RawDescriptionHelpFormatter(prog, width=_columns())
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size  # here and not above: only help needs it
+
+    return min(max(get_terminal_size().columns, COLUMNS_MIN), COLUMNS_MAX)
+
+
+def _help(command: CommandEntry) -> str:
+    examples = "\n".join(f"    {example}" for example in command.get("examples", ()))
+    parts = (command["help"], examples and f"For example:\n\n{examples}", command.get("help_end"))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _wrapped(text: str) -> str:
+    """The text with lines that are not too long, but for examples."""
+    from textwrap import fill
+
+    return "\n".join(line if line.startswith(" ") else fill(line, _columns()) for line in text.splitlines())
+
+
+def _plain(text: str) -> str:
+    """The text as argparse takes it."""
+    return text.replace("%", "%%")
+
+
+# --- parameters ------------------------------------------------------------------------------------------------------
+
+
+def _add(parser: ArgumentParser, parameter: CommandParameter, environ: Mapping[str, str]) -> None:
+    kind, many = parameter.get("kind", ""), parameter.get("many", False)
+    how: dict[str, Any] = {"help": _help_of(parameter)}
+    if kind == "flag":
+        how["action"] = "store_true"
+    else:
+        how |= {"type": _type_of(parameter), "choices": parameter.get("choices")}
+        how["default"] = None if many else environ.get(parameter.get("env", ""), parameter.get("default"))
+    options = option_names(parameter)
+    if options:
+        if many:
+            how["action"] = "append"
+        parser.add_argument(*options, dest=value_name(parameter), required=parameter.get("required", False), **how)
+        return
+    if many:
+        how |= {"nargs": "*", "default": ()}
+    elif parameter.get("optional"):
+        how["nargs"] = "?"
+    parser.add_argument(value_name(parameter), metavar=parameter["name"].upper(), **how)
+
+
+def _type_of(parameter: CommandParameter) -> Callable[[str], object]:
+    """The function that makes the value of the word."""
+    kind = parameter.get("kind", "")
+
+    def value_of(word: str) -> object:
+        try:
+            value = TYPES.get(kind, str)(word)
+        except ValueError:
+            raise ArgumentTypeError(f"{word!r} is no {'whole number' if kind == 'number' else 'number'}") from None
+        if "low" in parameter and not (isinstance(value, int) and parameter["low"] <= value <= parameter["high"]):
+            raise ArgumentTypeError(f"{word} is not {parameter['low']} to {parameter['high']}")
+        return value
+
+    return value_of
+
+
+def _help_of(parameter: CommandParameter) -> str:
+    notes = [
+        f"[default: {parameter['default']}]" if "default" in parameter else "",
+        f"[environment: {parameter['env']}]" if "env" in parameter else "",
+        f"[choices: {', '.join(parameter['choices'])}]"
+        if "choices" in parameter and not option_names(parameter)
+        else "",
+    ]
+    return _plain(" ".join(part for part in (parameter.get("help", ""), *notes) if part))

@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from amqp10.cli.commands import command_line
+from amqp10.cli.commands import carry_out
 from amqp10.cli.exits import CommandError, Exit, complain
 from core.standard_streams import discard, leave_streams
 
@@ -26,14 +26,8 @@ def main() -> None:
 
 def run(words: list[str]) -> Exit:
     """Run one command and return its exit code. An error of the command is printed on standard error."""
-    from cyclopts import CycloptsError
-
     try:
-        name = next((word for word in words if not word.startswith("-")), None)
-        app = command_line(name)
-        app(words, exit_on_error=False, result_action="return_value")
-    except CycloptsError:
-        return Exit.USAGE  # cyclopts has printed the error
+        carry_out(words)
     except CommandError as error:
         complain(error.text)
         return error.code

@@ -6,8 +6,9 @@ from pathlib import Path
 
 UNUSED = ("greenlet", "rich")
 """structlog imports these wherever they are installed. rich shows tracebacks in colours; the log of a broker has plain
-ones. cyclopts needs rich, so it is installed wherever there is the command ``headgate``. It takes 3.3 MiB and 60 ms of
-CPU time. greenlet has threads of its own, which a broker does not use. Other packages bring it; it takes 1.1 MiB."""
+ones. Commands show tables with rich, so it is installed wherever there is the command ``headgate``. It takes 3.3 MiB
+and 60 ms of CPU time. greenlet has threads of its own, which a broker does not use. Other packages bring it; it takes
+1.1 MiB."""
 
 
 def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None, admin: str | None) -> None:

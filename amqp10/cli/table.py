@@ -15,7 +15,7 @@ An entry with none of them is a noun with commands below it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
@@ -46,7 +46,8 @@ class CommandParameter(TypedDict, total=False):
     many: bool
     """The parameter can be given several times."""
     hyphen: bool
-    """A value may begin with a hyphen."""
+    """All words behind the other parameters are values, also those that begin with a hyphen. Only the last parameter,
+    behind arguments that must be given, can have it."""
     low: int
     high: int
     inverted: bool
@@ -103,6 +104,37 @@ def table() -> Table:
 def commands() -> Mapping[str, CommandEntry]:
     """All commands, by their words."""
     return table()["commands"]
+
+
+def divided(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Divide the words of a command line: the words in the table of the command or noun, and what comes behind them."""
+    names = {name: name for name in commands()}
+    names |= {entry["also"]: name for name, entry in commands().items() if "also" in entry}
+    name = ""
+    for count, word in enumerate(words):
+        inner = names.get(f"{name} {word}".lstrip())
+        if inner is None:
+            return name, words[count:]
+        name = inner
+    return name, ()
+
+
+def inner_commands(name: str) -> list[str]:
+    """The commands below a noun, or of the first level if the name is empty."""
+    return [words for words in commands() if words.rpartition(" ")[0] == name]
+
+
+def spellings(words: str) -> list[str]:
+    """The last word of a command, and its other name."""
+    command = commands()[words]
+    return [words.rpartition(" ")[2], *([command["also"]] if "also" in command else [])]
+
+
+def option_names(parameter: CommandParameter) -> list[str]:
+    """The names of an option; none of an argument."""
+    if not parameter["name"].startswith("--"):
+        return []
+    return [parameter["short"], parameter["name"]] if "short" in parameter else [parameter["name"]]
 
 
 def value_name(parameter: CommandParameter) -> str:

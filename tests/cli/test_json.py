@@ -1,15 +1,14 @@
 """Every command has ``--json``, except a few with a reason of their own."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from cyclopts import App
 
-from amqp10.cli.commands import command_line
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
+from amqp10.cli.table import CommandEntry, commands
 from tests.kit.command_line import Ran
 
 WITHOUT = {
@@ -21,32 +20,20 @@ WITHOUT = {
     "pipeline": "its commands become `python -m pipeline`, which has options of its own",
 }
 """The reasons by the first word of the command."""
-Walked = tuple[str, App]
+ALL = {words: command for words, command in commands().items() if "parameters" in command}
 
 
-def commands(app: App, name: str = "") -> Iterator[Walked]:
-    """Every command that can be run, by its words."""
-    if app.default_command is not None:
-        yield name.strip(), app
-    for word in app:
-        if not word.startswith("-"):
-            yield from commands(app[word], f"{name} {word}")
+def takes_json(command: CommandEntry) -> bool:
+    return any(parameter["name"] == "--json" for parameter in command["parameters"])
 
 
-ALL = dict(commands(command_line(complete=True)))
-
-
-def takes_json(app: App) -> bool:
-    return any("--json" in argument.names for argument in app.assemble_argument_collection())
-
-
-def test_the_walk_meets_commands_at_every_depth():
+def test_commands_are_found_at_every_depth():
     assert {"status", "why", "queues list", "policies set", "store check", "debug bundle"} <= set(ALL)
     assert len(ALL) > 60
 
 
-def without_json(found: dict[str, App]) -> set[str]:
-    return {name for name, app in found.items() if not takes_json(app)}
+def without_json(found: Mapping[str, CommandEntry]) -> set[str]:
+    return {name for name, command in found.items() if not takes_json(command)}
 
 
 def test_every_command_takes_json_or_has_a_reason_not_to():
@@ -58,12 +45,7 @@ def test_every_exception_is_one():
 
 
 def test_a_command_without_it_is_noticed():
-    app = App(name="new")
-
-    @app.command
-    def list_it(*, long: bool = False) -> None: ...
-
-    assert without_json(dict(commands(app))) == {"list-it"}
+    assert without_json({"list-it": {"parameters": [{"name": "--long", "kind": "flag"}]}}) == {"list-it"}
 
 
 def shown(headgate: Callable[..., Ran], *words: str) -> object:

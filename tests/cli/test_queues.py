@@ -60,7 +60,7 @@ def test_the_list_has_a_line_for_each_queue(headgate):
         (("publish", "/queues/nope", "a"), Exit.NOT_FOUND, "queues are listed by: headgate queues list"),
         (("publish", "/queues/x", "a", "--count", "0"), Exit.USAGE, "must be 1 or more"),
         (("publish", "/queues/x", "a", "--size", "5"), Exit.USAGE, "goes without BODY"),
-        (("publish", "/queues/x", "--size", "many"), Exit.USAGE, ""),
+        (("publish", "/queues/x", "--size", "many"), Exit.USAGE, "--size: 'many' is no whole number"),
         (("publish", "/exchanges/amq.topic/nowhere", "a"), Exit.REFUSED, "bind a queue to the exchange"),
         (("consume", "/exchanges/amq.topic/key"), Exit.USAGE, "an exchange keeps no messages"),
         (("consume", "/queues/nope", "--drain"), Exit.NOT_FOUND, "no queue 'nope'"),
@@ -72,7 +72,7 @@ def test_mistakes_are_told_with_a_way_out(words, code, complaint, headgate):
     ran = headgate(*words)
     assert ran.code is code
     assert complaint in " ".join(ran.err.split())
-    assert "Error" in ran.err or ran.err.startswith("headgate: ")
+    assert ran.err.startswith("headgate: ")
 
 
 def test_messages_are_printed_in_order_and_are_gone_afterwards(headgate):

@@ -1,15 +1,20 @@
 """All commands have help with examples, exit codes, and no traceback for an error of the user."""
 
+import os
 import re
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from amqp10.cli import exits
+from amqp10.cli.commands import values_of
 from amqp10.cli.exits import EPILOGUE, Exit
 from amqp10.cli.main import run
 from core.config import ScramKeys
 from core.version import headgate_version
+from tests.kit.broker_process import ROOT
 from tests.kit.command_line import HEADGATE, Ran, run_process, start
 
 NOUNS = ("queues", "exchanges", "bindings", "connections", "sessions", "links", "alarms")
@@ -55,12 +60,85 @@ def test_words_that_are_no_command(words, capsys):
     assert run(words) is Exit.USAGE
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "Error" in captured.err
+    assert re.fullmatch(r"headgate: .* \(see headgate.* --help\)\n", captured.err)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["statsu"], "there is no command statsu; did you mean status? (see headgate --help)"),
+        (["queues", "lst"], "there is no command lst; did you mean list? (see headgate queues --help)"),
+        (["--json", "status"], "there is no option --json (see headgate --help)"),
+        (["status", "--jsno"], "there is no option --jsno; did you mean --json? (see headgate status --help)"),
+        (["queues", "show", "a", "b", "c"], "too many words: b c (see headgate queues show --help)"),
+        (["queues", "show"], "the following arguments are required: IDENTITY (see headgate queues show --help)"),
+        (["status", "--url"], "argument --url: expected one argument (see headgate status --help)"),
+        (["publish", "a", "--count", "x"], "argument --count: 'x' is no whole number (see headgate publish --help)"),
+        (["drain", "--wait", "x"], "argument --wait: 'x' is no number (see headgate drain --help)"),
+        (["hash-password", "--iterations", "1"], "1 is not 4096 to 5000000 (see headgate hash-password --help)"),
+        (["why", "q", "--kind", "x"], "argument --kind: invalid choice: 'x' (choose from"),
+        (["store", "lost"], "the following arguments are required: --data (see headgate store lost --help)"),
+    ],
+)
+def test_the_mistake_is_named(words, complaint, capsys):
+    assert run(words) is Exit.USAGE
+    assert complaint in capsys.readouterr().err
+
+
+PUBLISH = {"address": "a", "body": (), "count": 1, "size": None, "transient": False, "json": False}
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ("a", {}),
+        ("a b --count 2 c --json d", {"body": ("b", "c", "d"), "count": 2, "json": True}),
+        ("--size=-1 a", {"size": -1}),
+        ("a -- -b --json", {"body": ("-b", "--json")}),
+        ("a b -- --help", {"body": ("b", "--help")}),
+        ("a -1 -", {"body": ("-1", "-")}),
+    ],
+)
+def test_options_and_arguments_may_be_mixed(words, values):
+    found = values_of("publish", words.split())
+    assert found.pop("url")
+    assert found == PUBLISH | values
+
+
+def test_options_override_the_environment_which_overrides_defaults():
+    none = {"config": None, "listen": (), "data": None, "admin": None}
+    assert values_of("serve", [], {}) == none
+    assert values_of("status", [], {})["url"] == "amqp://guest:guest@127.0.0.1:5672"
+    environ = {"HEADGATE_LISTEN": "a:1 b:2", "HEADGATE_DATA": "data", "HEADGATE_URL": "amqp://there"}
+    assert values_of("serve", [], environ) == none | {"listen": ("a:1", "b:2"), "data": Path("data")}
+    assert values_of("status", [], environ)["url"] == "amqp://there"
+    words = ["--listen", "c:3", "--listen", "d:4", "--data", "here"]
+    assert values_of("serve", words, environ) == none | {"listen": ("c:3", "d:4"), "data": Path("here")}
+    assert values_of("status", ["--url", "amqp://here"], environ)["url"] == "amqp://here"
+
+
+def test_options_of_the_pipeline_are_passed_on_as_they_are():
+    assert values_of("pipeline run", ["--url", "x", "-y", "--", "z"]) == {"options": ("--url", "x", "-y", "--", "z")}
+    assert values_of("pipeline run", ["--", "--help"]) == {"options": ("--help",)}
+
+
+def test_the_short_name_of_an_option():
+    assert [values_of("queues list", words)["vhost"] for words in (["-p", "shop"], ["-pshop"])] == ["shop", "shop"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "at_most"), [(40, 60), (100, 100), (200, 120)])
+def test_help_fits_the_terminal(columns, at_most):
+    environ = os.environ | {"COLUMNS": str(columns)}
+    ran = subprocess.run(
+        [*HEADGATE, "why", "--help"], cwd=ROOT, env=environ, capture_output=True, text=True, check=True
+    )
+    assert at_most - 15 < max(map(len, ran.stdout.splitlines())) <= at_most
 
 
 def test_without_a_command_there_is_help(capsys):
     assert run([]) is Exit.DONE
-    assert "Usage: headgate COMMAND" in capsys.readouterr().out
+    assert "usage: headgate COMMAND" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

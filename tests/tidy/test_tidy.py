@@ -29,7 +29,7 @@ LEFT_OR_SILENCED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|type: ignore(?!\[)|noq
 
 ALLOWED_BASES = re.compile(
     r"(\w*Error|\w*Exception|\w*Fault|Protocol(\[.*\])?|Generic\[.*\]|(Int|Str)?Enum|IntFlag|NamedTuple|TypedDict"
-    r"|Section|BaseModel|MessagingHandler|App\[None\]|(Simple)?DataSource\w*|SupportsTriggerAvailableNow|InputPartition"
+    r"|Section|BaseModel|MessagingHandler|ArgumentParser|App\[None\]|(Simple)?DataSource\w*|SupportsTriggerAvailableNow|InputPartition"
     r"|WriterCommitMessage|StatefulProcessor|StreamingQueryListener|BuildHookInterface\[Any\]|StoreRefused|trio\.abc\.Instrument)"
 )
 TEXT_SUFFIXES = frozenset({"", ".md", ".py", ".toml", ".txt", ".yml"})
