@@ -1,7 +1,7 @@
 """The command line, made from the table of commands: what the words of a command mean, its help, and its errors."""
 
 import os
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import takewhile
@@ -34,7 +34,7 @@ def carry_out(words: Sequence[str]) -> None:
     name, rest = divided(words)
     command = commands().get(name, {})
     if HELP_OPTIONS & set(takewhile(lambda word: word != "--", rest)) or not (rest or "parameters" in command):
-        print(parser_of(name).format_help(), end="")
+        print(help_of(name), end="")
     elif "parameters" in command:
         _carry_out(command, values_of(name, rest))
     elif not name and rest[0] == "--version":
@@ -42,12 +42,12 @@ def carry_out(words: Sequence[str]) -> None:
     else:
         kind = "option" if rest[0].startswith("-") else "command"
         near = _did_you_mean(rest[0], (word for inner in inner_commands(name) for word in spellings(inner)))
-        parser_of(name).error(f"there is no {kind} {rest[0]}{near}")
+        _parser_of(name, {}).error(f"there is no {kind} {rest[0]}{near}")
 
 
 def values_of(name: str, words: Sequence[str], environ: Mapping[str, str] = os.environ) -> dict[str, object]:
     """The values of all parameters of a command, from the words behind its name. Raises CommandError."""
-    parser, parameters = parser_of(name, environ), commands()[name]["parameters"]
+    parser, parameters = _parser_of(name, environ), commands()[name]["parameters"]
     whole: dict[str, object] = {}
     if parameters and parameters[-1].get("hyphen"):
         ahead = len(parameters) - 1
@@ -95,28 +95,36 @@ class _Parser(ArgumentParser):
         raise CommandError(Exit.USAGE, f"{message} (see {self.prog} --help)")
 
 
-def parser_of(name: str, environ: Mapping[str, str] = os.environ) -> ArgumentParser:
-    """The parser of a command, or of a noun, or of all commands if the name is empty. The last two only have help."""
-    command = commands().get(name)
-    line = f"headgate {name}".strip()
-    parser = _Parser(
-        prog=line,
-        usage=None if command and "parameters" in command else f"{line} COMMAND",
-        description=_wrapped(_help(command) if command else HELP),
-        epilog=_wrapped(EPILOGUE),
-        formatter_class=_formatter,
-        allow_abbrev=False,
-    )
+def help_of(name: str) -> str:
+    """The help of a command, of a noun, or of all commands if the name is empty."""
+    command = commands().get(name, {})
+    parser = _parser_of(name, os.environ)
+    parser.description = _wrapped(_help(command) if command else HELP)
+    parser.epilog = _wrapped(EPILOGUE)
+    parser.formatter_class = _formatter
     if not command:
         parser.add_argument("--version", action="store_true", help="show the version and exit")
-    for parameter in command.get("parameters", ()) if command else ():
-        _add(parser, parameter, environ)
+    if "parameters" not in command:
+        parser.usage = f"{parser.prog} COMMAND"
     inner = parser.add_argument_group("commands")
     for words in sorted(inner_commands(name)):
         first, *others = spellings(words)
         shown = f"{first} ({', '.join(others)})" if others else first
         inner.add_argument(first, metavar=shown, help=_plain(commands()[words]["help"].partition("\n\n")[0]))
+    return parser.format_help()
+
+
+def _parser_of(name: str, environ: Mapping[str, str]) -> _Parser:
+    """The parser of a command, without the texts that only its help has."""
+    parser = _Parser(prog=f"headgate {name}".strip(), formatter_class=_checking_formatter, allow_abbrev=False)
+    for parameter in commands().get(name, {}).get("parameters", ()):
+        _add(parser, parameter, environ)
     return parser
+
+
+def _checking_formatter(prog: str) -> HelpFormatter:
+    """The formatter with which argparse checks each parameter. One without a width would look for the terminal's."""
+    return HelpFormatter(prog, width=COLUMNS_MAX)
 
 
 def _formatter(prog: str) -> RawDescriptionHelpFormatter:

@@ -3,7 +3,6 @@
 import gc
 import sys
 
-from amqp10.cli.commands import carry_out
 from amqp10.cli.exits import CommandError, Exit, complain
 from core.standard_streams import discard, leave_streams
 
@@ -26,6 +25,8 @@ def main() -> None:
 
 def run(words: list[str]) -> Exit:
     """Run one command and return its exit code. An error of the command is printed on standard error."""
+    from amqp10.cli.commands import carry_out  # here and not above: main first tells Python to search less often
+
     try:
         carry_out(words)
     except CommandError as error:

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 FILE_WIDTH = 1000
 """The most characters of a line in output that is not for a terminal."""
@@ -69,6 +68,8 @@ def _shown(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name in TIMES and isinstance(value, int | float):
+        from datetime import UTC, datetime  # here and not above: most rows have no time
+
         return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
     if isinstance(value, dict | list):
         return json.dumps(value, default=str, ensure_ascii=False)

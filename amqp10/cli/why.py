@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
 from amqp10.addresses import AddressError, parse_source
@@ -72,6 +71,8 @@ def _ask(broker: "BlockingManagement", kind: Kind, subject: str, vhost: str | No
 
 def _near(broker: "BlockingManagement", kind: Kind, subject: str, vhost: str | None) -> list[str]:
     """Similar names among the first thousand."""
+    from difflib import get_close_matches  # here and not above: only a mistyped name needs it
+
     page = ask(broker, "rows.list", kind=LISTED[kind], vhost=vhost).body
     items = page.get("items") if isinstance(page, dict) else None
     rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

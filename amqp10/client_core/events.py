@@ -74,7 +74,7 @@ def take_event(event: Event) -> None:
                 if (attach.target if attach.role == RECEIVER else attach.source) is not None:
                     _link_user(link.reference).attach_answered(attach)
                 return
-            session = link.channel  # type: ignore[assignment]
+            session = link.channel
             assert isinstance(session, Session)
             if link.end.local is None:
                 session.refuse(link, LinkFault(ErrorCondition.NOT_ALLOWED, "this client takes no links"))

@@ -1,6 +1,6 @@
 """How a client opens its end of a connection, and in which words it tells why a connection is over."""
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -26,7 +26,7 @@ NAME_BYTES = 6
 
 def random_name(kind: str) -> str:
     """A container id for a client without a given name."""
-    return f"{kind}-{secrets.token_hex(NAME_BYTES)}"
+    return f"{kind}-{os.urandom(NAME_BYTES).hex()}"
 
 
 def new_engine(
@@ -47,7 +47,7 @@ def new_engine(
 
 
 def _nonce() -> str:
-    return secrets.token_hex(NONCE_BYTES)
+    return os.urandom(NONCE_BYTES).hex()
 
 
 def session_limits(incoming_window: int) -> SessionLimits:

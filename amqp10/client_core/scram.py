@@ -7,10 +7,9 @@ imported only for names and passwords that SASLprep [RFC 4013] may change or ref
 import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import new, pbkdf2_hmac
 from hmac import compare_digest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ITERATIONS_MIN = 4096
 """A server must ask for as many [RFC 7677 4]."""
@@ -22,8 +21,7 @@ GS2_HEADER = "n,,"
 """No channel binding, and no identity to act for [RFC 5802 7]."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScramCredentials:
+class ScramCredentials(NamedTuple):
     """A user name and a password. The password is not sent, and the server proves that it knows it too [RFC 7677]."""
 
     identity: str

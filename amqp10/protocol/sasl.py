@@ -20,7 +20,7 @@ A peer that breaks the protocol itself (an empty frame, an AMQP frame, the other
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from amqp10.errors import ConnectionFault, DecodeError, ErrorCondition, quote
 from amqp10.wire.codec.composite import (
@@ -125,15 +125,13 @@ def encode_sasl_frame(performative: SaslPerformative) -> bytes:
     return encode_frame(0, _BY_TYPE[type(performative)].encode(performative), frame_type=SASL_FRAME)
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(NamedTuple):
     """The exchange goes on: send this challenge to the client."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
+class Success(NamedTuple):
     """The client has proved its identity."""
 
     identity: str
@@ -141,8 +139,7 @@ class Success:
     """The mechanism's last data, sent inside the outcome."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """The client has not proved its identity, or its response is invalid."""
 
     reason: str = "wrong credentials"
@@ -150,7 +147,6 @@ class Failure:
     code: int = OUTCOME_AUTH
 
 
-@dataclass(frozen=True, slots=True)
 class AnswerPending:
     """The answer is not known yet: another part of the program computes it."""
 
@@ -174,16 +170,14 @@ class SaslServerMechanism(Protocol):
         """Begin an attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authenticated:
+class Authenticated(NamedTuple):
     """The authentication succeeded: the AMQP protocol header comes next."""
 
     identity: str
     mechanism: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """The authentication failed: nothing comes next."""
 
     reason: str
@@ -305,8 +299,7 @@ class Credentials(Protocol):
         """Begin an attempt. Raises ValueError for credentials that the mechanism cannot carry."""
 
 
-@dataclass(frozen=True, slots=True)
-class _OneResponse:
+class _OneResponse(NamedTuple):
     """The exchange of a mechanism that consists of the initial response."""
 
     response: bytes
@@ -323,8 +316,7 @@ class _OneResponse:
         """Check nothing: the server proves nothing in these mechanisms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anonymous:
+class Anonymous(NamedTuple):
     """No credentials [RFC 4505]. ``trace`` is a contact for the operator of the server."""
 
     trace: str = "anonymous"
@@ -340,8 +332,7 @@ class Anonymous:
         return _OneResponse(self.trace.encode())
 
 
-@dataclass(frozen=True, slots=True)
-class External:
+class External(NamedTuple):
     """The client's certificate, which the TLS handshake has proven [RFC 4422 A]."""
 
     mechanism: str = "EXTERNAL"
@@ -356,8 +347,7 @@ class External:
         return _OneResponse(b"")
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(NamedTuple):
     """A user name and a password, readable for anything that can read the connection [RFC 4616]."""
 
     identity: str
