@@ -21,7 +21,7 @@ from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
 from amqp10.frontend.publisher_windows import PublisherWindows
 from amqp10.management.node import ManagementNode
-from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.connection import Connection
 from amqp10.protocol.handshake import NoHandshake, ServerHandshake
 from amqp10.protocol.sasl import (
     OUTCOME_SYS_TEMP,
@@ -33,7 +33,7 @@ from amqp10.protocol.sasl import (
     Success,
     encode_sasl_frame,
 )
-from amqp10.protocol.session import SessionLimits
+from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire.framing import PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL
 from core import process
 from core.access import exchange
@@ -160,9 +160,12 @@ def amqp10_factory(
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
     windows = PublisherWindows(settings.amqp10)
+    unique = partial(secrets.token_hex, UNIQUE_BYTES)
 
     def connection(peer: LoginPeer) -> Connection:
-        own = replace(announced, pre_open_frame_size_max=access.largest_login(announced.pre_open_frame_size_max))
+        login_bytes, own = access.largest_login(announced.pre_open_frame_size_max), announced
+        if login_bytes != own.pre_open_frame_size_max:
+            own = replace(announced, pre_open_frame_size_max=login_bytes)
         return Connection(own, handshake(peer, own.pre_open_frame_size_max))
 
     def handshake(peer: LoginPeer, frame_size_max: int) -> ServerHandshake:
@@ -171,7 +174,7 @@ def amqp10_factory(
             withheld=withheld(access, peer),
             not_offered=partial(access.not_offered, peer),
             bare_allowed=access.anonymous,
-            refusal_delay_s=lambda: random.uniform(*REFUSAL_DELAY_S),
+            refusal_delay_s=partial(random.uniform, *REFUSAL_DELAY_S),
             frame_size_max=frame_size_max,
         )
 
@@ -186,7 +189,7 @@ def amqp10_factory(
             management=node,
             stalls=stalls,
             settings=settings,
-            unique=lambda: secrets.token_hex(UNIQUE_BYTES),
+            unique=unique,
             wake=notify,
             traffic=traffic,
             flow=flow,

@@ -30,9 +30,9 @@ from amqp10.client_core.opening import (
     why_over,
 )
 from amqp10.client_core.url import Url
-from amqp10.protocol.connection import ConnectionSettings
 from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.session import Session
+from amqp10.protocol.settings import ConnectionSettings
 from amqp10.wire.messaging import Error
 
 READ_BYTES = 262_144

@@ -35,8 +35,9 @@ from amqp10.client_core.events import take_event
 from amqp10.client_core.opening import broker_properties, new_engine, random_name, why_over
 from amqp10.client_core.requests import Answer
 from amqp10.client_core.url import Url
-from amqp10.protocol.connection import Connection, ConnectionSettings, Event
+from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import ConnectionClosed
+from amqp10.protocol.settings import ConnectionSettings
 
 
 @asynccontextmanager

@@ -7,12 +7,12 @@ from typing import Literal
 from amqp10.client_core.errors import ClientError, ConnectionLost, NotLetIn, told
 from amqp10.client_core.scram import HASHES, ScramCredentials, ScramName
 from amqp10.client_core.url import Url
-from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.handshake import ClientHandshake
 from amqp10.protocol.lifecycle import ConnectionState
 from amqp10.protocol.sasl import Anonymous, Credentials, External, Plain
-from amqp10.protocol.session import SessionLimits
+from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire.types import plain
 
 MechanismName = ScramName | Literal["PLAIN"]

@@ -46,7 +46,7 @@ from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Attach, Open
 from core.access.checked_engine import CheckedEngine
 from core.access.entering import OnlyTheDefault, VirtualHostsByName
-from core.access.rights import Rights, all_rights
+from core.access.rights import Rights, all_rights, no_rights
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
@@ -82,6 +82,13 @@ ACTIONS_AT_ONCE = 16
 class Amqp10FrontEnd:
     """The :class:`core.server.frontends.FrontEnd` for AMQP 1.0."""
 
+    __slots__ = (
+        "_alarms", "_attributes", "_blocks", "_consumers", "_converter", "_dynamic", "_engine", "_eof", "_flow",
+        "_headers", "_hosts", "_lost", "_mailbox", "_management", "_now", "_rechecks", "_releasing", "_rights_of",
+        "_sessions", "_stalls", "_steps", "_until", "_wake", "_windows", "_work", "_work_per_turn_max", "connection",
+        "info", "settings", "traffic",
+    )  # fmt: skip
+
     def __init__(
         self,
         info: PeerInfo,
@@ -105,25 +112,20 @@ class Amqp10FrontEnd:
         """``engine`` is of the default virtual host until the connection is open, then of the one of ``hosts`` that the
         client wants, with rights from ``rights_of``. ``unique`` returns the part of a dynamic node's name that no peer
         can guess; ``wake`` asks for a turn. ``traffic``, ``flow`` and ``work`` count for all connections."""
-        self.info = info
-        self.traffic = traffic or Traffic()
-        self.connection = connection
-        self.settings = settings.amqp10
-        self._mailbox = mailbox
+        self.info, self.connection = info, connection
+        self.traffic, self.settings = traffic or Traffic(), settings.amqp10
         self._work = work or Work()
         self._work_per_turn_max = settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
-        self._engine = engine
+        self._engine, self._mailbox, self._converter = engine, mailbox, converter
         self._rights_of, self._hosts = rights_of, hosts or OnlyTheDefault(engine.unchecked)
-        self._converter = converter
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
         self._stalls, self._wake = stalls, wake
         self._windows = (windows or PublisherWindows(self.settings)).of_connection(mailbox, wake)
         self._attributes, self._headers = AttributesByHeader(), HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
-        self._operating = Operating(info, connection)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._consumers: dict[ConsumerLink, None] = {}
         """The consuming links, in order of attaching."""
@@ -267,11 +269,11 @@ class Amqp10FrontEnd:
         return parts_of(kind, identity, self.info, self.connection, self._alarms.on, self._sessions, now)
 
     def check(self, order: Order) -> None:
-        self._operating.check(order)
+        Operating(self.info, self.connection).check(order)
 
     def obey(self, order: Order, now: Now) -> None:
         self._now = now
-        if (user := self._operating.obey(order)) is not None:
+        if (user := Operating(self.info, self.connection).obey(order)) is not None:
             self._blocks.look_at(user)
         self._answer_events(now)
 
@@ -281,10 +283,7 @@ class Amqp10FrontEnd:
 
     def look(self, now: Now) -> Iterator[int]:
         """Check which consuming links wait for their client; yields between some, with the number looked at."""
-        for session in self.connection.sessions:
-            self._sessions.look(session, now)
-            yield 0
-        yield from looks(self._consumers, self._blocks, self.connection, self._engine, now)
+        return looks(self._consumers, self._sessions, self._blocks, self.connection, self._engine, now)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -333,7 +332,8 @@ class Amqp10FrontEnd:
                 sender_flow_received(event)
 
     def _opened(self, remote: Open, now: Now) -> None:
-        rights = self._rights_of(self.connection.handshake.identity)
+        rights_of, self._rights_of = self._rights_of, no_rights  # they are asked for once
+        rights = rights_of(self.connection.handshake.identity)
         if fault := enter_host(self._engine, self._hosts, remote.hostname, rights):
             self.connection.close(fault, monotonic=now.monotonic)
             return

@@ -12,6 +12,9 @@ from core.message import DEFAULT_PRIORITY, Attributes, Origin
 CACHED_MAX = 256
 """More distinct headers on one broker mean that they hold something like a timestamp, and then a cache is no use."""
 
+PLAIN = Attributes()
+"""The attributes of messages without a header section."""
+
 
 class AttributesByHeader:
     """Gives the attributes of a run for a publisher's encoded header section."""
@@ -19,7 +22,7 @@ class AttributesByHeader:
     __slots__ = ("_shared", "known")
 
     def __init__(self) -> None:
-        self.known: dict[bytes, Attributes] = {b"": Attributes()}
+        self.known: dict[bytes, Attributes] = {b"": PLAIN}
         """The attributes of the last header sections. Callers may read it, to save a call for one that is known."""
         self._shared: dict[Attributes, Attributes] = {}
         """One object for equal attributes, so that runs can be compared by identity."""
@@ -35,9 +38,8 @@ class AttributesByHeader:
             if len(self.known) >= CACHED_MAX:
                 self.known.clear()
                 self._shared.clear()
-                self.known[b""] = Attributes()
-            plain = self.known[b""]
-            self._shared.setdefault(plain, plain)
+                self.known[b""] = PLAIN
+            self._shared.setdefault(PLAIN, PLAIN)
             attributes = Attributes(
                 origin=Origin.AMQP10,
                 durable=bool(decoded.durable),

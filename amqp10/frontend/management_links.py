@@ -177,6 +177,8 @@ class Pair:
 class ManagementRequests:
     """The pairs of one connection that have requests: each gets one step in turn."""
 
+    __slots__ = ("_engine", "_node", "_owner", "_settings", "_work", "waiting")
+
     def __init__(
         self, node: ManagementNode, engine: CheckedEngine, owner: object, settings: Amqp10Settings, work: Work
     ) -> None:

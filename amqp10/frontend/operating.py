@@ -26,6 +26,8 @@ from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseL
 class AlarmEffects:
     """Applies alarms to one connection. ``on`` holds the alarms that the engine reported last."""
 
+    __slots__ = ("_blocks", "_connection", "_sessions", "on")
+
     def __init__(self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches) -> None:
         self.on: frozenset[str] = frozenset()
         self._connection = connection

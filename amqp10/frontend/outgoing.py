@@ -14,6 +14,7 @@ from amqp10.flow.link_credit import QueueGrant
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.reasons import OPERATOR, BlockWatches, first_reason
+from amqp10.frontend.session_watches import SessionWatches
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
@@ -384,9 +385,18 @@ def consumer_link(reference: object) -> ConsumerLink:
 
 
 def looks(
-    consumers: Collection[ConsumerLink], blocks: BlockWatches, connection: Connection, engine: Engine, now: Now
+    consumers: Collection[ConsumerLink],
+    sessions: SessionWatches,
+    blocks: BlockWatches,
+    connection: Connection,
+    engine: Engine,
+    now: Now,
 ) -> Iterator[int]:
-    """Check which consuming links wait for their client; yields between some, with the number looked at."""
+    """Check which sessions and consuming links wait for their client; yields between some, with the number of links
+    looked at."""
+    for session in connection.sessions:
+        sessions.look(session, now)
+        yield 0
     all_now = list(consumers)
     for start in range(0, len(all_now), SLICE):
         some = [user for user in all_now[start : start + SLICE] if user in consumers]

@@ -199,6 +199,8 @@ def dynamic_name(container_id: str, link_name: str, unique: str, *, address: obj
 class DynamicNodes:
     """The queues behind the dynamic nodes of one connection: each lives as long as the link that asked for it."""
 
+    __slots__ = ("_connection", "_engine", "_names", "_owner", "_unique")
+
     def __init__(
         self, connection: Connection, engine: CheckedEngine, *, owner: object, unique: Callable[[], str]
     ) -> None:

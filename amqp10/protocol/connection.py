@@ -12,18 +12,17 @@ connection to which it belongs, with a detach, end or close that names the fault
 This module must not know messages, addresses, the engine, or the clock.
 """
 
-from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
 from math import inf
 
 from amqp10.errors import AmqpError, ConnectionFault, DecodeError, ErrorCondition, LinkFault, SessionFault
 from amqp10.protocol.events import ConnectionClosed, ConnectionOpened
-from amqp10.protocol.handshake import Handshake
+from amqp10.protocol.handshake import Handshake, NoHandshake
 from amqp10.protocol.lifecycle import CONNECTION, ConnectionState, IllegalTransition, Input, step
 from amqp10.protocol.link import error_from
 from amqp10.protocol.link_names import LinkNames
-from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionEvent, SessionLimits
+from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionEvent
+from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
 from amqp10.wire.disposition_run import DispositionRun, DispositionRunParser
 from amqp10.wire.framing import (
@@ -56,46 +55,16 @@ _TRANSFER, _DISPOSITION = 0x14, 0x15
 Event = ConnectionOpened | ConnectionClosed | SessionEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionSettings:
-    """What one side of a connection announces and allows.
-
-    The broker's configuration states the same defaults again, since neither may import the other: this library goes
-    without the broker, and the broker's core goes without AMQP 1.0. A test compares them (tests/amqp10/test_serve.py).
-    """
-
-    container_id: str
-    hostname: str | None = None
-    max_frame_size: int = 131_072
-    """Bytes of the largest frame we take. 128 KiB, as other brokers announce."""
-    channel_max: int = 63
-    """64 sessions a connection."""
-    idle_time_out_ms: int | None = 30_000
-    """Announced to the peer; a peer that sends nothing for twice as long is considered gone [2.4.5]. None: never."""
-    idle_time_out_min_ms: int = 100
-    """The shortest idle-time-out that we accept from a peer. Clients use 500 ms."""
-    close_time_out_ms: int = 5_000
-    """How long we wait for the answer to our close."""
-    pre_open_frame_size_max: int = 8_192
-    """Bytes of the largest frame before the open: enough for a SASL token, and a small bound on the memory that an
-    unauthenticated peer can fill."""
-    partial_delivery_bytes_max: int = 64 * 1024 * 1024
-    """Bytes of deliveries that are not complete yet, over all links."""
-    unsent_bytes_max: int = 1024 * 1024
-    """Bytes that may wait for the socket before deliveries are held back."""
-    run_frames_max: int = 256
-    """Frames that the fast path takes as one run: a bound on the work between two checks of the time."""
-    frames_per_turn_max: int = 2**31
-    """Frames (a run counts as one) that are taken in one turn, before the owner serves its other connections. An owner
-    of a single connection needs no limit."""
-    session: SessionLimits = field(default_factory=SessionLimits)
-    properties: Mapping[str, object] = field(default_factory=dict)
-    offered_capabilities: tuple[str, ...] = ()
-    desired_capabilities: tuple[str, ...] = ()
-
-
 class Connection:
     """One side of an AMQP 1.0 connection, with its sessions."""
+
+    __slots__ = (
+        "_amid_delivery", "_buffer", "_by_incoming", "_by_outgoing", "_close_by", "_close_written", "_disposition_runs",
+        "_frames_left", "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes", "_performatives",
+        "_spoke_at", "_to_flush", "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished",
+        "flow_frames", "frame_size_max", "frames_received", "frames_sent", "handshake", "link_names", "remote",
+        "report", "settings", "state",
+    )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings, handshake: Handshake) -> None:
         self.settings = settings
@@ -115,8 +84,9 @@ class Connection:
         self._buffer = ReceiveBuffer()
         self.exhausted = False
         """No event follows from the bytes so far. Callers may read it, to save a call."""
-        self.events: deque[Event] = deque()
-        """Events that were not taken yet. Callers may read it, to save a call when it is empty."""
+        self.events: list[Event] = []
+        """Events that were not taken yet; seldom more than two. Callers may read it, to save a call when it is empty. A
+        deque would take 0.7 KiB of an idle connection."""
         self.report = self.events.append
         self._output: list[Piece] = []
         self._output_bytes = 0
@@ -176,7 +146,7 @@ class Connection:
                 self.exhausted = self.handshake.complete  # an incomplete one may wait for an answer, too
                 return None
             self._frames_left -= 1
-        return self.events.popleft()
+        return self.events.pop(0)
 
     def data_to_send(self, monotonic: float) -> bytes:
         """The pending output as :meth:`pieces_to_send` gives it, joined; b"" when there is none."""
@@ -415,6 +385,8 @@ class Connection:
         advanced = self.handshake.advance(self._buffer, self._heard_at or 0.0)
         if self.handshake.refused:
             self.finished = True
+        elif self.handshake.complete:
+            self.handshake = NoHandshake(self.handshake.identity, self.handshake.output)
         return advanced
 
     def _take_run(self) -> bool:

@@ -56,15 +56,22 @@ class Handshake(Protocol):
 
 
 class NoHandshake:
-    """No handshake: AMQP frames follow at once, in both directions."""
+    """No handshake, or none any more: AMQP frames follow at once, in both directions.
 
-    def __init__(self) -> None:
+    A connection has it instead of a handshake that is complete. So nothing that the login needed, such as a password,
+    is kept with the connection.
+    """
+
+    __slots__ = ("complete", "identity", "output", "refuse_at", "refused", "waiting")
+
+    def __init__(self, identity: str = ANONYMOUS, output: bytes = b"") -> None:
+        """``identity`` is that of the peer; ``output`` is what a handshake has left to send."""
         self.complete = True
         self.refused: str | None = None
-        self.identity = ANONYMOUS
+        self.identity = identity
         self.waiting = False
         self.refuse_at: float | None = None
-        self.output = b""
+        self.output = output
 
     def advance(self, buffer: ReceiveBuffer, monotonic: float) -> bool:
         """There is nothing to take."""

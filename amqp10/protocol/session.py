@@ -10,7 +10,6 @@ A fault of a link detaches that link. A fault of the session raises SessionFault
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NewType, Protocol, TypeVar
 
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault, SessionFault
@@ -34,6 +33,7 @@ from amqp10.protocol.link_names import LinkNames
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session_output import SessionOutput
+from amqp10.protocol.settings import SessionLimits
 from amqp10.wire import serial
 from amqp10.wire.framing import Piece
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Received, Rejected, Released
@@ -50,22 +50,6 @@ LinkT = TypeVar("LinkT", SenderLink, ReceiverLink)
 
 TXN_ID = "txn-id"
 """The property of a flow with which a receiver makes its deliveries part of a transaction [4.4.3]."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLimits:
-    """The limits of a session. Windows are transfer frames."""
-
-    max_incoming_window: int = 400
-    """Transfers that the peer may send before it needs our next flow."""
-    window_top_up: int = 200
-    """The window is restored when at most this is left: half, so that one flow covers 200 transfers."""
-    incoming_window_margin: int = 400
-    """Transfers tolerated after an alarm closed the window: all that can have been in flight."""
-    handle_max: int = 255
-    """256 links a session."""
-    initial_outgoing_id: int = 0
-    """Our first transfer-id. Some clients never read it and assume 0."""
 
 
 class SessionConnection(Protocol):
@@ -85,6 +69,12 @@ class SessionConnection(Protocol):
 
 class Session:
     """Our end of one session, with the links on it."""
+
+    __slots__ = (
+        "_due", "_last_delivery_id", "_links_in", "_links_out", "_unanswered", "connection", "dispositions", "incoming",
+        "incoming_channel", "limits", "next_delivery_id", "outgoing", "outgoing_channel", "output_room", "reference",
+        "remote", "report", "state", "window", "write_frames",
+    )  # fmt: skip
 
     def __init__(self, connection: SessionConnection, channel: OutgoingChannel, limits: SessionLimits) -> None:
         self.connection = connection

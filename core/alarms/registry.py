@@ -26,6 +26,9 @@ on."""
 NOTICES = ("audit", "certificate", "descriptors", "event-loop-lag")
 """Notices are only shown and block no publisher."""
 
+NONE_ON: frozenset[str] = frozenset()
+"""What is on nearly always: one set, which all connections share."""
+
 BY_HAND = "by hand"
 """The source of an alarm that an operator raised."""
 
@@ -62,6 +65,8 @@ class AlarmRegistry:
     def on(self) -> frozenset[str]:
         """The names of the alarms that are on, and of the drain mode if it is on."""
         names = [name for name in ALARMS if name in self._raised]
+        if not (names or self._drained):
+            return NONE_ON
         return frozenset([*names, DRAIN_MODE] if self._drained else names)
 
     @property

@@ -4,10 +4,11 @@ A :class:`BrokerClient` is a :class:`~tests.kit.peers.Side` whose other side is 
 that are under way in each direction, so frames of both can cross, and bytes can be lost together with a connection.
 """
 
-from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Link, Session
+from amqp10.protocol.settings import ConnectionSettings
 from tests.kit.peers import FIRST, MIXED, Outbox, Side, check_agreement, client_handshake
 from tests.kit.wire import InProcessBroker, WirePeer
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit, SenderCredit
-from amqp10.protocol.connection import Connection, ConnectionSettings, Event
+from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
     ConnectionClosed,
     ConnectionOpened,
@@ -39,7 +39,8 @@ from amqp10.protocol.lifecycle import ConnectionState, SessionState
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sasl import Anonymous, Success
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
-from amqp10.protocol.session import IncomingChannel, Link, Session, SessionLimits
+from amqp10.protocol.session import IncomingChannel, Link, Session
+from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire import serial
 from amqp10.wire.messaging import DeliveryState, Error, Outcome, Source, Target
 from amqp10.wire.performatives import Attach

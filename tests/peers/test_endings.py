@@ -3,10 +3,11 @@
 import pytest
 
 from amqp10.errors import ConnectionFault, ErrorCondition, LinkFault, SessionFault
-from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.connection import Connection
 from amqp10.protocol.handshake import NoHandshake
 from amqp10.protocol.lifecycle import ConnectionState, LinkState, SessionState
-from amqp10.protocol.session import Link, SessionLimits
+from amqp10.protocol.session import Link
+from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire.messaging import ACCEPTED
 from tests.kit.peers import MIXED, SECOND, Cutting, Pair, cut_anywhere
 from tests.kit.wire import numbered

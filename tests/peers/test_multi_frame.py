@@ -3,7 +3,7 @@
 import pytest
 
 from amqp10.errors import LinkFault
-from amqp10.protocol.session import SessionLimits
+from amqp10.protocol.settings import SessionLimits
 from amqp10.wire.framing import MIN_MAX_FRAME_SIZE
 from amqp10.wire.messaging import ACCEPTED
 from tests.kit.peers import SETTLED, UNSETTLED, Cutting, Pair, cut_anywhere

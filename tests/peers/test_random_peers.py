@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from amqp10.errors import ErrorCondition
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
-from amqp10.protocol.session import Link, Session, SessionLimits
+from amqp10.protocol.session import Link, Session
+from amqp10.protocol.settings import SessionLimits
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Outcome, Rejected
 from tests.kit.peers import Delivery, Outbox, Pair
 

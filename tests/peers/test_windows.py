@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from amqp10.protocol.session import SessionLimits
+from amqp10.protocol.settings import SessionLimits
 from tests.kit.peers import SETTLED, Cutting, Pair, cut_anywhere
 from tests.kit.wire import numbered
 

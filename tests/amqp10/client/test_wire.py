@@ -11,10 +11,11 @@ from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message,
 from amqp10.client.wire import Wire
 from amqp10.errors import ErrorCondition, SessionFault
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.protocol.connection import Connection, ConnectionSettings, Event
+from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import ConnectionClosed, ConnectionOpened, LinkDetached, SessionBegun, SessionEnded
 from amqp10.protocol.handshake import ClientHandshake, ServerHandshake
 from amqp10.protocol.lifecycle import SessionState
+from amqp10.protocol.settings import ConnectionSettings
 from amqp10.serve import Mechanism
 from amqp10.wire.messaging import Accepted, Source, Target
 from core.access.mechanisms import AnonymousMechanism

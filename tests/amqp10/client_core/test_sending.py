@@ -15,8 +15,8 @@ from amqp10.client_core.errors import MessageTooLarge
 from amqp10.client_core.events import LinkEvent, take_event
 from amqp10.client_core.outcomes import Fate, FateRange, Outcomes, Sent, Uncertain, Unsent
 from amqp10.client_core.sending import SenderCore
-from amqp10.protocol.connection import Connection, ConnectionSettings
-from amqp10.protocol.session import SessionLimits
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Error, Outcome, Rejected
 from amqp10.wire.performatives import Attach
 from tests.kit.peers import Side, client_handshake, server_handshake

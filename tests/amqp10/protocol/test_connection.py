@@ -5,7 +5,7 @@ import pytest
 
 from amqp10.errors import ConnectionFault, ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.protocol.connection import Connection, ConnectionSettings, Event
+from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
     ConnectionClosed,
     ConnectionOpened,
@@ -20,6 +20,7 @@ from amqp10.protocol.handshake import NoHandshake, ServerHandshake
 from amqp10.protocol.lifecycle import ConnectionState, IllegalTransition
 from amqp10.protocol.link import RECEIVER, SENDER
 from amqp10.protocol.receiver_link import DeliveriesReceived
+from amqp10.protocol.settings import ConnectionSettings
 from amqp10.wire.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, encode_frame
 from amqp10.wire.messaging import ACCEPTED, Error, Source, Target
 from amqp10.wire.performatives import (

@@ -1,9 +1,10 @@
 """The table of link names: one link for a name and direction, and only that link frees the name [2.6.1]."""
 
-from amqp10.protocol.connection import Connection, ConnectionSettings
+from amqp10.protocol.connection import Connection
 from amqp10.protocol.handshake import NoHandshake
 from amqp10.protocol.link import RECEIVER, SENDER
 from amqp10.protocol.link_names import LinkNames, NameOwner
+from amqp10.protocol.settings import ConnectionSettings
 
 
 def test_a_name_is_owned_claimed_and_freed():

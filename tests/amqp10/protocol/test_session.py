@@ -20,7 +20,8 @@ from amqp10.protocol.lifecycle import IllegalTransition, LinkState, SessionState
 from amqp10.protocol.link import RECEIVER, SENDER
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
-from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionLimits
+from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session
+from amqp10.protocol.settings import SessionLimits
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Received, Rejected, Source, Target
 from amqp10.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Performative, Transfer
 from amqp10.wire.transfer_run import TransferRun, TransferRunParser
