@@ -169,6 +169,8 @@ class Consumer:
     """The most link credit that its queue's policy lets it use; None for no limit."""
     unsettled_max: int | None = None
     """The most messages that its queue's policy lets it hold unsettled, but not over AMQP 0.9.1; None for no limit."""
+    unsettled_bytes_max: int | None = None
+    """The same in bytes of messages without header section."""
     next_number: int = 0
     """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
 
@@ -277,7 +279,7 @@ class ActivityChanged:
 
 @dataclass(eq=False, slots=True)
 class BoundChanged:
-    """The most messages that a consumer may hold unsettled is another number, by a policy."""
+    """The most messages or bytes that a consumer may hold unsettled is another number, by a policy."""
 
     consumer: Consumer
 

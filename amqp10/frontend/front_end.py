@@ -444,10 +444,7 @@ class Amqp10FrontEnd:
                 return
             self._alarms.check_welcome()
             self._engine.check_links()
-            if source.dynamic:
-                queue_name = self._dynamic.make(link, attach.name, source.address)
-            else:
-                queue_name = termini.queue_of(source.address)
+            queue_name = self._dynamic.source_queue(link, attach.name, source)
             self._engine.check_source(queue_name)
             user = ConsumerLink(
                 link,
@@ -456,6 +453,7 @@ class Amqp10FrontEnd:
                 headers=self._headers,
                 batch=self.settings.max_queue_credit,
                 traffic=self.traffic,
+                bytes_wanted=termini.unsettled_bytes_max(attach),
             )
             queue = self._engine.queue_info(queue_name, self.info.identity)
             user.of_stream = queue.type == "stream"
@@ -476,9 +474,8 @@ class Amqp10FrontEnd:
             snd_settle_mode=1 if attach.snd_settle_mode == 1 else 0,
             rcv_settle_mode=attach.rcv_settle_mode,
             max_message_size=attach.max_message_size,
-            properties={termini.QUEUE_IDENTITY: queue.identity},
+            properties={termini.QUEUE_IDENTITY: queue.identity, **user.attach_properties()},
         )
-        user.find_bound()
         user.flow = self._flow.recorder_of(user)
 
     def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:

@@ -2,24 +2,27 @@
 
 There are two ledgers: the link credit of the client (``link.credit``), and how much of it the engine holds
 (``link.grant``). The engine gets the link credit in batches of at most 256. The next batch follows when the previous
-one is used up and written to the socket, and while not too much output waits there. Where an operator or a policy
-limits what a consumer holds unsettled, it gets no more than what is left of that. An echo or a drain of the client is
-answered when no batch is due any more, behind the transfers of the batches.
+one is used up and written to the socket, and while not too much output waits there. Where an operator, a policy or
+the client itself limits what a consumer holds unsettled, it gets no more than what is left of that. An echo or a drain
+of the client is answered when no batch is due any more, behind the transfers of the batches.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import QueueGrant
+from amqp10.flow.unsettled_bytes import UnsettledBytes
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.reasons import OPERATOR, BlockWatches, first_reason
 from amqp10.frontend.session_watches import SessionWatches
+from amqp10.frontend.termini import MAX_UNSETTLED_BYTES
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
-from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
+from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
+from amqp10.wire.types import ULong
 from core.clock import Now
 from core.counters.traffic import Traffic
 from core.flow_facts import Settled
@@ -38,6 +41,8 @@ from core.observe.flow_events.accounts import LinkAccount
 from core.observe.stalls import SLICE
 
 UNSENT = Return(unsent=True)
+CLIENT = "client"
+"""The culprit when the client decided so itself."""
 ACTIVE_KEY = "rabbitmq:active"
 """A property of link flows, a boolean: the consumer is the single active one. RabbitMQ's name, for its clients."""
 ADDED_ANNOTATIONS_BYTES_MAX = 4096
@@ -94,6 +99,8 @@ class ConsumerLink:
     __slots__ = (
         "_available",
         "_batch",
+        "_bytes",
+        "_bytes_wanted",
         "_converter",
         "_drain_due",
         "_drained",
@@ -109,6 +116,7 @@ class ConsumerLink:
         "holds",
         "link",
         "of_stream",
+        "unsettled_bytes_max",
         "unsettled_max",
     )
 
@@ -121,7 +129,9 @@ class ConsumerLink:
         headers: HeaderByAttributes,
         batch: int,
         traffic: Traffic,
+        bytes_wanted: int | None = None,
     ) -> None:
+        """``bytes_wanted`` is the most bytes that its client wants to hold unsettled."""
         self.link = link
         self.consumer: Consumer | None = None
         self.flow: LinkAccount | None = None
@@ -135,6 +145,12 @@ class ConsumerLink:
         """The most messages that an operator lets it hold unsettled; None without such a bound."""
         self.unsettled_max: int | None = None
         """The lower of this and the bound of the queue's policy; None without a bound."""
+        self.unsettled_bytes_max: int | None = None
+        """The most bytes that it may hold unsettled, as its client or the queue's policy says; None without a
+        bound."""
+        self._bytes: UnsettledBytes | None = None
+        """What it holds, since there is a bound in bytes."""
+        self._bytes_wanted = bytes_wanted
         self.grant = QueueGrant(batch)
         self._next_number = 0
         """The delivery number after the last one that was taken."""
@@ -184,16 +200,41 @@ class ConsumerLink:
 
     @property
     def _full(self) -> bool:
-        """It holds as many unsettled messages as it may."""
-        return not self.holds and self.unsettled_max is not None and self.link.unsettled >= self.unsettled_max
+        """It holds as many unsettled messages or bytes as it may."""
+        return not self.holds and (self._full_of_messages or self.full_of_bytes)
+
+    @property
+    def _full_of_messages(self) -> bool:
+        return self.unsettled_max is not None and self.link.unsettled >= self.unsettled_max
+
+    @property
+    def full_of_bytes(self) -> bool:
+        """It holds so many bytes that it may get nothing, or not the next message."""
+        most = self.unsettled_bytes_max
+        return self._bytes is not None and most is not None and self._bytes.room(most) == 0
+
+    @property
+    def unsettled_bytes(self) -> int | None:
+        """Bytes that it holds unsettled, or that wait to be sent to it; None without a bound in bytes."""
+        return None if self._bytes is None else self._bytes.held
+
+    @property
+    def bytes_bound_by(self) -> str | None:
+        """Who has set the bound in bytes that is in force: ``client`` or ``policy``; None without one."""
+        if self.unsettled_bytes_max is None:
+            return None
+        return CLIENT if self.unsettled_bytes_max == self._bytes_wanted else FlowReason.POLICY.value
 
     def culprit(self, reason: FlowReason) -> str:
         """What has to change before it gets messages, for this reason."""
         if reason is FlowReason.INACTIVE and self.consumer is not None:
             return f"active consumer of queue {self.consumer.queue_name}"
-        if reason is FlowReason.POLICY and self.consumer is not None and self.bound_by_operator != self.unsettled_max:
-            return f"policy of queue {self.consumer.queue_name}"
-        return OPERATOR if reason is FlowReason.POLICY or reason in self.holds else "client"
+        if reason is FlowReason.POLICY and self.consumer is not None:
+            policy = f"policy of queue {self.consumer.queue_name}"
+            if self._full_of_messages:
+                return OPERATOR if self.bound_by_operator == self.unsettled_max else policy
+            return CLIENT if self.bytes_bound_by == CLIENT else policy
+        return OPERATOR if reason is FlowReason.POLICY or reason in self.holds else CLIENT
 
     def hold(self, reason: FlowReason) -> None:
         """Send nothing more. Waiting deliveries go back to the queue; a message that is partly sent is sent whole."""
@@ -214,27 +255,48 @@ class ConsumerLink:
         self.bounds_changed()
 
     def bounds_changed(self) -> None:
-        """Put the bound of the operator or that of the policy in force, the one that allows less. What is above it and
-        has not been sent goes back to the queue; a client keeps what it has."""
-        self.find_bound()
-        self._return_unsent()
+        """Put the bounds in force. What is above them and has not been sent goes back to the queue; a client keeps what
+        it has."""
+        counted = self._bytes is not None
+        self._find_bounds()
+        self._return_unsent(all_of_them=self._bytes is not None and not counted)
         self._request(self.grant.request(self._allowed, self._untaken))
 
-    def find_bound(self) -> None:
-        """Find the bound in force: that of the operator or that of the policy, the one that allows less. To be called
-        with the answer to the attach, before the client's first flow."""
-        of_policy = None if self.consumer is None else self.consumer.unsettled_max
-        bounds = (most for most in (self.bound_by_operator, of_policy) if most is not None)
-        self.unsettled_max = None if self.link.settled else min(bounds, default=None)
+    def attach_properties(self) -> Mapping[str, object]:
+        """For the answer to the attach, from which on the bounds hold: the bound in bytes, if the client wants one."""
+        self._find_bounds()
+        if self._bytes_wanted is None or self.unsettled_bytes_max is None:
+            return {}
+        return {MAX_UNSETTLED_BYTES: ULong(self.unsettled_bytes_max)}
+
+    def _find_bounds(self) -> None:
+        """Of the bounds of the operator, the policy and the client, the one that allows less holds. Bytes are counted
+        while there is a bound in bytes."""
+        consumer, remote = self.consumer, self.link.end.remote
+        messages = most = None
+        if remote is None or remote.snd_settle_mode != SETTLED:
+            messages = _least(self.bound_by_operator, None if consumer is None else consumer.unsettled_max)
+            most = _least(self._bytes_wanted, None if consumer is None else consumer.unsettled_bytes_max)
+        self.unsettled_max = messages
+        if most is None:
+            self._bytes = None
+        elif self._bytes is None:
+            self._bytes = UnsettledBytes()
+        elif most != self.unsettled_bytes_max:
+            self._bytes.full = False
+        self.unsettled_bytes_max = most
 
     @property
     def _allowed(self) -> int:
         """The link credit in force: 0 while the link is held, and no more than the consumer may hold unsettled."""
         if self.holds:
             return 0
-        if self.unsettled_max is None:
-            return self.link.credit.link_credit
-        return min(self.link.credit.link_credit, max(0, self.unsettled_max - self.link.unsettled))
+        most = self.link.credit.link_credit
+        if self.unsettled_max is not None:
+            most = min(most, max(0, self.unsettled_max - self.link.unsettled))
+        if self._bytes is not None and self.unsettled_bytes_max is not None:
+            most = min(most, self.link.waiting + self._bytes.room(self.unsettled_bytes_max))
+        return most
 
     @property
     def _untaken(self) -> int:
@@ -285,8 +347,14 @@ class ConsumerLink:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
         prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
         link = self.link
+        if self._bytes is not None:
+            self._bytes.delivered(action.first, list(map(len, entries)))
         link.send_run(action.first, entries, prefix)
-        if self.holds or self.unsettled_max is not None or link.waiting > link.credit.link_credit:
+        if self._bytes is not None:
+            self._return_unsent()
+            if self.full_of_bytes:  # what is granted still would bring the same messages again
+                self._request(self.grant.request(self._allowed, self._untaken))
+        elif self.holds or self.unsettled_max is not None or link.waiting > link.credit.link_credit:
             self._return_unsent()
 
     def _count(self, n: int, *, redelivered: bool) -> None:
@@ -300,8 +368,10 @@ class ConsumerLink:
             traffic.messages_redelivered += n
 
     def taken_back(self, action: TakenBack) -> None:
-        """The queue has taken back deliveries that were held too long: release those that were sent."""
-        self.link.release(action.first, action.last)
+        """The queue has taken back deliveries that were held too long: release those that were sent. The client has
+        them until it settles them, so they count against its bounds until then."""
+        for first, last in self.link.release(action.first, action.last):
+            self._gone(first, last)
         self.go_on()
 
     def replied(self, action: GrantReply) -> None:
@@ -340,7 +410,11 @@ class ConsumerLink:
             if self.flow is not None:
                 self.flow.settled(count, _settled_as(state))
             self._engine.settle(self.consumer, first, last, disposal)
-            if self.unsettled_max is not None:
+            if self._bytes is not None:
+                for low, high in ranges:
+                    self._bytes.gone(low, high)
+                self.go_on()
+            elif self.unsettled_max is not None:
                 self.go_on()
 
     def go_on(self) -> None:
@@ -372,10 +446,27 @@ class ConsumerLink:
         if n is not None and self.consumer is not None:
             self._engine.grant(self.consumer, n, self.link.credit.drain)
 
-    def _return_unsent(self) -> None:
-        if self.consumer is not None:
-            for first, last in self.link.take_back(self._allowed):
-                self._engine.settle(self.consumer, first, last, UNSENT)
+    def _return_unsent(self, *, all_of_them: bool = False) -> None:
+        """Give back to the queue what may not be sent."""
+        if self.consumer is None:
+            return
+        link, most, excess = self.link, 0 if all_of_them else self._allowed, 0
+        if self._bytes is not None and self.unsettled_bytes_max is not None:
+            excess = self._bytes.excess(self.unsettled_bytes_max, link.waiting)
+            most = min(most, link.waiting - excess)
+        for first, last in link.take_back(most):
+            self._engine.settle(self.consumer, first, last, UNSENT)
+            self._gone(first, last)
+        if excess and self._bytes is not None:
+            self._bytes.full = True
+
+    def _gone(self, first: int, last: int) -> None:
+        if self._bytes is not None:
+            self._bytes.gone(first, last)
+
+
+def _least(*bounds: int | None) -> int | None:
+    return min((most for most in bounds if most is not None), default=None)
 
 
 def consumer_link(reference: object) -> ConsumerLink:

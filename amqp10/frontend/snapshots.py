@@ -252,6 +252,10 @@ def _consumer(user: ConsumerLink) -> Snapshot:
         "available": user.available if user.of_stream else None,
         "unsettled": user.link.unsettled,
         "unsettled_max": user.unsettled_max,
+        "unsettled_bytes": user.unsettled_bytes,
+        "unsettled_bytes_max": user.unsettled_bytes_max,
+        "bytes_bound_by": user.bytes_bound_by,
+        "full_of_bytes": user.full_of_bytes,
         "bound_by_policy": None if consumer is None else consumer.link_credit_max,
         "bound_by_operator": user.bound_by_operator,
     }

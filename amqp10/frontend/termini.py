@@ -48,6 +48,10 @@ QUEUE_IDENTITY = "headgate:queue-identity"
 """A property of the attach to a consumer: the identity of the queue's declaration. A queue that was deleted and
 declared again has another one, and offsets and sequence numbers of the former queue are invalid for it."""
 
+MAX_UNSETTLED_BYTES = "headgate:max-unsettled-bytes"
+"""A property of a consumer's attach, a positive integer: the most bytes that it is to hold unsettled. The broker's
+attach has what holds."""
+
 
 def check_fresh(attach: Attach) -> None:
     """Raises LinkFault for an attach that wants to resume deliveries, which is not supported."""
@@ -220,6 +224,11 @@ class DynamicNodes:
         self._names[link] = name
         return name
 
+    def source_queue(self, link: SenderLink, link_name: str, source: Source) -> str:
+        """The queue of a consumer's source, which is declared if the source is dynamic. Raises EngineError,
+        LinkFault."""
+        return self.make(link, link_name, source.address) if source.dynamic else queue_of(source.address)
+
     def delete(self, link: SenderLink | ReceiverLink) -> None:
         """Delete the queue of a link that is over, if it had one."""
         name = self._names.pop(link, None)
@@ -279,3 +288,22 @@ def consumer_timeout_ms(attach: Attach) -> int | None:
     raise LinkFault(
         ErrorCondition.INVALID_FIELD, "the link property rabbitmq:consumer-timeout must be milliseconds above 0"
     )
+
+
+def unsettled_bytes_max(attach: Attach) -> int | None:
+    """The most bytes that the consumer is to hold unsettled, as the link properties ask for it; None by default."""
+    value = (attach.properties or {}).get(MAX_UNSETTLED_BYTES)
+    number = getattr(value, "value", value)
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise LinkFault(
+            ErrorCondition.INVALID_FIELD,
+            f"the link property {MAX_UNSETTLED_BYTES} is {quote(value)}; it must be an integer of at least 1",
+        )
+    if attach.snd_settle_mode == SETTLED:
+        raise LinkFault(
+            ErrorCondition.INVALID_FIELD,
+            f"the link property {MAX_UNSETTLED_BYTES} is for unsettled messages, and snd-settle-mode is settled",
+        )
+    return number

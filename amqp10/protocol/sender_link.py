@@ -246,21 +246,27 @@ class SenderLink:
             excess -= n
         return ranges
 
-    def release(self, first: int, last: int) -> None:
+    def release(self, first: int, last: int) -> list[tuple[int, int]]:
         """Take deliveries back although the receiver has, or will have, them: the range of numbers, both inclusive.
 
-        Deliveries that still wait are not sent. For the others a disposition tells the receiver that they are released;
-        they stay unsettled until the receiver has settled them [2.6.12].
+        Deliveries that still wait are not sent; their ranges are returned. For the others a disposition tells the
+        receiver that they are released; they stay unsettled until the receiver has settled them [2.6.12].
         """
         runs, self._runs = self._runs, deque()
+        unsent: list[tuple[int, int]] = []
         for run in runs:
             kept = run.without(first, last)
             self._runs += kept
-            self._left(len(run) - sum(map(len, kept)))
+            dropped = len(run) - sum(map(len, kept))
+            if dropped:
+                low = max(first, run.next_number)
+                unsent.append((low, low + dropped - 1))
+                self._left(dropped)
         for piece in self.channel.outgoing.ranges():
             low, high = max(first, piece.number), min(last, piece.last_number)
             if piece.owner is self and low <= high:
                 self._tell_released(piece.first + low - piece.number, piece.first + high - piece.number)
+        return unsent
 
     def _tell_released(self, first: int, last: int) -> None:
         self.channel.write_disposition(

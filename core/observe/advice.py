@@ -77,11 +77,12 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType({
         " virtual host (`headgate vhosts list`), or `amqp10.connection_publish_rate`."),
     FlowReason.POLICY: Advice(direction="in, out", hop=HopKind.SESSION_LINK,
         means="A policy or an operator bounds the link: a publisher's link credit is used up, or a consumer holds as"
-        " many unsettled messages as it may.",
+        " many unsettled messages or bytes as it may. A consumer may have set the bound in bytes itself.",
         shows="of a publisher, `link_credit` 0, `bound_by_policy` or `bound_by_operator`, `unconfirmed`; of a consumer,"
-        " `unsettled` and `unsettled_max`",
+        " `unsettled` and `unsettled_max`, `unsettled_bytes` and `unsettled_bytes_max`",
         do="`headgate policies explain QUEUE` names the policy. Of a publisher: raise its max-link-credit, or find out"
-        " why the queue is slow to answer. Of a consumer: find out why it is slow to settle, or raise max-unsettled."
+        " why the queue is slow to answer. Of a consumer: find out why it is slow to settle, or raise max-unsettled or"
+        " max-unsettled-bytes."
         " A bound by hand ends with `headgate links set-credit LINK --reset`."),
     FlowReason.QUEUE_FULL: Advice(direction="in", hop=HopKind.LINK_QUEUE,
         means="The queue is at its length limit, and its overflow is block: its publishers get no link credit.",
@@ -155,7 +156,8 @@ QUEUE_ADVICE: Mapping[WaitsFor, tuple[str, str]] = MappingProxyType({
     WaitsFor.LINK_CREDIT: ("Messages are ready, and no consumer has link credit left.",
         "Look at the clients: they have to grant link credit with a flow; settling alone gives none."),
     WaitsFor.SETTLEMENT: (
-        "Messages are ready, and its consumers hold as many unsettled ones as prefetch_count or max-unsettled allows.",
+        ("Messages are ready, and its consumers hold as many unsettled ones, or bytes, as prefetch_count,"
+            " max-unsettled or max-unsettled-bytes allows."),
         "Look at the clients: they have to settle what they hold. Else raise the limit, which may be an operator's."),
     WaitsFor.OPERATOR: ("Messages are ready, and an operator has paused its consumers.",
         "`headgate links resume LINK` lets them go on."),

@@ -35,6 +35,11 @@ def where(link: Snapshot) -> str:
 
 
 def has_full_hands(link: Snapshot) -> bool:
+    """Whether a consumer holds as many unsettled messages or bytes as it may."""
+    return _holds_all_messages(link) or link.get("full_of_bytes") is True
+
+
+def _holds_all_messages(link: Snapshot) -> bool:
     """Whether a consumer holds as many unsettled messages as an operator or a policy lets it."""
     most = number(link, "unsettled_max")
     return most is not None and count(link, "unsettled") >= most
@@ -242,18 +247,25 @@ def _remark(look: Look) -> str:
 
 
 def _is_full(look: Look) -> bool:
-    """Whether a consumer holds as many unsettled messages as it may, and more are ready."""
+    """Whether a consumer holds as much as it may, and more is ready."""
     return has_full_hands(look.link) and bool(_ready(look)) and not _stuck(look)
 
 
 def _who_bounds(look: Look) -> str:
-    """Whose bound on unsettled messages is in force."""
-    by_hand = look.link.get("bound_by_operator") == look.link.get("unsettled_max")
-    return "operator" if by_hand else f"policy of {_where(look)}"
+    """Whose bound on what it holds unsettled is reached."""
+    if _holds_all_messages(look.link):
+        by_hand = look.link.get("bound_by_operator") == look.link.get("unsettled_max")
+        return "operator" if by_hand else f"policy of {_where(look)}"
+    return "client" if look.link.get("bytes_bound_by") == "client" else f"policy of {_where(look)}"
 
 
 def _full_hands(look: Look) -> str:
-    who = "an operator" if _who_bounds(look) == "operator" else "a policy"
+    who = {"operator": "an operator", "client": "the client itself"}.get(_who_bounds(look), "a policy")
+    if not _holds_all_messages(look.link):
+        return (
+            f"it holds {count(look.link, 'unsettled_bytes')} bytes that it has not settled, and {who} allows"
+            f" {look.link.get('unsettled_bytes_max')}, which leaves no room for the next message"
+        )
     return (
         f"it holds {count(look.link, 'unsettled')} messages that it has not settled, and {who} allows"
         f" {look.link['unsettled_max']}"
@@ -274,7 +286,7 @@ CONSUMER: Chain = (
     WaitEdge(HopKind.QUEUE_LINK,
         lambda look: figures(
                 look.link, "link_credit", "queue_grant", "available", "active", "drain", "paused", "unsettled",
-                "unsettled_max", "bound_by_operator")
+                "unsettled_max", "bound_by_operator", "unsettled_bytes", "unsettled_bytes_max")
             | figures(look.queue, "messages_ready", "messages_unacknowledged", "consumers"),
         lambda look: known(look.link, "link_credit") and _ready(look) is not None, _remark,
         [replace(DRAINED, holds=_granted(lambda look: FlowReason.DRAIN_MODE.value in texts(look.link, "held_up_by"))),

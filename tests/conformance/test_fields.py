@@ -245,6 +245,12 @@ def test_what_an_attach_may_say_and_the_answer_shows():
 @does("attach", "properties (rabbitmq:consumer-timeout)", "how long its deliveries may stay unsettled")
 @does(
     "attach",
+    "properties (headgate:max-unsettled-bytes)",
+    "the most bytes that the consumer holds unsettled; the answer has what holds. Not a positive integer, or the link"
+    " sends settled: `amqp:invalid-field`",
+)
+@does(
+    "attach",
     "properties (paired)",
     "marks the two links of a pair to `/management`; without it there: `amqp:invalid-field`",
 )
@@ -260,6 +266,16 @@ def test_properties_of_links():
     c.peer.attach_receiver(c.address, handle=4, properties={"priority": "high"})
     assert c.peer.detached_with(INVALID_FIELD)
     c.peer.attach_receiver(c.address, handle=5, properties={"rabbitmq:consumer-timeout": 0})
+    assert c.peer.detached_with(INVALID_FIELD)
+    bytes_held = {"headgate:max-unsettled-bytes": 1}
+    answer = c.peer.attach_receiver(c.address, handle=8, properties=bytes_held)
+    assert (answer.properties or {})["headgate:max-unsettled-bytes"] == ULong(1)
+    c.broker.fill(numbered(2))
+    c.peer.grant(2, handle=8)
+    assert [transfer.handle for transfer, _ in c.peer.deliveries()] == [8]
+    c.peer.attach_receiver(c.address, handle=9, properties={"headgate:max-unsettled-bytes": 0})
+    assert c.peer.detached_with(INVALID_FIELD)
+    c.peer.attach_receiver(c.address, handle=10, properties=bytes_held, snd_settle_mode=1)
     assert c.peer.detached_with(INVALID_FIELD)
     assert c.peer.attach_sender("/management", handle=6).target is None
     assert c.peer.detached_with(INVALID_FIELD)

@@ -84,6 +84,45 @@ def test_a_slow_receiver_with_a_bound_leaves_the_others_the_rest(peer, connect, 
     assert (why["reason"], why["culprit"]) == ("policy", "operator")
 
 
+def test_a_receiver_with_a_bound_in_bytes_of_its_own_leaves_the_others_the_rest(peer, connect, proton, queue):
+    operator, quick = connect().opened(), connect().opened()
+    bound = {proton.symbol("headgate:max-unsettled-bytes"): proton.ulong(2500)}
+    slow = peer.receiver(queue, name="slow", properties=bound)
+    peer.attached(slow)
+    assert slow.remote_properties[proton.symbol("headgate:max-unsettled-bytes")] == 2500
+    slow.flow(1000)
+    peer.publish(queue, *(f"{number:4}" * 250 for number in range(20)))
+    held = peer.take(slow, 2)
+    other = quick.receiver(queue, name="quick", snd_settle_mode=proton.Link.SND_SETTLED)
+    other.flow(1000)
+    bodies = {got.message.body for got in quick.take(other, 18)}
+    assert len(bodies | {got.message.body for got in held}) == 20
+    told(operator, peer)
+    where = path(operator, slow)
+    row = operator.request("GET", where).body
+    assert (row["unsettled"], row["unsettled_bytes_max"], row["bytes_bound_by"]) == (2, 2500, "client")
+    assert 2000 < row["unsettled_bytes"] < 2500
+    other.close()
+    quick.closed(other)
+    peer.publish(queue, "z" * 5000)
+    why = operator.request("GET", f"{where}/why").body
+    assert (why["reason"], why["culprit"]) == ("policy", "client")
+    for got in held:
+        got.delivery.update(proton.Delivery.ACCEPTED)
+        got.delivery.settle()
+    (large,) = peer.take(slow, 1)
+    assert large.message.body == "z" * 5000, "a message above the bound comes alone"
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "many", 1.5])
+def test_a_bound_in_bytes_that_is_not_a_positive_integer(peer, proton, queue, wrong):
+    bound = {proton.symbol("headgate:max-unsettled-bytes"): wrong}
+    receiver = peer.receiver(queue, name=RECEIVES, properties=bound)
+    condition, description = peer.closed(receiver)
+    assert condition == "amqp:invalid-field"
+    assert "headgate:max-unsettled-bytes" in description
+
+
 def test_a_bound_of_a_receiver_that_makes_no_sense(peer, connect, queue, proton):
     operator = connect().opened()
     settled = peer.receiver(queue, name=RECEIVES, snd_settle_mode=proton.Link.SND_SETTLED)

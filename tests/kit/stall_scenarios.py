@@ -173,6 +173,18 @@ def policed_consumer() -> Scenario[WirePeer]:
     return Scenario(broker, peer, lambda: peer.dispose(0, 1, state=ACCEPTED))
 
 
+def frugal_consumer() -> Scenario[WirePeer]:
+    """The consumer wants to hold one byte, which one message is always more than, and it settles none."""
+    broker = InProcessBroker()
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_receiver(address, properties={"headgate:max-unsettled-bytes": 1})
+    peer.grant(10)
+    broker.fill(numbered(2))
+    return Scenario(broker, peer, lambda: peer.dispose(0, 0, state=ACCEPTED))
+
+
 def rate_limit() -> Scenario[WirePeer]:
     """A policy lets a byte a second be published, so the first message is paid for a long time."""
     broker = InProcessBroker()
@@ -300,6 +312,7 @@ LINKS: Sequence[Cause[WirePeer]] = (
     Cause("policy of an operator", bound_by_operator, IN, "policy", "operator"),
     Cause("policy of an operator for a consumer", bounded_consumer, OUT, "policy", "operator"),
     Cause("policy for a consumer", policed_consumer, OUT, "policy", "policy of queue q"),
+    Cause("policy of a consumer's own", frugal_consumer, OUT, "policy", "client"),
     Cause("queue-full", queue_full, IN, "queue-full", "queue q"),
     Cause("unconfirmed-limit", unconfirmed_limit, IN, "unconfirmed-limit", "queue q"),
     Cause("memory-share", memory_share, IN, "memory-share", "bytes of the link"),

@@ -76,6 +76,8 @@ class QueueOptions:
     """The most link credit on each link to and from the queue. Only a policy can set it."""
     max_unsettled: int | None = None
     """The most messages that each consumer of AMQP 1.0 holds unsettled. Only a policy can set it."""
+    max_unsettled_bytes: int | None = None
+    """The same in bytes of messages without header section. Only a policy can set it."""
     publish_rates: PublishRates = NO_RATES
     """For all links that publish to the queue, together. Only a policy can set them."""
     max_age_s: int | None = None
@@ -124,6 +126,7 @@ def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> Qu
         consumer_timeout_ms=choose.lower("consumer-timeout"),
         max_link_credit=choose.lower("max-link-credit"),
         max_unsettled=choose.lower("max-unsettled"),
+        max_unsettled_bytes=choose.lower("max-unsettled-bytes"),
         publish_rates=PublishRates.of(policy),
         max_age_s=_lower(_age(arguments.get("x-max-age")), _age(policy.get("max-age"))),
         stream_segment_bytes=choose.first("stream-max-segment-size-bytes", int),

@@ -94,6 +94,7 @@ KEYS: Mapping[str, Rule] = {
     "stream-max-segment-size-bytes": POSITIVE,
     "max-link-credit": integer(1, LINK_CREDIT_MAX),
     "max-unsettled": integer(1, LINK_CREDIT_MAX),
+    "max-unsettled-bytes": POSITIVE,
     PUBLISH_RATE: integer(1, RATE_MAX),
     PUBLISH_RATE_BYTES: integer(1, RATE_MAX),
     "sync": one_of("always", "default"),
@@ -106,7 +107,9 @@ KEYS: Mapping[str, Rule] = {
 }
 """The keys that a definition can have, with the rule for the value of each."""
 
-ONLY_OF_POLICIES = frozenset({"max-link-credit", "max-unsettled", PUBLISH_RATE, PUBLISH_RATE_BYTES})
+ONLY_OF_POLICIES = frozenset(
+    {"max-link-credit", "max-unsettled", "max-unsettled-bytes", PUBLISH_RATE, PUBLISH_RATE_BYTES}
+)
 """The keys that act on queues of all types and that no argument of a queue can set."""
 _HA_PARAMS = {"exactly": POSITIVE, "nodes": _NODES}
 LOWER_HOLDS = frozenset(

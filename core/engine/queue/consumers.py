@@ -57,8 +57,9 @@ class Attachment:
         """Put the bounds of a policy in force."""
         consumer = self.consumer
         consumer.link_credit_max = options.max_link_credit
-        if consumer.unsettled_max != options.max_unsettled:
-            consumer.unsettled_max = options.max_unsettled
+        before = consumer.unsettled_max, consumer.unsettled_bytes_max
+        consumer.unsettled_max, consumer.unsettled_bytes_max = options.max_unsettled, options.max_unsettled_bytes
+        if before != (consumer.unsettled_max, consumer.unsettled_bytes_max):
             consumer.mailbox.put(BoundChanged(consumer))
 
     def deliver(self, batch: Batch) -> None:

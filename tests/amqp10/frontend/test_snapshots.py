@@ -112,6 +112,7 @@ def test_links_in_both_directions():
         "link_credit": 40, "delivery_count": 0, "waiting": 0, "queue_grant": 40,
         "active": True, "held_up_by": [], "idle": True, "available": None,
         "unsettled": 0, "unsettled_max": None, "bound_by_operator": None,
+        "unsettled_bytes": None, "unsettled_bytes_max": None, "bytes_bound_by": None, "full_of_bytes": False,
         "granted": 40, "consumed": 0, "oldest_unsettled_seconds": None,
     }  # fmt: skip
 

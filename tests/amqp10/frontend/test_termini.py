@@ -8,7 +8,7 @@ from amqp10.frontend.stream_filters import stream_filters
 from amqp10.protocol.link import RECEIVER, SENDER
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Coordinator, Source, Target
 from amqp10.wire.performatives import Attach
-from amqp10.wire.types import Byte, Described, Int, Symbol, ULong
+from amqp10.wire.types import Byte, Described, Int, Symbol, UInt, ULong
 from core.interface import ExchangeTarget, QueueTarget
 
 
@@ -142,6 +142,25 @@ def test_the_priority_of_a_consumer(properties, priority):
 def test_invalid_priorities(value):
     with refused(ErrorCondition.INVALID_FIELD, "must be an int"):
         termini.consumer_priority(attach(properties={"priority": value}))
+
+
+@pytest.mark.parametrize(
+    ("value", "most"), [(None, None), (1, 1), (UInt(7), 7), (ULong(2**64 - 1), 2**64 - 1), (Int(5), 5)]
+)
+def test_the_bytes_that_a_consumer_wants_to_hold(value, most):
+    assert termini.unsettled_bytes_max(attach(properties={"headgate:max-unsettled-bytes": value})) == most
+    assert termini.unsettled_bytes_max(attach(properties=None)) is None
+
+
+@pytest.mark.parametrize("value", [0, -1, Int(-5), True, "many", 1.5, ULong(0), [1]])
+def test_invalid_bytes_that_a_consumer_wants_to_hold(value):
+    with refused(ErrorCondition.INVALID_FIELD, "must be an integer of at least 1"):
+        termini.unsettled_bytes_max(attach(properties={"headgate:max-unsettled-bytes": value}))
+
+
+def test_a_consumer_to_which_messages_are_sent_settled_holds_no_bytes():
+    with refused(ErrorCondition.INVALID_FIELD, "snd-settle-mode is settled"):
+        termini.unsettled_bytes_max(attach(properties={"headgate:max-unsettled-bytes": 9}, snd_settle_mode=1))
 
 
 def test_a_stream_is_copied_and_tells_the_filters_in_force():

@@ -116,10 +116,18 @@ CASES: Mapping[str, tuple[str, Changes]] = {
         OUT, {OUT: {"unsettled": 5, "unsettled_max": 5, "bound_by_operator": 5}}),
     "a consumer with as many unsettled messages as a policy allows": (
         OUT, {OUT: {"unsettled": 5, "unsettled_max": 5, "bound_by_operator": 9}}),
+    "a consumer with as many unsettled bytes as it wants": (
+        OUT, {OUT: {"unsettled": 5, "unsettled_bytes": 90, "unsettled_bytes_max": 100, "bytes_bound_by": "client",
+                    "full_of_bytes": True}}),
+    "a consumer with as many unsettled bytes as a policy allows": (
+        OUT, {OUT: {"unsettled": 5, "unsettled_max": 6, "unsettled_bytes": 100, "unsettled_bytes_max": 100,
+                    "bytes_bound_by": "policy", "full_of_bytes": True}}),
     "a consumer with fewer unsettled messages than it may hold": (
         OUT, {OUT: {"unsettled": 4, "unsettled_max": 5, "bound_by_operator": 5}}),
     "a bounded consumer of a queue without ready messages": (
         OUT, {OUT: {"unsettled": 5, "unsettled_max": 5, "bound_by_operator": 5}, "queues q": {"messages_ready": 0}}),
+    "a queue whose consumer holds as many bytes as it may": (
+        QUEUE, {OUT: {"unsettled": 5, "full_of_bytes": True}, "consumers x": {"grant": 0}}),
     "a queue whose consumer holds as many as it may": (
         QUEUE, {OUT: {"unsettled": 5, "unsettled_max": 5}, "consumers x": {"grant": 0}}),
     "the ledger names a publisher's reason": (IN, {IN: USED_UP, STALL_0: stall("c1/0/0", "unconfirmed-limit")}),

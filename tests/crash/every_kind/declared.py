@@ -68,6 +68,7 @@ _POLICY_VALUES: Mapping[str, object] = {
     "stream-max-segment-size-bytes": 100_000,
     "max-link-credit": 50,
     "max-unsettled": 1_000_000,
+    "max-unsettled-bytes": 1_000_000_000,
     "publish-rate": 1_000_000,
     "publish-rate-bytes": 1_000_000_000,
     "sync": "default",
