@@ -269,6 +269,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "amqp10.unconfirmed_limit": "no link credit is added until the engine has confirmed some",
     "amqp10.management_link_credit": "requests wait at the client",
     "amqp10.max_queue_credit": "further messages stay in the queue until these have gone to the socket",
+    "amqp10.queue_grant_max": "the same, with adaptive flow control",
     "amqp10.unsent_bytes_max": "no further message leaves a queue for this connection",
     "amqp10.channel_max": "a begin above it closes the connection with framing-error",
     "amqp10.handle_max": "an attach above it closes the connection with framing-error",

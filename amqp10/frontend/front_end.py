@@ -454,6 +454,7 @@ class Amqp10FrontEnd:
                 batch=self.settings.max_queue_credit,
                 traffic=self.traffic,
                 bytes_wanted=termini.unsettled_bytes_max(attach),
+                sizes=self._windows.grant_size(),
             )
             queue = self._engine.queue_info(queue_name, self.info.identity)
             user.of_stream = queue.type == "stream"

@@ -1,15 +1,16 @@
 """Consuming: the client's link credit becomes queue grants, and the engine's deliveries become transfers.
 
 There are two ledgers: the link credit of the client (``link.credit``), and how much of it the engine holds
-(``link.grant``). The engine gets the link credit in batches of at most 256. The next batch follows when the previous
-one is used up and written to the socket, and while not too much output waits there. Where an operator, a policy or
-the client itself limits what a consumer holds unsettled, it gets no more than what is left of that. An echo or a drain
-of the client is answered when no batch is due any more, behind the transfers of the batches.
+(``link.grant``). The engine gets the link credit in batches: of at most 256 with fixed flow control. The next batch
+follows when the previous one is used up and written to the socket, and while not too much output waits there. Where an
+operator, a policy or the client itself limits what a consumer holds unsettled, it gets no more than what is left of
+that. An echo or a drain of the client is answered when no batch is due any more, behind the transfers of the batches.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from amqp10.errors import ErrorCondition, LinkFault
+from amqp10.flow.grant_size import GrantSize
 from amqp10.flow.link_credit import QueueGrant
 from amqp10.flow.unsettled_bytes import UnsettledBytes
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
@@ -116,6 +117,7 @@ class ConsumerLink:
         "holds",
         "link",
         "of_stream",
+        "sizes",
         "unsettled_bytes_max",
         "unsettled_max",
     )
@@ -130,9 +132,12 @@ class ConsumerLink:
         batch: int,
         traffic: Traffic,
         bytes_wanted: int | None = None,
+        sizes: GrantSize | None = None,
     ) -> None:
-        """``bytes_wanted`` is the most bytes that its client wants to hold unsettled."""
+        """``bytes_wanted`` is the most bytes that its client wants to hold unsettled. ``sizes`` says how large batches
+        are, unless the link sends settled; with None they have at most ``batch`` messages."""
         self.link = link
+        self.sizes = sizes
         self.consumer: Consumer | None = None
         self.flow: LinkAccount | None = None
         """Records flow events of this link; None while they are not wanted."""
@@ -350,6 +355,8 @@ class ConsumerLink:
         if self._bytes is not None:
             self._bytes.delivered(action.first, list(map(len, entries)))
         link.send_run(action.first, entries, prefix)
+        if self.sizes is not None:
+            self.sizes.delivered(action.first, entries)
         if self._bytes is not None:
             self._return_unsent()
             if self.full_of_bytes:  # what is granted still would bring the same messages again
@@ -410,6 +417,8 @@ class ConsumerLink:
             if self.flow is not None:
                 self.flow.settled(count, _settled_as(state))
             self._engine.settle(self.consumer, first, last, disposal)
+            if self.sizes is not None:
+                self.sizes.settled(first, last, count)
             if self._bytes is not None:
                 for low, high in ranges:
                     self._bytes.gone(low, high)
@@ -440,7 +449,8 @@ class ConsumerLink:
     def _bound_batch(self) -> None:
         """Apply the policy's bound on the queue grant, which may be below the front end's own batch and may change."""
         limit = self.consumer.link_credit_max if self.consumer is not None else None
-        self.grant.batch = self._batch if limit is None else min(self._batch, limit)
+        batch = self._batch if self.sizes is None or self.link.settled else self.sizes.size
+        self.grant.batch = batch if limit is None else min(batch, limit)
 
     def _request(self, n: int | None) -> None:
         if n is not None and self.consumer is not None:
@@ -461,6 +471,9 @@ class ConsumerLink:
             self._bytes.full = True
 
     def _gone(self, first: int, last: int) -> None:
+        """Unsent deliveries go back to the queue."""
+        if self.sizes is not None:
+            self.sizes.returned(first, last)
         if self._bytes is not None:
             self._bytes.gone(first, last)
 

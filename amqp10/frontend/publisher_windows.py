@@ -4,6 +4,9 @@ With ``amqp10.flow = "adaptive"``, links to one target share its fair rate (:mod
 anonymous terminus has one of its own, since its messages have many targets. The bytes that may be under way are bounded
 for each link, each connection and the broker. With ``"fixed"`` there are no such windows.
 
+Consumers get their batches by their rate of settling with ``"adaptive"`` (:mod:`amqp10.flow.grant_size`); the time of
+the present turn is here, too.
+
 Rate limits (:mod:`amqp10.frontend.publish_rates`) hold for both.
 """
 
@@ -15,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from amqp10.flow.byte_budget import ByteBudget
 from amqp10.flow.fair_rate import FairRate, PublisherWindow
+from amqp10.flow.grant_size import GrantSize
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.flow_self import earlier
 from amqp10.frontend.incoming import PublisherLink
@@ -55,6 +59,18 @@ class PublisherWindows:
         if settings.flow == "fixed":
             return None
         return ByteBudget(settings.connection_unconfirmed_bytes_max, self._budget, settings.link_unconfirmed_bytes_max)
+
+    def grant_size(self) -> GrantSize | None:
+        """The size of a new consumer's batches; None with fixed flow control."""
+        settings = self._settings
+        if settings.flow == "fixed":
+            return None
+        return GrantSize(
+            least=settings.queue_grant_min,
+            most=settings.queue_grant_max,
+            bytes_max=settings.unsent_bytes_max,
+            clock=self.time,
+        )
 
     def fair_rate(self, virtual_host: str, target: Target | None) -> FairRate:
         """The fair rate of a target on a virtual host; None is the anonymous terminus."""
@@ -127,6 +143,10 @@ class ConnectionWindows:
             limit.watch(changed)
         self.limit(user, credit)
         return credit
+
+    def grant_size(self) -> GrantSize | None:
+        """The size of a new consumer's batches; None with fixed flow control."""
+        return self._of_broker.grant_size()
 
     def limit(self, user: PublisherLink, credit: ReceiverCredit) -> None:
         """Put the rates in force that limit a link now."""

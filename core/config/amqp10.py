@@ -93,7 +93,18 @@ class Amqp10Settings(Section):
     does not make declarations faster: what holds them up is the work on each."""
 
     max_queue_credit: Messages = Field(default=256, ge=1, le=65536)
-    """The most messages that a queue hands over for one consumer at a time, whatever its link credit."""
+    """The most messages that a queue hands over for one consumer at a time, whatever its link credit. With ``adaptive``
+    this holds for links that send settled; the next two keys hold for the others."""
+
+    queue_grant_min: Messages = Field(default=16, ge=1, le=65536)
+    """With ``adaptive``: how many messages a queue hands over at a time for a consumer that is slow to settle, and for
+    each new one."""
+
+    queue_grant_max: Messages = Field(default=1024, ge=1, le=65536)
+    """With ``adaptive``: the most messages that a queue hands over at a time for a consumer that settles quickly. They
+    have no more than ``unsent_bytes_max`` bytes, as far as the size of the last ones tells; one message always may be
+    larger. To prepare a message for the other protocol may take 10 µs, so 1,024 of them hold other clients up for 10
+    ms."""
 
     unsent_bytes_max: Bytes = Field(default=2**20, ge=2**16)
     """A connection takes no more messages from queues while this much of its output waits for the socket or a
@@ -141,6 +152,14 @@ class Amqp10Settings(Section):
     @classmethod
     def _below_window(cls, top_up: int, info: ValidationInfo) -> int:
         return _not_above(top_up, info, "max_incoming_window")
+
+    @field_validator("queue_grant_max")
+    @classmethod
+    def _not_below_min(cls, most: int, info: ValidationInfo) -> int:
+        least = info.data.get("queue_grant_min")
+        if least is not None and most < least:
+            raise ValueError(f"must not be less than queue_grant_min, which is {least}")
+        return most
 
     @field_validator("link_credit_top_up")
     @classmethod

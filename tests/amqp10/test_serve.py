@@ -59,7 +59,7 @@ PEER = PeerInfo("c-1", "127.0.0.1", 40000, "127.0.0.1", 5672)
 NOT_ANNOUNCED = {"max_link_credit", "link_credit_top_up", "unconfirmed_limit", "management_link_credit"} | {
     *("max_queue_credit", "max_message_size", "flow_reason", "flow"),
     *("link_unconfirmed_bytes_max", "connection_unconfirmed_bytes_max", "unconfirmed_bytes_max"),
-    *("connection_publish_rate", "connection_publish_rate_bytes"),
+    *("connection_publish_rate", "connection_publish_rate_bytes", "queue_grant_min", "queue_grant_max"),
 }
 """Settings that the front end reads itself; all others are of the connection."""
 
