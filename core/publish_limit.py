@@ -9,6 +9,10 @@ from typing import NamedTuple, Self
 
 PUBLISH_RATE, PUBLISH_RATE_BYTES = "publish-rate", "publish-rate-bytes"
 """The names of the limits: keys of a policy, limits of users and of virtual hosts."""
+PUBLISHER_WEIGHT = "publisher-weight"
+"""The name of the limit of a user that says how many times the share of others its links have of a busy target."""
+WEIGHT_MAX = 100
+"""The highest weight. Where links take turns, a link sends as many messages in its turn."""
 RATE_MAX = 10**9
 """The highest rate that can be set; it limits nothing."""
 
@@ -30,21 +34,23 @@ NO_RATES = PublishRates()
 
 
 class PublishLimit:
-    """The rates of one queue, exchange, virtual host or user. They change in place."""
+    """The rates of one queue, exchange, virtual host or user, and the weight of a user. They change in place."""
 
-    __slots__ = ("__weakref__", "_watching", "name", "rates")
+    __slots__ = ("__weakref__", "_watching", "name", "rates", "weight")
 
     def __init__(self, name: str, rates: PublishRates = NO_RATES) -> None:
         """``name`` says what is limited, for example ``queue orders``."""
         self.name = name
         self.rates = rates
+        self.weight = 1
         self._watching: dict[Callable[[], None], int] = {}
         """What tells the connections that publish under it, with the number of their links."""
 
-    def set(self, rates: PublishRates) -> None:
-        """Put other rates in force. Connections that publish under them have to check their links again."""
-        if rates != self.rates:
-            self.rates = rates
+    def set(self, rates: PublishRates, weight: int = 1) -> None:
+        """Put other rates and another weight in force. Connections that publish under them have to check their links
+        again."""
+        if (rates, weight) != (self.rates, self.weight):
+            self.rates, self.weight = rates, weight
             for changed in self._watching:
                 changed()
 

@@ -17,6 +17,7 @@ whatever the number of links.
   that began when the link had no link credit left, and so nothing under way.
 - A link that uses less than its share gets a window of twice its use, so the others get the rest.
 - A target with less than one message for each link and round grants them in turn, one message each.
+- A link of weight ``n`` gets ``n`` times the rate of a link of weight 1, and ``n`` messages in its turn.
 - A limit that was granted never goes down. A window shrinks by not being topped up, because a sender may have used the
   old limit already.
 
@@ -27,10 +28,11 @@ confirmed in one turn of the event loop.
 
 from collections import deque
 from collections.abc import Callable
-from enum import StrEnum
 from math import inf
 
 from amqp10.flow.byte_budget import BudgetOf, ByteBudget
+from amqp10.flow.window_limit import WindowLimit
+from amqp10.flow.windowed import Windowed
 
 WINDOW_MAX = 65_536
 """Messages of one link: enough for 600,000 messages a second over a round trip of 100 ms."""
@@ -78,19 +80,16 @@ TOP_UP_MIN = 64
 messages."""
 
 
-class WindowLimit(StrEnum):
-    """What limits a window."""
+class Turn:
+    """A link may send some messages, because its turn has come. ``link`` is None when they are here, or are not awaited
+    any more; so what is over holds no link, and ends no later turn of it."""
 
-    BOUND = "bound"
-    """A policy or an operator."""
-    BYTES = "bytes"
-    """A budget of bytes."""
-    QUEUE = "queue"
-    """The fair rate of the target."""
-    DISTANCE = "distance"
-    """The publisher has waited for flows, so the window grows."""
-    PUBLISHER = "publisher"
-    """The publisher sends less than it may."""
+    __slots__ = ("ends_at", "link", "messages")
+
+    def __init__(self, ends_at: float, link: "PublisherWindow", messages: int) -> None:
+        self.ends_at = ends_at
+        self.link: PublisherWindow | None = link
+        self.messages = messages
 
 
 class FairRate:
@@ -138,8 +137,8 @@ class FairRate:
         """Messages of all links. While there is one, a turn will come."""
         self._room = 1.0
         """Messages that may be under way while links take turns."""
-        self._called: deque[tuple[float, PublisherWindow]] = deque()
-        """Links whose turn has come, and when their message has to be here; links without any cannot say so."""
+        self._called: deque[Turn] = deque()
+        """Turns of links, and when their messages have to be here; links without any cannot say so."""
         self._alarm_at = 0.0
         """When a link has asked for a turn."""
         self.awaited = 0
@@ -147,6 +146,7 @@ class FairRate:
         self._period = 0
         self._period_start = self._period_end = self._round_trips = 0.0
         self._confirmed = self._limited = self._active = 0
+        """In this period: messages, those of links that waited for flows, and the weight of all links with messages."""
         self._least = inf
 
     @property
@@ -189,7 +189,7 @@ class FairRate:
             self._limited += messages
         if link.period != self._period:
             link.period = self._period
-            self._active += 1
+            self._active += link.weight
         if age < self._least:
             self._least = age
 
@@ -212,23 +212,33 @@ class FairRate:
     def _call(self, now: float) -> None:
         """Call as many links as there is room for their messages."""
         called = self._called
-        while called and (called[0][0] <= now or not called[0][1].is_called):
-            called.popleft()[1].no_longer_called()
+        while called and (called[0].ends_at <= now or called[0].link is None):
+            if (link := called.popleft().link) is not None:
+                link.no_longer_called()
         self._call_some(int(self._room) - self.unconfirmed - self.awaited, now)
         waiting = self._waiting
         while waiting and waiting[0].closed:
             waiting.popleft()
         if waiting and not self.unconfirmed and now >= self._alarm_at:
-            self._alarm_at = max(now + PERIOD_MIN, called[-1][0] if called else now)
+            self._alarm_at = max(now + PERIOD_MIN, called[-1].ends_at if called else now)
             if not waiting[0].wake_at(self._alarm_at):
-                self._call_some(len(waiting), now)
+                self._call_some(sum(link.weight for link in waiting), now)
 
-    def _call_some(self, links: int, now: float) -> None:
-        while self._waiting and links > 0:
-            link = self._waiting.popleft()
-            if link.called(now):
-                self._called.append((now + 2 * link.round_trip + self.target, link))
-                links -= 1
+    def _call_some(self, messages: int, now: float) -> None:
+        while self._waiting and messages > 0:
+            messages -= self._waiting.popleft().called(now)
+
+    def begin_turn(self, link: "PublisherWindow", messages: int, now: float) -> Turn:
+        """A link may send so many messages, and they are awaited."""
+        turn = Turn(now + 2 * link.round_trip + self.target, link, messages)
+        self._called.append(turn)
+        self.awaited += messages
+        return turn
+
+    def end_turn(self, turn: Turn) -> None:
+        """Its messages are here, or are not awaited any more."""
+        turn.link = None
+        self.awaited -= turn.messages
 
     def _adjust(self, now: float) -> None:
         """End a period: see how the queue was in it, and set the rate for the next."""
@@ -297,19 +307,20 @@ class PublisherWindow:
         "_fair",
         "_least_clean",
         "_limit_before",
+        "_most",
         "_raised_at",
         "_received",
         "_round",
         "_stamps",
         "_started_with",
         "_sure_at",
+        "_turn",
         "_waits",
         "budget",
         "bytes_received",
         "closed",
         "held_by_bytes",
         "held_bytes",
-        "is_called",
         "limit",
         "limited",
         "message_bytes",
@@ -317,6 +328,7 @@ class PublisherWindow:
         "round_trip",
         "size",
         "use",
+        "weight",
     )
 
     def __init__(
@@ -368,8 +380,11 @@ class PublisherWindow:
         """Of unconfirmed messages that came together: the number of the last one, and when. A list, since most links
         have none or few."""
         self._waits = False
-        self.is_called = False
-        """Its turn has come, and its message has not."""
+        self._turn: Turn | None = None
+        self.weight = 1
+        """How many times the rate of a link of weight 1 it may have."""
+        self._most = WINDOW_MAX
+        """The largest window that it may have, when it began to wait for its turn."""
         self._due = 0
         """With so many confirmed, a flow may be due, until the limit is reached."""
         self._came_before = 0
@@ -386,7 +401,12 @@ class PublisherWindow:
     @property
     def share(self) -> float:
         """Messages a second that this link may send; infinite while its target was never busy."""
-        return self._fair.rate
+        return self.weight * self._fair.rate
+
+    @property
+    def awaited(self) -> int:
+        """Messages that it may send because its turn has come, and has not sent."""
+        return 0 if self._turn is None else self._turn.messages
 
     def limited_by(self, most: int, now: float) -> WindowLimit:
         """What keeps the window from being larger, or unused; ``most`` is the largest that it may be."""
@@ -413,7 +433,7 @@ class PublisherWindow:
         fair, came, fresh = self._fair, received - self._received, confirmed - self._confirmed
         if came:
             self._received = received
-            if self.is_called:
+            if self._turn is not None:
                 self.no_longer_called()
             fair.unconfirmed += came
             stamps = self._stamps
@@ -474,19 +494,20 @@ class PublisherWindow:
         self._fair.unconfirmed -= self._received - self._confirmed
         self._fair.closed(now)
 
-    def called(self, now: float) -> bool:
-        """The link's turn has come. Returns whether it could use that."""
+    def called(self, now: float) -> int:
+        """Its turn has come. Returns how many messages it may send: its weight, within its bounds; 0 if closed."""
         self._waits = False
         if self.closed:
-            return False
-        self.size = 1
-        if self.limit <= self._received and not self.is_called:
-            self.is_called = True
-            self._fair.awaited += 1
-            self._raise(self._received + 1, now)
+            return 0
+        self.size = max(1, min(self.weight, self._most))
+        if self.budget is not None:
+            self._keep_to(self.budget, max(self.limit, self._received) - self._confirmed)
+        if self.limit <= self._received and self._turn is None:
+            self._turn = self._fair.begin_turn(self, self.size, now)
+            self._raise(self._received + self.size, now)
             if self._call is not None:
                 self._call()
-        return True
+        return self.size
 
     def wake_at(self, time: float) -> bool:
         """Ask for a turn of the target at a time. Returns whether that is possible."""
@@ -496,10 +517,10 @@ class PublisherWindow:
         return True
 
     def no_longer_called(self) -> None:
-        """The message for which its turn had come is here, or is not awaited any more."""
-        if self.is_called:
-            self.is_called = False
-            self._fair.awaited -= 1
+        """The messages for which its turn had come are here, or are not awaited any more."""
+        if self._turn is not None:
+            self._fair.end_turn(self._turn)
+            self._turn = None
 
     def _end_start(self) -> None:
         if self._started_with:
@@ -513,11 +534,13 @@ class PublisherWindow:
         if left and now - self._sure_at > ROUND_TRIP_SECONDS and self.use:
             return
         wanted = self._wanted()
-        if wanted < 1 and not unconfirmed and not left:
-            self._waits = True
-            self._fair.wait(self)
-            self._fair.turn(now)
-            return
+        if self._fair.rate * (self.round_trip + self._fair.target) < 1:
+            if not unconfirmed and not left:
+                self._waits, self._most = True, most
+                self._fair.wait(self)
+                self._fair.turn(now)
+                return
+            wanted = 1.0
         self.size = max(1, min(most, WINDOW_MAX, int(wanted)))
         if self.budget is not None:
             self._keep_to(self.budget, unconfirmed + left)
@@ -544,7 +567,7 @@ class PublisherWindow:
     def _wanted(self) -> float:
         """The window for the present rate, if the link uses it."""
         base = self.round_trip + self._fair.target
-        wanted = self._fair.rate * base
+        wanted = self.weight * self._fair.rate * base
         if not self.use:
             return min(wanted, self.size)
         return min(wanted, max(2 * self.use * base, self.size if self.limited else 0.9 * self.size, 4))
@@ -575,26 +598,3 @@ class PublisherWindow:
         if not first and now > ended_at:
             self.use = (self._confirmed - confirmed) / (now - ended_at)
         self._round = now, self._confirmed
-
-
-class Windowed:
-    """The least or the most of what was added within about ``seconds``: of the present and of the last half of them."""
-
-    __slots__ = ("_best", "_half", "_halves", "_last", "_now")
-
-    def __init__(self, best: Callable[[float, float], float], seconds: float) -> None:
-        self._best = best
-        self._half = seconds / 2
-        self._halves = -2.0
-        """The present half, counted from time 0."""
-        self._last = self._now = 0.0
-
-    def add(self, now: float, value: float) -> float:
-        """Add a value; return the best of those that count."""
-        passed = now // self._half - self._halves
-        if passed:
-            self._last = self._now if passed == 1 else value
-            self._now = value
-            self._halves += passed
-        self._now = self._best(self._now, value)
-        return self._best(self._last, self._now)

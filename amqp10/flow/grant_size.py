@@ -14,7 +14,7 @@ that wait would grow with it. A consumer whose timed run is late gets small batc
 from collections.abc import Callable, Sequence
 from math import inf
 
-from amqp10.flow.fair_rate import Windowed
+from amqp10.flow.windowed import Windowed
 
 TURN_SECONDS = 0.05
 """A batch lasts so long at least, at the rate at which its consumer settles: as long as the event loop may be busy."""

@@ -149,7 +149,9 @@ class ConnectionWindows:
         return self._of_broker.grant_size()
 
     def limit(self, user: PublisherLink, credit: ReceiverCredit) -> None:
-        """Put the rates in force that limit a link now."""
+        """Put the rates in force that limit a link now, and the weight of its user."""
+        if credit.window is not None:
+            credit.window.weight = max((limit.weight for limit in user.limits), default=1)
         if self.rates is None:
             if not any(any(limit.rates) for limit in user.limits):
                 return

@@ -219,12 +219,13 @@ def _window(credit: ReceiverCredit, now: Now) -> Snapshot:
     window = credit.window
     if window is None:
         shown: Snapshot = dict.fromkeys(
-            ("window", "round_trip_ms", "used_per_second", "share_per_second", "bytes_held", "byte_budget")
+            ("window", "weight", "round_trip_ms", "used_per_second", "share_per_second", "bytes_held", "byte_budget")
         )
         return shown | {"limited_by": credit.limited_by(now.monotonic)}
     state = window_state(window)
     return {
         "window": state.messages,
+        "weight": window.weight,
         "round_trip_ms": state.round_trip_ms,
         "used_per_second": state.used_per_second,
         "share_per_second": state.share_per_second,

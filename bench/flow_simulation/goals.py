@@ -16,6 +16,7 @@ TARGETS = 3
 TIMES_SHORTER = 20.0
 JAIN = 0.95
 FAR_SHARE = 0.6
+WEIGHT_ERROR = 0.05
 ROUNDS = 3
 """Round trips and syncs after which the unconfirmed messages rise no more when the queue has become slower."""
 
@@ -44,6 +45,15 @@ def far(adaptive: Run, fixed: Run) -> Judgement:
     """The last publisher, which is far, has its share beside the others."""
     *near, rate = adaptive[1].rates
     return _judged("the far one", FAR_SHARE, "times a near one", rate / (sum(near) / len(near)), at_least=True)
+
+
+def weights(adaptive: Run, fixed: Run) -> Judgement:
+    """Each publisher has the share of its weight."""
+    simulation, found = adaptive
+    shares = [rate / one.spec.weight for rate, one in zip(found.rates, simulation.publishers, strict=True)]
+    mean = sum(found.rates) / sum(one.spec.weight for one in simulation.publishers)
+    worst = max((max(share, mean) / max(min(share, mean), 1e-9) for share in shares), default=1.0) - 1
+    return _judged("the share of a weight", 100 * WEIGHT_ERROR, "% from the mean", 100 * worst)
 
 
 def step(adaptive: Run, fixed: Run) -> Judgement:
@@ -80,6 +90,7 @@ GOALS: Mapping[str, Callable[[Run, Run], Judgement]] = {
     "shorter": shorter,
     "fair": fair,
     "far": far,
+    "weights": weights,
     "step": step,
 }
 """By the names that scenarios use."""

@@ -34,6 +34,8 @@ class PublisherSpec:
     number: int = 1
     at: float = 0.0
     """When they attach."""
+    weight: int = 1
+    """How many times the share of others they are to have."""
 
 
 @dataclass(frozen=True, slots=True)

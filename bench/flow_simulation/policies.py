@@ -68,6 +68,7 @@ class AdaptivePolicy:
         window = PublisherWindow(
             self.fair_rate, now, partial(self._called.append, publisher), alarm=self._alarms.append
         )
+        window.weight = publisher.spec.weight
         self._windows[publisher.number] = window
         self._granted[publisher.number] = window.limit
         return window.limit

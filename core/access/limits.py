@@ -1,4 +1,5 @@
-"""How many connections, channels and links a user may have, and has, and how much may be published in a second.
+"""How many connections, channels and links a user may have, and has, how much may be published in a second, and the
+weight of what is published.
 
 A channel is a session of AMQP 1.0, or a channel of AMQP 0.9.1. A link is one of AMQP 1.0 that publishes or consumes.
 All connections of a user count here, whatever their protocol. A limit that is lowered ends nothing that is open.
@@ -7,11 +8,20 @@ All connections of a user count here, whatever their protocol. A limit that is l
 from collections.abc import Mapping
 
 from core.errors import Invalid
-from core.publish_limit import PUBLISH_RATE, PUBLISH_RATE_BYTES, RATE_MAX, PublishLimit, PublishRates
+from core.publish_limit import (
+    PUBLISH_RATE,
+    PUBLISH_RATE_BYTES,
+    PUBLISHER_WEIGHT,
+    RATE_MAX,
+    WEIGHT_MAX,
+    PublishLimit,
+    PublishRates,
+)
 
 MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS = "max-connections", "max-channels", "max-links"
-USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS, PUBLISH_RATE, PUBLISH_RATE_BYTES)
+USER_LIMITS = (MAX_CONNECTIONS, MAX_CHANNELS, MAX_LINKS, PUBLISH_RATE, PUBLISH_RATE_BYTES, PUBLISHER_WEIGHT)
 USER_LIMIT_MAX = 2**31 - 1
+_BOUNDS = {PUBLISH_RATE: (1, RATE_MAX), PUBLISH_RATE_BYTES: (1, RATE_MAX), PUBLISHER_WEIGHT: (1, WEIGHT_MAX)}
 
 
 def check_limits(limits: Mapping[str, int]) -> None:
@@ -19,7 +29,7 @@ def check_limits(limits: Mapping[str, int]) -> None:
     for name, value in limits.items():
         if name not in USER_LIMITS:
             raise Invalid(f"there is no limit '{name[:64]}' of a user; there are {', '.join(USER_LIMITS)}")
-        least, most = (1, RATE_MAX) if name in (PUBLISH_RATE, PUBLISH_RATE_BYTES) else (0, USER_LIMIT_MAX)
+        least, most = _BOUNDS.get(name, (0, USER_LIMIT_MAX))
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise Invalid(f"{name} must be a number from {least} to {most}")
 
@@ -41,7 +51,7 @@ class UserLimits:
     def set(self, limits: Mapping[str, int]) -> None:
         """Put other limits in force."""
         self.most = limits
-        self.publishing.set(PublishRates.of(limits))
+        self.publishing.set(PublishRates.of(limits), limits.get(PUBLISHER_WEIGHT, 1))
 
     def connection_refusal(self) -> str | None:
         """Why the user may open no further connection, with RabbitMQ's text; None if the user may."""

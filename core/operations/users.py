@@ -314,7 +314,8 @@ def limit_rows(control: BrokerControl, record: UserRecord) -> list[Snapshot]:
 )
 def set_limit(control: BrokerControl, arguments: Arguments) -> Reply:
     """Limit the connections, the channels and sessions, or the links that a user may have, or how many messages or
-    bytes a second the user may publish over AMQP 1.0; what is open stays."""
+    bytes a second the user may publish over AMQP 1.0; what is open stays. Its publisher-weight, from 1 to 100, says how
+    many times the share of others its links have of a busy target, with adaptive flow control."""
     value = arguments.number("value")
     control.users.set_limit(arguments.text("user"), arguments.text("limit"), None if value < 0 else value)
     return DONE

@@ -1,10 +1,12 @@
 """The fair rate of a target and the windows of its links: arithmetic, and what it does in the simulation."""
 
+import gc
+import weakref
 from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10.flow.byte_budget import ByteBudget
@@ -14,11 +16,11 @@ from amqp10.flow.fair_rate import (
     WINDOW_START,
     FairRate,
     PublisherWindow,
-    Windowed,
 )
+from amqp10.flow.windowed import Windowed
 from bench.flow_simulation.__main__ import read
 from bench.flow_simulation.figures import Figures, figures
-from bench.flow_simulation.model import Simulation
+from bench.flow_simulation.model import PublisherSpec, QueueSpec, Scenario, Simulation
 from bench.flow_simulation.policies import AdaptivePolicy, FixedPolicy
 
 SECONDS = 3.0
@@ -53,7 +55,7 @@ class Links:
 
     def look(self, at: int) -> None:
         link = self.windows[at]
-        assert self.fair.awaited == sum(window.is_called for window in self.windows)
+        assert self.fair.awaited == sum(window.awaited for window in self.windows)
         before = link.limit
         link.look(self.received[at], self.confirmed[at], self.now)
         assert link.limit >= before
@@ -63,7 +65,7 @@ class Links:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["send", "confirm"]),
+        st.sampled_from(["send", "confirm", "weight"]),
         st.integers(min_value=0, max_value=7),
         st.integers(min_value=1, max_value=400),
         st.floats(min_value=0.0, max_value=0.5),
@@ -77,6 +79,9 @@ def test_windows_are_bounded_and_no_link_is_stuck(steps: list[tuple[str, int, in
     links = Links(number)
     for step, at, messages, seconds in steps:
         links.now += seconds
+        if step == "weight":
+            links.windows[at % number].weight = 1 + messages % 100
+            continue
         (links.send if step == "send" else links.confirm)(at, messages)
         for at, link in enumerate(links.windows):
             assert 0 <= links.link_credit(at) <= WINDOW_MAX
@@ -133,7 +138,7 @@ def called_link() -> PublisherWindow:
     link = PublisherWindow(FairRate(), 0.0)
     link._fair._room, link._fair.rate, link.limit = 3.0, 0.1, 0
     link.look(0, 0, 0.0)
-    assert (link.is_called, link._fair.awaited) == (True, 1)
+    assert (link.awaited, link._fair.awaited) == (1, 1)
     return link
 
 
@@ -141,7 +146,7 @@ def test_a_called_link_that_gives_back_its_link_credit_is_awaited_once():
     link = called_link()
     link.skip(1)
     link.look(1, 1, 0.0001)
-    assert link._fair.awaited == link.is_called
+    assert link._fair.awaited == link.awaited
     link.close(0.0002)
     assert link._fair.awaited == 0
 
@@ -164,7 +169,63 @@ def test_a_waiting_link_that_closes_calls_no_more_links_than_there_is_room_for()
         link.limit = 0
         fair.wait(link)
     others[0].close(0.0001)
-    assert [link.is_called for link in others] == [False, False, False]
+    assert [link.awaited for link in others] == [0, 0, 0]
+
+
+def test_an_older_turn_of_a_link_does_not_end_its_new_one():
+    link = called_link()
+    fair, first = link._fair, link._turn
+    link.look(1, 1, 0.001)  # its message came, so this turn is over
+    fair.rate, link.limit = 0.1, 1
+    fair.wait(link)
+    fair.turn(0.002)  # and it is called again
+    assert link.awaited == 1
+    assert link._turn is not first
+    other = PublisherWindow(fair, 0.0, lambda: None, None, lambda when: None)
+    other.limit = 0
+    fair.wait(other)
+    assert first.ends_at < link._turn.ends_at
+    fair.unconfirmed = 10  # no room, so that nothing is called
+    fair.turn((first.ends_at + link._turn.ends_at) / 2)
+    assert (link.awaited, fair.awaited) == (1, 1)
+    fair.turn(link._turn.ends_at)
+    assert (link.awaited, fair.awaited) == (0, 0)
+
+
+def test_a_target_without_links_is_not_kept():
+    """Neither turns nor places in the line hold a link that is closed, which would hold its target."""
+    fair = FairRate()
+    fair.rate = 1.0
+    links = [PublisherWindow(fair, 0.0, lambda: None, None, lambda when: None) for _ in range(4)]
+    for link in links:
+        link.limit = 0
+        fair.wait(link)
+    links[0]._fair.turn(0.0)
+    assert any(link.awaited for link in links)
+    for link in links:
+        link.close(0.001)
+    gone = weakref.ref(fair)
+    gc.disable()
+    try:
+        del fair, link, links
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_link_of_a_weight_may_send_so_many_messages_in_its_turn():
+    link = called_link()
+    assert link.awaited == 1
+    heavy = PublisherWindow(link._fair, 0.0)
+    heavy.weight, heavy.limit = 7, 0
+    assert heavy.called(0.0) == 7
+    assert (heavy.limit, heavy.awaited, link._fair.awaited) == (7, 7, 8)
+    bounded = PublisherWindow(link._fair, 0.0)
+    bounded.weight, bounded.limit, bounded._most = 7, 0, 2
+    assert bounded.called(0.0) == 2
+    small = PublisherWindow(link._fair, 0.0, budget=ByteBudget(1000))
+    small.weight, small.limit, small.message_bytes = 7, 0, 400.0
+    assert small.called(0.0) in (1, 2)
 
 
 @given(st.integers(min_value=1, max_value=3000))
@@ -281,3 +342,25 @@ def test_more_publishers_than_messages_take_turns():
 
 def test_a_publisher_that_waits_for_the_disk_sends_more_meanwhile():
     assert adaptive("one-sync-50ms").rate >= 20 * fixed("one-sync-50ms").rate
+
+
+@pytest.mark.parametrize("scenario", ["weights-10ms", "weights-50ms", "weights-in-turns"])
+def test_links_have_the_share_of_their_weight(scenario: str):
+    simulated = read()[scenario]
+    found = figures(Simulation(simulated, AdaptivePolicy()).run(2 * SECONDS), since=SECONDS, until=2 * SECONDS)
+    weights = [spec.weight for spec in simulated.publishers for _ in range(spec.number)]
+    assert set(weights) == {1, 3}
+    mean = found.rate / sum(weights)
+    for rate, weight in zip(found.rates, weights, strict=True):
+        assert rate / weight == pytest.approx(mean, rel=0.05)
+
+
+@settings(max_examples=8)
+@given(st.lists(st.integers(min_value=1, max_value=10), min_size=40, max_size=60))
+def test_links_that_take_turns_have_the_share_of_their_weight(weights: list[int]):
+    publishers = [PublisherSpec(0.001, weight=weight) for weight in weights]
+    scenario = Scenario("weights", publishers, QueueSpec([20.0 * sum(weights)]))
+    found = figures(Simulation(scenario, AdaptivePolicy()).run(2 * SECONDS), since=SECONDS, until=2 * SECONDS)
+    mean = found.rate / sum(weights)
+    for rate, weight in zip(found.rates, weights, strict=True):
+        assert rate / weight == pytest.approx(mean, rel=0.05), "up to three turns of sixty"

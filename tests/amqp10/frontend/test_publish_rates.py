@@ -181,3 +181,32 @@ def test_a_publish_rate_of_0_is_refused():
     hosts = VirtualHosts(InProcessBroker().engine)
     with pytest.raises(Invalid, match="publish-rate must be 1 or more"):
         hosts.set_limits("/", HostLimits(publish_rate=0))
+
+
+def test_the_weight_of_a_user_holds_for_its_links_at_once():
+    broker = broker_with("adaptive")
+    broker.queue()
+    peer = publisher(broker, links=2)
+
+    def weights() -> set[object]:
+        return {row["weight"] for row in peer.front_end.snapshot("links", broker.now)}
+
+    assert weights() == {1}
+    peer.front_end._engine.rights.limits.set({"publisher-weight": 3})
+    broker.run()
+    assert weights() == {3}
+    peer.attach_sender("/queues/q", handle=7)
+    assert weights() == {3}
+    peer.front_end._engine.rights.limits.set({})
+    broker.run()
+    assert weights() == {1}
+
+
+def test_a_weight_means_nothing_for_fixed_link_credit():
+    broker = broker_with("fixed")
+    broker.queue()
+    peer = publisher(broker)
+    peer.front_end._engine.rights.limits.set({"publisher-weight": 3})
+    broker.run()
+    (row,) = peer.front_end.snapshot("links", broker.now)
+    assert (row["weight"], row["link_credit"]) == (None, 170)

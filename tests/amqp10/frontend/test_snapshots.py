@@ -102,7 +102,8 @@ def test_links_in_both_directions():
         "link_credit": 9, "delivery_count": 1, "unconfirmed": 1, "max_link_credit": 10,
         "exchange": None, "unconfirmed_limit": 170, "unsynced": 0, "withheld": False, "bound_by_operator": None,
         "rate_limit": None,
-        "round_trip_ms": None, "window": None, "used_per_second": None, "share_per_second": None, "limited_by": None,
+        "round_trip_ms": None, "window": None, "weight": None, "used_per_second": None,
+        "share_per_second": None, "limited_by": None,
         "bytes_held": None, "byte_budget": None,
         "granted": 10, "consumed": 1, "oldest_unsettled_seconds": 2.0,
     }  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from amqp10.wire.performatives import Begin, Close, Detach, End
 from core.access.checked_engine import CheckedEngine
-from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, MAX_LINKS, USER_LIMIT_MAX, UserLimits
+from core.access.limits import MAX_CHANNELS, MAX_CONNECTIONS, MAX_LINKS, USER_LIMIT_MAX, UserLimits, check_limits
 from core.access.records import UserRecord
 from core.access.rights import FULL, Rights, all_rights
 from core.access.user_definitions import shown_users, users_of
@@ -278,3 +278,22 @@ async def test_rabbitmqs_paths():
         assert (await client.put("/api/user-limits/absent/max-channels", json={"value": 5})).status_code == 404
         await client.delete("/api/user-limits/shop/max-connections")
         assert await shown() == []
+
+
+@pytest.mark.parametrize("weight", [0, 101, -3, True, "3"])
+def test_a_weight_is_a_number_from_1_to_100(weight: object):
+    with pytest.raises(Invalid, match="publisher-weight must be a number from 1 to 100"):
+        check_limits({"publisher-weight": weight})  # type: ignore[dict-item]
+    check_limits({"publisher-weight": 1, "publish-rate": 5})
+    check_limits({"publisher-weight": 100})
+
+
+def test_a_weight_is_told_to_who_publishes_under_it():
+    rights = limited(publisher_weight=7)
+    told: list[int] = []
+    assert rights.limits.publishing.weight == 7
+    rights.limits.publishing.watch(lambda: told.append(rights.limits.publishing.weight))
+    rights.limits.set({"publisher-weight": 7})
+    rights.limits.set({"publisher-weight": 2})
+    rights.limits.set({})
+    assert told == [2, 1]
