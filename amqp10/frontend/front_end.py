@@ -503,7 +503,9 @@ class Amqp10FrontEnd:
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():
-                self._detach(publisher_link(action.publisher.reference).link, link_fault(action.error))
+                publisher = publisher_link(action.publisher.reference)
+                if publisher.target_gone(action.publisher):
+                    self._detach(publisher.link, link_fault(action.error))
             case Cancelled():
                 consumer = consumer_link(action.consumer.reference)
                 consumer.consumer = None
@@ -516,7 +518,7 @@ class Amqp10FrontEnd:
                 consumer_link(action.consumer.reference).bounds_changed()
             case PublisherBlocked():
                 publisher = publisher_link(action.publisher.reference)
-                publisher.held_up(action.reason)
+                publisher.told(action)
                 self._blocks.look_at(publisher)
 
     def _delivered(self, action: Delivered) -> None:

@@ -8,16 +8,16 @@ their exchange is the same and each has a routing key of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from amqp10.addresses import NAME_BYTES_MAX, AddressError
 from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.fair_rate import PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.gathered_run import CheckedMessage, GatheredRun, Unrouted
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
+from amqp10.frontend.recent_queues import RecentQueues
 from amqp10.frontend.section_sizes import check_sizes
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
@@ -48,6 +48,7 @@ from core.interface import (
     FlowReason,
     Outcome,
     Publisher,
+    PublisherBlocked,
     QueueTarget,
     Target,
 )
@@ -71,71 +72,6 @@ UNKNOWN = Attributes()
 """Stands for the attributes of a header section that was not decoded yet, until it is."""
 REJECTED_SYMBOL = "amqp:rejected:list"
 """The descriptor of rejected, as a source lists it among its outcomes [3.4.3]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unrouted:
-    """A message that cannot be routed for a reason of its own, with the error for its publisher."""
-
-    fault: LinkFault
-
-
-class CheckedMessage(NamedTuple):
-    """One message after the check, with the values that the engine needs."""
-
-    entry: bytes
-    attributes: Attributes
-    target: Target
-    routing_keys: tuple[str, ...]
-
-
-class GatheredRun:
-    """Messages that go to the engine together, from one event. They differ in their bytes, and may differ in their
-    attributes and, without x-cc, in their routing keys."""
-
-    __slots__ = ("attributes", "entries", "first", "keys", "routing_keys", "target")
-
-    def __init__(self, first: int, target: Target | None, routing_keys: tuple[str, ...] = ()) -> None:
-        """``first`` is the number of the first message; ``target`` None is replaced by that of the first message."""
-        self.first = first
-        self.target = target
-        self.routing_keys = routing_keys
-        self.entries: list[bytes] = []
-        self.attributes: list[Attributes] = []
-        """Of each message."""
-        self.keys: list[str] | None = None
-        """The routing key of each message, once they differ."""
-
-    def admits(self, target: Target, routing_keys: tuple[str, ...]) -> bool:
-        """Count a message in; its entry and attributes have to be appended. False if it cannot go together with the
-        messages before it."""
-        first = self.target
-        if first is None or not self.entries:
-            self.target, self.routing_keys = target, routing_keys
-            return True
-        if routing_keys != self.routing_keys:
-            return False
-        if self.keys is None and target == first:
-            return True
-        if routing_keys or not (isinstance(first, ExchangeTarget) and isinstance(target, ExchangeTarget)):
-            return False
-        if first.exchange != target.exchange:
-            return False
-        if self.keys is None:
-            self.keys = [first.routing_key] * len(self.entries)
-        self.keys.append(target.routing_key)
-        return True
-
-    def extend(self, messages: list[bytes], header_ends: list[int], attributes: list[Attributes]) -> None:
-        """Append plain messages for the same target, given whole."""
-        self.entries += [message[end:] for message, end in zip(messages, header_ends, strict=True)]
-        self.attributes += attributes
-
-    def run(self) -> Run:
-        """The messages for the engine, which owns the lists from then on."""
-        attributes = self.attributes
-        alike = len(set(map(id, attributes))) == 1
-        return Run(self.first, self.entries, attributes[0] if alike else attributes, self.routing_keys)
 
 
 class PublisherLink:
@@ -163,6 +99,7 @@ class PublisherLink:
         "name",
         "paused",
         "publisher",
+        "recent",
     )
 
     def __init__(
@@ -183,6 +120,8 @@ class PublisherLink:
         self.name = name
         self.link = link
         self.publisher = publisher
+        self.recent: RecentQueues | None = None
+        """The queues that hold a link of the anonymous terminus up when they are full; None if none does."""
         self.flow: LinkAccount | None = None
         """Records flow events of this link; None while they are not wanted."""
         self._engine = engine
@@ -266,6 +205,8 @@ class PublisherLink:
                 return f"queue {queue}"
             case ExchangeTarget(exchange):
                 return f"exchange {exchange}"
+        if (full_queue := self.full_queue) is not None:
+            return f"queue {full_queue}"
         return "targets of its messages"
 
     @property
@@ -273,11 +214,35 @@ class PublisherLink:
         """When the oldest unanswered message came (monotonic seconds)."""
         return self._arrivals.oldest
 
-    def held_up(self, reason: str | None) -> None:
-        """The engine wants no more messages for the target, for this reason; with None it takes them again."""
+    @property
+    def full_queue(self) -> str | None:
+        """The full queue that holds a link of the anonymous terminus up."""
+        full = None if self.recent is None else self.recent.full
+        return None if full is None else full[0]
+
+    def told(self, action: PublisherBlocked) -> None:
+        """The engine wants no more messages for a target of the link, or takes them again."""
+        if self.recent is None:
+            self._hold_up(None if action.reason is None else FlowReason(action.reason))
+            return
+        self.recent.told(action)
+        self._hold_up_by_queues(self.recent)
+
+    def target_gone(self, publisher: Publisher) -> bool:
+        """A target was deleted. Returns whether it was that of the link, so that the link is over."""
+        if self.recent is None or not self.recent.gone(publisher):
+            return True
+        self._hold_up_by_queues(self.recent)
+        return False
+
+    def _hold_up_by_queues(self, recent: RecentQueues) -> None:
+        full = recent.full
+        self._hold_up(None if full is None else full[1])
+
+    def _hold_up(self, reason: FlowReason | None) -> None:
         if self.flow is not None:
             self.flow.changed()
-        self._held_up = None if reason is None else FlowReason(reason)
+        self._held_up = reason
         self.link.credit.withheld = reason is not None
         self.link.channel.refill_later(self.link)
 
@@ -322,6 +287,8 @@ class PublisherLink:
             for limit in self.limits:
                 limit.unwatch(self.limits_changed)
         self._engine.retire(self.publisher)
+        if self.recent is not None:
+            self.recent.release()
         del self.publisher  # it refers to this link: breaking the cycle frees both at once
 
     def deliveries_received(self, event: DeliveriesReceived, now: Now, *, begin: int = 0, until: int = AMPLE) -> int:
@@ -488,6 +455,8 @@ class PublisherLink:
             else:
                 assert isinstance(target, ExchangeTarget)
                 self._engine.publish_by_keys(self.publisher, target.exchange, keys, run, now)
+            if self.recent is not None and type(target) is QueueTarget:
+                self.recent.used(target.queue, n)
             if not event.settled:
                 for start, stop, durable in by_durable(run.attributes, n):
                     self._arrivals.came(run.first + start, stop - start, durable=durable, now=now.monotonic)

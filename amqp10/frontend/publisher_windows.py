@@ -1,8 +1,9 @@
 """Link credit of publishers: what limits each link, which links share a fair rate, and which share bytes.
 
 With ``amqp10.flow = "adaptive"``, links to one target share its fair rate (:mod:`amqp10.flow.fair_rate`). A link to the
-anonymous terminus has one of its own, since its messages have many targets. The bytes that may be under way are bounded
-for each link, each connection and the broker. With ``"fixed"`` there are no such windows.
+anonymous terminus has one of its own, since its messages have many targets; the queues that it used last hold it up
+when they are full (:mod:`amqp10.frontend.recent_queues`). The bytes that may be under way are bounded for each link,
+each connection and the broker. With ``"fixed"`` there are no such windows.
 
 Consumers get their batches by their rate of settling with ``"adaptive"`` (:mod:`amqp10.flow.grant_size`); the time of
 the present turn is here, too.
@@ -23,6 +24,7 @@ from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.flow_self import earlier
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.publish_rates import BrokerRates, ConnectionRates
+from amqp10.frontend.recent_queues import RecentQueues
 from amqp10.protocol.events import SenderFlowReceived
 from amqp10.protocol.receiver_link import ReceiverLink
 from core.access.checked_engine import CheckedEngine
@@ -136,6 +138,8 @@ class ConnectionWindows:
         credit = user.link_credit_rule()
         if self._budget is not None:
             self._join(credit, user.link, self._budget, engine.rights.virtual_host, user.publisher.fixed_target)
+            if user.publisher.fixed_target is None:
+                user.recent = RecentQueues(engine, user.publisher)
         limits = engine.publish_limits(user.publisher.fixed_target)
         user.limits = limits if self._own is None else (*limits, self._own)
         user.limits_changed = changed = self._limits_changed

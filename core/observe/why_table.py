@@ -31,6 +31,8 @@ def where(link: Snapshot) -> str:
     for kind in ("queue", "exchange"):
         if text(link, kind) is not None:
             return f"{kind} {link[kind]}"
+    if text(link, "full_queue") is not None:
+        return f"queue {link['full_queue']}"
     return text(link, "address") or "targets of its messages"
 
 
@@ -128,7 +130,7 @@ def _withheld(look: Look) -> bool:
 
 
 def _target_figures(look: Look) -> Snapshot:
-    numbers = figures(look.link, "link_credit", "unconfirmed", "unconfirmed_limit", "withheld")
+    numbers = figures(look.link, "link_credit", "unconfirmed", "unconfirmed_limit", "withheld", "full_queue")
     numbers |= figures(look.queue, "messages_waiting", "messages_ready", "max_length")
     by_bytes = number(look.queue, "max_length_bytes") is not None
     return numbers | (figures(look.queue, "ready_bytes", "max_length_bytes") if by_bytes else {})
