@@ -29,7 +29,7 @@ from bench.load.wire import WireError
 from bench.run import HEADGATE
 from bench.trial import LoadProcess, TrialError, conduct, summarise
 
-CLIENTS: tuple[Client, ...] = ("own", "proton", "go-amqp")
+CLIENTS: tuple[Client, ...] = ("own", "proton", "rhea", "go-amqp")
 ROUND_TRIP_MS = 1.0
 MESSAGES_MAX = 20_000
 """Of a publisher, so that the consumer, which is as far, is done soon after it."""
@@ -68,8 +68,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.random_delays", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--clients", nargs="+", default=CLIENTS, choices=CLIENTS, help="libraries (all three)")
+    parser.add_argument("--clients", nargs="+", default=CLIENTS, choices=CLIENTS, help="libraries (all four)")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each client, each with other delays (5)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long to publish (3)")
     parser.add_argument("--jitter", type=float, default=30.0, help="the longest delay, milliseconds (30)")
     parser.add_argument("--publishers", type=int, default=3, help="links that publish to the one queue (3)")
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with started(asked.start, configuration=f'[amqp10]\nflow = "{asked.flow}"\n') as broker:
             for client in asked.clients:
-                for seed in range(1, asked.seeds + 1):
+                for seed in range(asked.first, asked.first + asked.seeds):
                     messages, faults = one_run(broker, client, asked, seed)
                     sound += not faults
                     said = "; ".join(faults) or "sound"

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from bench.load.checks import latency_histogram
 from bench.load.endpoint import queue_address
 from bench.load.plan import Plan, Protocol, Traffic, routing_key
 from bench.load.publisher import exchange_address
@@ -25,8 +26,14 @@ from bench.load.publisher import exchange_address
 ROOT = Path(__file__).parents[2]
 GO_SOURCES = Path(__file__).parent / "go"
 GO_PROGRAM = ROOT / "build/bench-clients/load"
+RHEA_SOURCES = Path(__file__).parent / "rhea"
+RHEA_PROGRAM = ROOT / "build/bench-clients/rhea/load.js"
 
-Client = Literal["own", "go-amqp", "amqp091-go", "proton", "pika"]
+Client = Literal["own", "go-amqp", "amqp091-go", "proton", "pika", "rhea"]
+Language = Literal["go", "javascript"]
+"""Of clients that have to be built."""
+
+NPM_OPTIONS = ["--ignore-scripts", "--no-audit", "--no-fund"]
 
 PROTOCOLS: dict[Client, tuple[Protocol, ...]] = {
     "own": ("1.0", "0.9.1"),
@@ -34,6 +41,7 @@ PROTOCOLS: dict[Client, tuple[Protocol, ...]] = {
     "amqp091-go": ("0.9.1",),
     "proton": ("1.0",),
     "pika": ("0.9.1",),
+    "rhea": ("1.0",),
 }
 GO_CLIENTS = ("go-amqp", "amqp091-go")
 MODULES: dict[Client, str] = {
@@ -57,24 +65,28 @@ def refusal(client: Client, protocol: Protocol, traffic: Traffic) -> str:
             f"the client {client} decides itself how many frames it passes to one system call: its scenarios have the "
             "shape unbatched, not bulk"
         )
+    if client == "rhea" and (traffic.settled or traffic.rate or traffic.content != "alike"):
+        return "the client rhea sends messages that are alike, as fast as it can, and waits for their outcomes"
     return ""
 
 
 def missing(client: Client) -> str:
     """How to get a client that is not there; empty when it is there."""
     if client in GO_CLIENTS:
-        return go_missing(client, GO_PROGRAM)
+        return program_missing(client, GO_PROGRAM, GO_SOURCES, "python -m bench.clients build")
+    if client == "rhea":
+        return program_missing(client, RHEA_PROGRAM, RHEA_SOURCES, "python -m bench.clients build javascript")
     if client != "own" and importlib.util.find_spec(client) is None:
         return f"the client {client} is not installed; pip install {PACKAGES.get(client, client)}, or make setup"
     return ""
 
 
-def go_missing(client: str, program: Path) -> str:
-    """How to get the program of the clients in Go when it is not there, or older than its sources."""
+def program_missing(client: str, program: Path, sources: Path, build: str) -> str:
+    """How to get a client's program when it has not been built, or is older than its sources."""
     if not program.exists():
-        return f"the client {client} is not built; python -m bench.clients build does it, with Go 1.25 or newer"
-    if max(path.stat().st_mtime for path in GO_SOURCES.iterdir()) > program.stat().st_mtime:
-        return f"the program of the client {client} is older than its sources; python -m bench.clients build"
+        return f"the client {client} is not built; {build} does it, with Go 1.25 or Node.js 20, or newer"
+    if max(path.stat().st_mtime for path in sources.iterdir()) > program.stat().st_mtime:
+        return f"the program of the client {client} is older than its sources; {build}"
     return ""
 
 
@@ -82,12 +94,15 @@ def command(client: Client) -> list[str]:
     """The command of its load process. Raises ClientError when the client is not there."""
     if reason := missing(client):
         raise ClientError(reason)
+    if client == "rhea":
+        return ["node", str(RHEA_PROGRAM)]
     return [str(GO_PROGRAM)] if client in GO_CLIENTS else [sys.executable, "-m", MODULES[client]]
 
 
 @dataclass(frozen=True, slots=True)
 class ToldPlan:
-    """A plan as a load process is told it. A process in Go also gets the parts that Python derives from the plan.
+    """A plan as a load process is told it. A process in Go or JavaScript also gets the parts that Python derives from
+    the plan.
 
     Raises ClientError for a plan that the client cannot carry out.
     """
@@ -105,14 +120,19 @@ class ToldPlan:
             raise ClientError(f"the client {self.client} does not wait for the outcomes of batches")
         if reason := refusal(self.client, application.protocol, self.plan.traffic):
             raise ClientError(reason)
+        if self.client == "rhea" and application.exchange:
+            raise ClientError("the client rhea publishes to queues, not through exchanges")
 
     def to_json(self) -> str:
         """One line."""
-        if self.client not in GO_CLIENTS:
+        if self.client not in (*GO_CLIENTS, "rhea"):
             return self.plan.to_json()
-        derived = {
-            "client": self.client,
-            "lead_ns": self.plan.traffic.lead_ns(self.plan.applications[0].publisher),
+        own: dict[str, object] = (
+            {"no_latency": latency_histogram().encode().decode()}
+            if self.client == "rhea"
+            else {"client": self.client, "lead_ns": self.plan.traffic.lead_ns(self.plan.applications[0].publisher)}
+        )
+        derived = own | {
             "paddings": [base64.b64encode(one).decode() for one in paddings(self.plan.traffic)],
             "destinations": [asdict(one) for one in destinations(self.plan)],
         }
@@ -142,8 +162,13 @@ def destinations(plan: Plan) -> list[Destination]:
     return [Destination(exchange_address(exchange, key), exchange, key) for key in keys]
 
 
-def build(go: str = "go") -> None:
-    """Build the program of the clients in Go. Raises ClientError when there is no Go, or the build fails."""
+def build(language: Language = "go", program: str = "") -> Path:
+    """Build the program of the clients in a language, and return where it is. Raises ClientError when what builds it is
+    not there, or fails. ``program`` is what builds it, go or npm without."""
+    return _build_go(program or "go") if language == "go" else _build_javascript(program or "npm")
+
+
+def _build_go(go: str) -> Path:
     if (found := shutil.which(go) or shutil.which(f"/usr/local/go/bin/{go}")) is None:
         raise ClientError(f"there is no command {go}; install Go 1.25 or newer, and put it on the PATH")
     GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
@@ -151,3 +176,17 @@ def build(go: str = "go") -> None:
     if (status := subprocess.run([found, "build", "-o", str(made), "."], cwd=GO_SOURCES).returncode) != 0:
         raise ClientError(f"go build ended with {status}; its reason is above")
     made.replace(GO_PROGRAM)
+    return GO_PROGRAM
+
+
+def _build_javascript(npm: str) -> Path:
+    if (found := shutil.which(npm)) is None:
+        raise ClientError(f"there is no command {npm}; install Node.js 20 or newer, and put it on the PATH")
+    folder = RHEA_PROGRAM.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copyfile(RHEA_SOURCES / name, folder / name)
+    if (status := subprocess.run([found, "ci", *NPM_OPTIONS], cwd=folder).returncode) != 0:
+        raise ClientError(f"npm ci ended with {status}; its reason is above")
+    shutil.copyfile(RHEA_SOURCES / RHEA_PROGRAM.name, RHEA_PROGRAM)
+    return RHEA_PROGRAM

@@ -1,7 +1,9 @@
 """Load processes with other projects' clients in Python: what they send and check, and how a plan is refused."""
 
+import os
 import re
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 
@@ -225,11 +227,29 @@ class TestWhatIsRefused:
     def test_a_client_that_is_not_there_says_how_to_get_it(self, tmp_path):
         assert "pip install no_such" in programs.missing("no_such")
         assert programs.missing("own") == ""
-        assert "python -m bench.clients build" in programs.go_missing("go-amqp", tmp_path / "load")
-        (tmp_path / "load").touch()
-        assert programs.go_missing("go-amqp", tmp_path / "load") == ""
-        with pytest.raises(ClientError, match=r"no command no-such-go; install Go 1\.25"):
-            programs.build("no-such-go")
+        program = tmp_path / "load"
+        missing = partial(programs.program_missing, "rhea", program, programs.RHEA_SOURCES)
+        assert missing("make it").startswith("the client rhea is not built; make it does it")
+        program.touch()
+        assert missing("make it") == ""
+        os.utime(program, (0, 0))
+        assert missing("make it") == "the program of the client rhea is older than its sources; make it"
+
+    @pytest.mark.parametrize(
+        ("language", "reason"), [("go", r"install Go 1\.25"), ("javascript", r"install Node\.js 20")]
+    )
+    def test_a_client_cannot_be_built_without_what_builds_it(self, language, reason):
+        with pytest.raises(ClientError, match=f"no command no-such-tool; {reason}"):
+            programs.build(language, "no-such-tool")
+
+    @pytest.mark.parametrize("traffic", [{"settled": True}, {"rate": 10.0, "size": 20}, {"content": "ids"}])
+    def test_rhea_sends_messages_that_are_alike(self, traffic):
+        with pytest.raises(ClientError, match="rhea sends messages that are alike"):
+            ToldPlan(self.plan("rhea", traffic=replace(UNBATCHED, **traffic)), "rhea")
+
+    def test_rhea_sends_to_queues(self):
+        with pytest.raises(ClientError, match="not through exchanges"):
+            ToldPlan(self.plan("rhea", exchange="x"), "rhea")
 
     def test_the_list_of_clients_says_which_are_there(self, capsys):
         assert list_clients([]) == 0
@@ -247,6 +267,8 @@ def test_a_plan_for_go_has_the_bytes_and_destinations_that_python_derives():
     assert [one.routing_key for one in programs.destinations(plan)] == ["key-00000", "key-00001"]
     assert {one.exchange for one in programs.destinations(plan)} == {"x"}
     assert '"client": "go-amqp"' in ToldPlan(plan, "go-amqp").to_json()
+    to_queue = replace(plan, applications=(Application(publisher=1, publish_to="q"),))
+    assert '"no_latency": "' in ToldPlan(to_queue, "rhea").to_json()
     assert Plan.from_json(ToldPlan(plan, "proton").to_json()) == plan
 
 
