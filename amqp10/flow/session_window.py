@@ -41,6 +41,7 @@ class SessionWindow:
         "remote_incoming_window",
         "remote_outgoing_window",
         "top_up_at",
+        "window_before",
     )
 
     def __init__(self, *, maximum: int, top_up_at: int, initial_outgoing_id: int = 0, closed: bool = False) -> None:
@@ -52,6 +53,8 @@ class SessionWindow:
         self.closed = closed
         self.incoming_window = 0 if closed else maximum
         self.margin = 0
+        self.window_before = 0
+        """While closed: what the peer may have been told before, and so may still send."""
         self.covered = 0
         """Transfers that links have link credit for, beyond what ``maximum`` is for; 0 where link credit is fixed."""
         self.initial_outgoing_id = initial_outgoing_id
@@ -136,14 +139,16 @@ class SessionWindow:
             return False
         self.closed = True
         self.margin = max(margin, self.incoming_window) if self.incoming_window > self.maximum else margin
+        self.window_before = self.incoming_window
         self.incoming_window = 0
         return True
 
     def open(self) -> bool:
-        """Announce the whole window again. True: announce it with a flow."""
+        """Announce the whole window again, or what the peer may have been sending since before the alarm, if that is
+        more. True: announce it with a flow."""
         if not self.closed:
             return False
         self.closed = False
-        self.incoming_window = self._whole
+        self.incoming_window = max(self._whole, self.window_before + self.incoming_window)
         self.margin = 0
         return True

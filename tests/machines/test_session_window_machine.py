@@ -34,6 +34,8 @@ class SessionWindowMachine(RuleBasedStateMachine):
         self.they_may_send = outgoing
         self.window = 0 if closed else MAXIMUM
         self.tolerated = 0
+        self.before = 0
+        self.covered = 0
         self.closed = closed
         self.violated = False
 
@@ -104,20 +106,30 @@ class SessionWindowMachine(RuleBasedStateMachine):
     def top_up(self) -> None:
         due = not self.closed and self.window <= TOP_UP_AT
         if due:
-            self.window = MAXIMUM
+            self.window = MAXIMUM + self.covered
         assert self.session.top_up() is due
+
+    @rule(change=st.integers(-60, 60))
+    def link_credit_follows_windows(self, change: int) -> None:
+        change = max(change, -self.covered)
+        self.covered += change
+        self.session.cover(change)
+        if not self.closed:
+            self.window = max(self.window, MAXIMUM + self.covered)
 
     @rule()
     def alarm(self) -> None:
         assert self.session.close(MARGIN) is not self.closed
         if not self.closed:
-            self.closed, self.window, self.tolerated = True, 0, MARGIN
+            self.before = self.window
+            self.closed, self.window, self.tolerated = True, 0, max(MARGIN, self.before)
 
     @rule()
     def alarm_is_over(self) -> None:
         assert self.session.open() is self.closed
         if self.closed:
-            self.closed, self.window, self.tolerated = False, MAXIMUM, 0
+            self.closed, self.tolerated = False, 0
+            self.window = max(MAXIMUM + self.covered, self.before + self.window)
 
     @invariant()
     def agrees(self) -> None:
@@ -127,7 +139,7 @@ class SessionWindowMachine(RuleBasedStateMachine):
         assert session.remote_incoming_window == self.may_send >= 0
         assert session.remote_outgoing_window == self.they_may_send >= 0
         assert session.announced == (0 if self.closed else max(0, self.window))
-        assert 0 <= session.announced <= MAXIMUM
+        assert session.announced >= 0
 
 
 TestSessionWindow = SessionWindowMachine.TestCase

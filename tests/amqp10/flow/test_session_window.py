@@ -102,6 +102,21 @@ def test_transfers_in_flight_are_tolerated_in_one_run_too():
         session.received(401)
 
 
+def test_an_alarm_that_ends_soon_leaves_room_for_what_is_still_in_flight():
+    """The peer was told a large window, of which the links have given up most. All of it may be in flight."""
+    session = window()
+    session.cover(5000)
+    session.cover(-5000)
+    session.received(100)
+    session.close(400)
+    session.received(1000)
+    session.open()
+    assert session.announced == 4300
+    session.received(4300)
+    with pytest.raises(SessionFault, match="exceeded by 1 transfer"):
+        session.received(1)
+
+
 def test_a_session_begun_under_an_alarm_tolerates_nothing():
     session = window(closed=True)
     assert session.announced == 0
