@@ -141,11 +141,10 @@ class ConsumeOptions:
     exclusive: bool = False
     """No other consumer may be attached."""
     getter: bool = False
-    """It takes at once what each grant brings, as with drain. Otherwise it does not count as a consumer: it is not
-    bound by exclusive or single active consumers, and has no effect on auto-delete [0-9-1 basic.get]. A grant counts as
-    use of the queue. Priority and exclusive mean nothing for it; streams refuse it."""
+    """It takes at once what each grant brings, as with drain, and does not count as a consumer: exclusive and single
+    active consumers do not bind it, and it has no effect on auto-delete [0-9-1 basic.get]. A grant counts as use of the
+    queue. Priority and exclusive mean nothing for it; streams refuse it."""
     stream: StreamOptions = StreamOptions()
-    """For streams only."""
     consumer_timeout_ms: int | None = None
     """How long its deliveries may stay unsettled, in milliseconds, when that is less than the queue allows."""
     settled_when_sent: bool = False
@@ -164,7 +163,7 @@ class Consumer:
     reference: object
     """It belongs to the front end; the engine does not look inside."""
     active: bool = True
-    """False for a consumer that waits because another one is the single active consumer."""
+    """False while another one is the single active consumer."""
     link_credit_max: int | None = None
     """The most link credit that its queue's policy lets it use; None for no limit."""
     unsettled_max: int | None = None
@@ -251,10 +250,8 @@ class PublisherClosed:
 
 @dataclass(eq=False, slots=True)
 class TakenBack:
-    """The consumer has held these deliveries too long (delivery numbers, both inclusive): they are in the queue again.
-
-    If the consumer settles them later, that has no effect.
-    """
+    """The consumer has held these deliveries too long (delivery numbers, both inclusive): they are in the queue again,
+    and it has no effect if the consumer settles them later."""
 
     consumer: Consumer
     first: int
