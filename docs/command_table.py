@@ -11,6 +11,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 from amqp10.cli.table import TABLE
 from core.observe.advice import ADVICE
@@ -81,7 +82,7 @@ def _of_all() -> Mapping[str, Entry]:
 
 @cache
 def _written() -> Mapping[str, Entry]:
-    return tomllib.loads(TABLE.with_suffix(".toml").read_text(encoding="utf-8"))
+    return tomllib.loads(Path(TABLE).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def _with_rows(written: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:

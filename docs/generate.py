@@ -62,7 +62,7 @@ def pages() -> Mapping[Path, Callable[[], str]]:
         OPERATIONS: operations_page.page,
         FLOW_EVENTS: partial(_with_parts, FLOW_EVENTS, lambda: {"flow events": flow_events_page.tables()}),
         WHY_BLOCKED: why_page.page,
-        TABLE: command_table.text,
+        Path(TABLE): command_table.text,
     }
 
 

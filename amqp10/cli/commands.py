@@ -5,7 +5,6 @@ from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter, RawDescri
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, NoReturn
 
 from amqp10.cli.exits import EPILOGUE, CommandError, Exit
@@ -23,8 +22,6 @@ from core.version import headgate_version
 
 HELP = "Headgate, an AMQP 1.0 message broker that tells why a publisher waits."
 HELP_OPTIONS = {"-h", "--help"}
-TYPES: Mapping[str, Callable[[str], object]] = {"number": int, "seconds": float, "file": Path}
-"""The kinds of parameters whose values are no texts. A value of another kind is a text on the command line."""
 COLUMNS_MIN, COLUMNS_MAX = 60, 120
 """The width of help is that of the terminal, between these. Longer lines are hard to read."""
 
@@ -177,6 +174,16 @@ def _add(parser: ArgumentParser, parameter: CommandParameter, environ: Mapping[s
     elif parameter.get("optional"):
         how["nargs"] = "?"
     parser.add_argument(value_name(parameter), metavar=parameter["name"].upper(), **how)
+
+
+def _path(word: str) -> object:
+    from pathlib import Path  # here and not above: most commands take no file
+
+    return Path(word)
+
+
+TYPES: Mapping[str, Callable[[str], object]] = {"number": int, "seconds": float, "file": _path}
+"""The kinds of parameters whose values are no texts. A value of another kind is a text on the command line."""
 
 
 def _type_of(parameter: CommandParameter) -> Callable[[str], object]:

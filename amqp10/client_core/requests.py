@@ -6,8 +6,8 @@ like HTTP; its answer comes on the other link, and names the request in its corr
 a time. The answer to a request that was given up may still come: it needs link credit too, and is dropped.
 """
 
-from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from amqp10.client_core.errors import RequestRefused
 from amqp10.client_core.message import Message
@@ -24,8 +24,7 @@ STATUS_REFUSED = 400
 DIGITS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """An HTTP status, and a body of plain values."""
 
     status: int
