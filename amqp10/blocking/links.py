@@ -233,7 +233,7 @@ class ReceivingLink:
             self.end.check()
             self._link.settle(first, last, outcome)
             session = self._connection.session
-            session.connection.flush_later(session)
+            session.connection.to_flush[session] = None
 
     def sync(self, *, within_s: float | None = None) -> None:
         """Make a round trip. After it the broker has processed everything that was sent before, outcomes too."""

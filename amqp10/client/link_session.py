@@ -36,7 +36,7 @@ class LinkSession:
     def wake(self) -> None:
         """Wake the background task: there is output."""
         if self.engine is not None:
-            self.engine.connection.flush_later(self.engine)
+            self.engine.connection.to_flush[self.engine] = None
         self._wake()
 
     def settle_later(self, settle: Callable[[], None]) -> None:

@@ -91,7 +91,7 @@ class SenderCredit:
     def sent(self, n: int) -> None:
         """Count ``n`` messages whose first frame goes out."""
         assert 0 <= n <= self.link_credit
-        self.delivery_count = serial.advance(self.delivery_count, n)
+        self.delivery_count = (self.delivery_count + n) & serial.MASK
         self.link_credit -= n
         self.balance.consumed += n
 
@@ -191,7 +191,11 @@ class ReceiverCredit:
                 ErrorCondition.TRANSFER_LIMIT_EXCEEDED,
                 f"{n} message(s) received with a link-credit of {self.link_credit}; wait for a flow that grants more",
             )
-        self._use(n)
+        if n <= self.link_credit:
+            self.delivery_count = (self.delivery_count + n) & serial.MASK
+            self.link_credit -= n
+        else:
+            self._use(n)
         self.balance.consumed += n
         self.unconfirmed += n
 
@@ -297,7 +301,7 @@ class ReceiverCredit:
 
     def _use(self, n: int) -> None:
         """Use up ``n`` of what was granted: first the link credit, then the margin."""
-        self.delivery_count = serial.advance(self.delivery_count, n)
+        self.delivery_count = (self.delivery_count + n) & serial.MASK
         if n <= self.link_credit:
             self.link_credit -= n
             return

@@ -76,7 +76,7 @@ class SessionWindow:
 
     def received(self, n: int) -> None:
         """Count ``n`` transfer frames of the peer. Raises SessionFault window-violation when they exceed the window."""
-        self.next_incoming_id = serial.advance(self.next_incoming_id, n)
+        self.next_incoming_id = (self.next_incoming_id + n) & serial.MASK
         self.incoming_window -= n
         self.remote_outgoing_window = max(0, self.remote_outgoing_window - n)
         if self.incoming_window < -self.margin:
@@ -112,7 +112,7 @@ class SessionWindow:
     def sent(self, n: int) -> None:
         """Count ``n`` transfer frames of ours; the caller has checked ``remote_incoming_window`` before."""
         assert 0 <= n <= self.remote_incoming_window
-        self.next_outgoing_id = serial.advance(self.next_outgoing_id, n)
+        self.next_outgoing_id = (self.next_outgoing_id + n) & serial.MASK
         self.remote_incoming_window -= n
 
     def top_up(self) -> bool:

@@ -61,12 +61,20 @@ class UnsettledMap(Generic[Owner]):
         records.append(DeliveryIdRange(owner, first, first + n - 1, number))
 
     def settle(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
-        """Take out the deliveries with ids in a range, both inclusive, in order of their ids."""
+        """Take out the deliveries with ids in a range, both inclusive, in order of their ids. Settling in order takes
+        the head of the first record, or all of it."""
         records = self._records
         if not records or first > last:
             return []
         if first == records[0].first and last <= records[0].last:
-            return [self._take_from_front(last)]
+            owner, first, end, number = record = records[0]
+            self._took(owner, last + 1 - first)
+            if last == end:
+                del records[0], self._firsts[0]
+                return [record]
+            records[0] = DeliveryIdRange(owner, last + 1, end, number + last + 1 - first)
+            self._firsts[0] = last + 1
+            return [DeliveryIdRange(owner, first, last, number)]
         begin = max(0, bisect_right(self._firsts, first) - 1)
         end = bisect_right(self._firsts, last)
         taken: list[DeliveryIdRange[Owner]] = []
@@ -92,17 +100,6 @@ class UnsettledMap(Generic[Owner]):
     def held_by(self, owner: Owner) -> int:
         """How many deliveries of one owner are in the map."""
         return self._owned.get(owner, 0)
-
-    def _take_from_front(self, last: int) -> DeliveryIdRange[Owner]:
-        """Take out the head of the first record, or all of it, which is what settling in order does."""
-        owner, first, end, number = record = self._records[0]
-        self._took(owner, last + 1 - first)
-        if last == end:
-            del self._records[0], self._firsts[0]
-            return record
-        self._records[0] = DeliveryIdRange(owner, last + 1, end, number + last + 1 - first)
-        self._firsts[0] = last + 1
-        return DeliveryIdRange(owner, first, last, number)
 
     def overlap(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
         """The deliveries with ids in a range, both inclusive, in order; they stay in the map."""

@@ -184,7 +184,7 @@ class Amqp10FrontEnd:
             self._wake()
         elif self._eof:
             self._read_to_the_end(now)
-        elif self.connection.input_left:
+        elif not self.connection.frames_left and self.connection.input_left:
             self.connection.go_on()
         if self._steps is not None or self.connection.events or not self.connection.exhausted:
             self._answer_events(now)
@@ -294,7 +294,7 @@ class Amqp10FrontEnd:
             work.spent += EVENT_WORK
             if work.spent >= self._until:
                 self.connection.end_turn()
-        if self.connection.input_left:
+        if not connection.frames_left and connection.input_left:
             self._wake()
 
     def _answer(self, event: Event, now: Now) -> None:

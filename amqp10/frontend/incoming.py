@@ -298,10 +298,18 @@ class PublisherLink:
         Raises LinkFault for a message that ends the link; those before it are published.
         """
         if not begin:
-            self._count_received(len(event.entries), settled=event.settled)
+            n = len(event.entries)
+            self._traffic.messages_received += n
+            if self.flow is not None:
+                self.flow.transferred(n)
+            if event.settled:
+                self._unasked += n
+            else:
+                self._traffic.messages_received_confirm += n
         target = self._target
         if event.checked and target is not None and (type(target) is QueueTarget or not self._has_to_search(target)):
-            run = Run(event.first, event.entries, self._attributes.of(event.header))
+            attributes = self._attributes.known.get(event.header) or self._attributes.of(event.header)
+            run = Run(event.first, event.entries, attributes)
             self._publish(target, run, event, now)
             return len(event.entries)
         return self._publish_each(event, now, begin, until)
@@ -316,15 +324,6 @@ class PublisherLink:
             self._bound(self.link.credit, action.publisher.link_credit_max)
         state = ACCEPTED if action.outcome is Outcome.ACCEPTED else self._state_of(action)
         self._settle(action.first, action.last, state)
-
-    def _count_received(self, n: int, *, settled: bool) -> None:
-        self._traffic.messages_received += n
-        if self.flow is not None:
-            self.flow.transferred(n)
-        if settled:
-            self._unasked += n
-        else:
-            self._traffic.messages_received_confirm += n
 
     def _count_answered(self, n: int, outcome: Outcome) -> None:
         unasked = min(n, self._unasked)
@@ -458,6 +457,9 @@ class PublisherLink:
             if self.recent is not None and type(target) is QueueTarget:
                 self.recent.used(target.queue, n)
             if not event.settled:
+                if isinstance(run.attributes, Attributes):
+                    self._arrivals.came(run.first, n, durable=run.attributes.durable, now=now.monotonic)
+                    return
                 for start, stop, durable in by_durable(run.attributes, n):
                     self._arrivals.came(run.first + start, stop - start, durable=durable, now=now.monotonic)
         except EngineError as error:

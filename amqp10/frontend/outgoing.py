@@ -330,14 +330,15 @@ class ConsumerLink:
         """The client set its link credit: take back deliveries above it, and pass it on to the queue."""
         if self.flow is not None:
             self.flow.changed()
-        self._return_unsent()
+        bounded = self.holds or self.unsettled_max is not None or self._bytes is not None
+        if bounded or self.link.waiting > self.link.credit.link_credit:
+            self._return_unsent()
         self._echo_due = self._echo_due or event.flow.echo
         self._drain_due = self.link.credit.drain
         self._drained = False
         if not self._drain_due:
             self.link.cancel_drained()
-        self._bound_batch()
-        self._request(self.grant.request(self._allowed, self._untaken))
+        self._request(self.grant.request(self._bound_batch(), self._untaken))
 
     def delivered(self, action: Delivered) -> None:
         """Send messages that the queue delivered. Raises LinkFault if one is larger than the client takes."""
@@ -385,8 +386,7 @@ class ConsumerLink:
         """The queue answered a grant."""
         self._available = action.available
         self._drained = self._drained or action.drained > 0
-        self._bound_batch()
-        newer = self.grant.replied(action.drained, self._allowed, self._untaken)
+        newer = self.grant.replied(action.drained, self._bound_batch(), self._untaken)
         if newer is not None:
             self._drained = False
             self._request(newer)
@@ -431,8 +431,7 @@ class ConsumerLink:
         grant, due = self.grant, self._drain_due or self._echo_due
         if grant.requested or self.consumer is None or (not due and (grant.outstanding or grant.waiting)):
             return
-        self._bound_batch()
-        allowed = self._allowed
+        allowed = self._bound_batch()
         exhausted = self._drained or allowed <= self.link.waiting
         if not exhausted:
             batch = self.grant.next_batch(allowed)
@@ -446,11 +445,15 @@ class ConsumerLink:
             self.link.answer_flow(available=self._available, drained=False)
             self._echo_due = False
 
-    def _bound_batch(self) -> None:
-        """Apply the policy's bound on the queue grant, which may be below the front end's own batch and may change."""
+    def _bound_batch(self) -> int:
+        """Apply the policy's bound on the queue grant, which may be below the front end's own batch and may change.
+        Returns the link credit in force."""
         limit = self.consumer.link_credit_max if self.consumer is not None else None
         batch = self._batch if self.sizes is None or self.link.settled else self.sizes.size
         self.grant.batch = batch if limit is None else min(batch, limit)
+        if self.holds or self.unsettled_max is not None or self._bytes is not None:
+            return self._allowed
+        return self.link.credit.link_credit
 
     def _request(self, n: int | None) -> None:
         if n is not None and self.consumer is not None:

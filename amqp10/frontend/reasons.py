@@ -39,7 +39,7 @@ def first_reason(reasons: Iterable[FlowReason]) -> FlowReason | None:
 
 def reason_of_alarms(alarms: frozenset[str]) -> FlowReason:
     """The reason of a set of alarms, which must not be empty."""
-    return min((FlowReason(alarm) for alarm in alarms), key=_RANKS.__getitem__)
+    return min(map(FlowReason, alarms), key=_RANKS.__getitem__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

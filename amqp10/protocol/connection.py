@@ -60,10 +60,10 @@ class Connection:
 
     __slots__ = (
         "_amid_delivery", "_buffer", "_by_incoming", "_by_outgoing", "_close_by", "_close_written", "_disposition_runs",
-        "_frames_left", "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes", "_performatives",
-        "_spoke_at", "_to_flush", "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished",
-        "flow_frames", "frame_size_max", "frames_received", "frames_sent", "handshake", "link_names", "remote",
-        "report", "settings", "state",
+        "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes", "_performatives", "_spoke_at",
+        "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished", "flow_frames", "frame_size_max",
+        "frames_left", "frames_received", "frames_sent", "handshake", "link_names", "remote", "report", "settings",
+        "state", "to_flush",
     )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings, handshake: Handshake) -> None:
@@ -80,7 +80,9 @@ class Connection:
         self.frames_received = self.frames_sent = 0
         self.flow_frames: Counter[tuple[str, str]] = Counter()
         """Flow frames sent and received, by direction and kind; many connections may share one counter."""
-        self._frames_left = settings.frames_per_turn_max
+        self.frames_left = settings.frames_per_turn_max
+        """Frames that may still be taken in this turn. Callers may read it, to save a call: :attr:`input_left` is False
+        unless it is 0."""
         self._buffer = ReceiveBuffer()
         self.exhausted = False
         """No event follows from the bytes so far. Callers may read it, to save a call."""
@@ -92,7 +94,8 @@ class Connection:
         self._output_bytes = 0
         self._by_incoming: dict[int, Session] = {}
         self._by_outgoing: dict[int, Session] = {}
-        self._to_flush: dict[Session, None] = {}
+        self.to_flush: dict[Session, None] = {}
+        """Sessions that have something for the output. Sessions note themselves here, to save a call."""
         self._partial_bytes = 0
         self._transfer_runs = TransferRunParser(max_frame_size=settings.max_frame_size)
         self._performatives = PerformativeDecoder()
@@ -113,7 +116,7 @@ class Connection:
     def receive_data(self, data: bytes, monotonic: float) -> None:
         """Take bytes from the peer. Ask for events next."""
         self._heard_at = monotonic
-        self._frames_left = self.settings.frames_per_turn_max
+        self.frames_left = self.settings.frames_per_turn_max
         self.exhausted = False
         if not self.finished and self.handshake.refuse_at is None:  # else no byte will be parsed any more
             self._buffer.feed(data)
@@ -121,15 +124,15 @@ class Connection:
     @property
     def input_left(self) -> bool:
         """The turn ended before all bytes were parsed. Call ``go_on``, and receive no more before this is False."""
-        return self._frames_left == 0 and not self.finished
+        return self.frames_left == 0 and not self.finished
 
     def end_turn(self) -> None:
         """Stop parsing until ``go_on``. Events of frames that have been taken already still come."""
-        self._frames_left = 0
+        self.frames_left = 0
 
     def go_on(self) -> None:
         """A new turn for the bytes that are left. Ask for events next."""
-        self._frames_left = self.settings.frames_per_turn_max
+        self.frames_left = self.settings.frames_per_turn_max
 
     def receive_eof(self) -> None:
         """The peer will send nothing more, with or without a close. Events of what it sent before have been taken."""
@@ -140,12 +143,14 @@ class Connection:
     def next_event(self) -> Event | None:
         """The next event, or None when the bytes so far hold no more, or the turn is over."""
         while not self.events:
-            if self.exhausted or self.finished or self._frames_left == 0:
+            if self.exhausted or self.finished or self.frames_left == 0:
                 return None
-            if not self._advance():
+            buffer = self._buffer
+            taken = buffer.position == len(buffer.data) and self.handshake.complete
+            if (taken and not buffer.go_on()) or not self._advance():
                 self.exhausted = self.handshake.complete  # an incomplete one may wait for an answer, too
                 return None
-            self._frames_left -= 1
+            self.frames_left -= 1
         return self.events.pop(0)
 
     def data_to_send(self, monotonic: float) -> bytes:
@@ -157,11 +162,12 @@ class Connection:
 
         Call it again until it returns [], as long as the socket accepts bytes.
         """
-        while self._to_flush:
-            sessions, self._to_flush = self._to_flush, {}
+        while self.to_flush:
+            sessions = list(self.to_flush)
+            self.to_flush.clear()
             for session in sessions:
                 session.flush()
-        if self._output_bytes and self.output_room() <= 0:
+        if self._output_bytes and self._output_bytes + self.backlog_bytes >= self.settings.unsent_bytes_max:
             self._flush_blocked()
         output, self._output, self._output_bytes = self._output, [], 0
         if self.handshake.output:
@@ -224,7 +230,7 @@ class Connection:
         always settle its deliveries, and only answers to the peer's own attaches, begins and the like fill the second
         half.
         """
-        if self._frames_left == 0 and not self.finished:
+        if self.frames_left == 0 and not self.finished:
             return False
         overdue = self.backlog_bytes + self._output_bytes > 2 * self.settings.unsent_bytes_max
         return not (overdue or (not self.handshake.complete and self.handshake.waiting))
@@ -232,8 +238,8 @@ class Connection:
     @property
     def at_rest(self) -> bool:
         """Nothing waits to be parsed, to be reported or to be sent, as after a disposition that has settled."""
-        waits = self.events or self._to_flush or self._output or self.handshake.output
-        return self.exhausted and not (waits or self.finished or self._frames_left == 0)
+        waits = self.events or self.to_flush or self._output or self.handshake.output
+        return self.exhausted and not (waits or self.finished or self.frames_left == 0)
 
     @property
     def opened(self) -> bool:
@@ -315,6 +321,7 @@ class Connection:
         """
         for session in self._by_outgoing.values():
             session.forget()
+        self.to_flush.clear()
         self._by_incoming.clear()
         self._by_outgoing.clear()
         self.link_names.clear()
@@ -344,14 +351,11 @@ class Connection:
     def output_room(self) -> int:
         return self.settings.unsent_bytes_max - self.backlog_bytes - self._output_bytes
 
-    def flush_later(self, session: Session) -> None:
-        self._to_flush[session] = None
-
     def _flush_blocked(self) -> None:
         """Flush sessions whose deliveries were held back: there is, or will be, room for them in the output."""
         for session in self._by_outgoing.values():
             if session.blocked:
-                self._to_flush[session] = None
+                self.to_flush[session] = None
 
     # --- input -----------------------------------------------------------------------------------------------------
 
@@ -360,8 +364,6 @@ class Connection:
         try:
             if not self.handshake.complete:
                 return self._advance_handshake()
-            if self._buffer.position == len(self._buffer.data) and not self._buffer.go_on():
-                return False
             if self.state is ConnectionState.OPENED and not self._amid_delivery and self._take_run():
                 return True
             limit = self.settings.max_frame_size if self.remote else self.settings.pre_open_frame_size_max
@@ -533,7 +535,7 @@ class Connection:
 
     def _over(self, error: Error | None, *, by_peer: bool) -> None:
         self.error = error
-        self._to_flush.clear()
+        self.to_flush.clear()
         self.report(ConnectionClosed(error, by_peer))
 
     def _write_close(self, error: Error | None) -> None:

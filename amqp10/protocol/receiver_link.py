@@ -15,6 +15,7 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.flow.session_window import SessionWindow
 from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
+from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.link import LinkChannel, LinkEnd
 from amqp10.wire.framing import Piece
 from amqp10.wire.messaging import Coordinator, DeliveryState, Received, Source, Target
@@ -263,7 +264,7 @@ class ReceiverLink:
 
     def refill(self) -> None:
         """Give the peer more link credit if the rule says so."""
-        if self.end.attached and self.credit.refill():
+        if self.end.state is LinkState.ATTACHED and self.credit.refill():
             if self.credit.window is not None:
                 self._cover(self.credit.link_credit * self._frames_max)
             self.write_flow()

@@ -45,6 +45,8 @@ class SendingChannel(LinkChannel, Protocol):
     window: SessionWindow
     outgoing: "UnsettledMap[SenderLink]"
     outgoing_channel: int
+    next_delivery_id: int
+    """The extended delivery-id of the next delivery; whatever sends it counts on."""
 
     @property
     def frame_size_max(self) -> int:
@@ -52,9 +54,6 @@ class SendingChannel(LinkChannel, Protocol):
 
     def write_disposition(self, disposition: Disposition) -> None:
         """Send the disposition at once."""
-
-    def take_delivery_ids(self, n: int) -> int:
-        """Reserve ``n`` delivery-ids; returns the first, extended."""
 
     def wants_to_send(self, link: "SenderLink") -> None:
         """Give the link its turn when the session window and the output allow it."""
@@ -378,11 +377,13 @@ class SenderLink:
 
     def _begin(self, number: int, n: int) -> int:
         """Count deliveries whose first frame is sent now. Returns the first one's extended delivery-id."""
-        first_id = self.channel.take_delivery_ids(n)
+        channel = self.channel
+        first_id = channel.next_delivery_id
+        channel.next_delivery_id += n
         self.credit.sent(n)
         self._left(n)
         if not self.settled:
-            self.channel.outgoing.add(first_id, n, self, number)
+            channel.outgoing.add(first_id, n, self, number)
         return first_id
 
     def _left(self, n: int) -> None:

@@ -58,22 +58,23 @@ class SessionConnection(Protocol):
     frame_size_max: int
     link_names: "LinkNames[Session]"
     flow_frames: Counter[tuple[str, str]]
+    to_flush: "dict[Session, None]"
+    """The sessions that have something for the output; a session notes itself here."""
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None: ...
     def write_frames(self, *pieces: Piece) -> None: ...
     def report(self, event: "SessionEvent") -> None: ...
     def hold_partial(self, change_bytes: int) -> None: ...
     def output_room(self) -> int: ...
-    def flush_later(self, session: "Session") -> None: ...
 
 
 class Session:
     """Our end of one session, with the links on it."""
 
     __slots__ = (
-        "_due", "_last_delivery_id", "_links_in", "_links_out", "_unanswered", "connection", "dispositions", "incoming",
-        "incoming_channel", "limits", "next_delivery_id", "outgoing", "outgoing_channel", "output_room", "reference",
-        "remote", "report", "state", "window", "write_frames",
+        "_due", "_last_delivery_id", "_links_in", "_links_out", "_to_flush", "_unanswered", "connection",
+        "dispositions", "incoming", "incoming_channel", "limits", "next_delivery_id", "outgoing", "outgoing_channel",
+        "output_room", "reference", "remote", "report", "state", "window", "write_frames",
     )  # fmt: skip
 
     def __init__(self, connection: SessionConnection, channel: OutgoingChannel, limits: SessionLimits) -> None:
@@ -81,6 +82,7 @@ class Session:
         # what links ask of their session and the connection does: one call less for each event and frame
         self.report, self.write_frames = connection.report, connection.write_frames
         self.output_room = connection.output_room
+        self._to_flush = connection.to_flush
         self.outgoing_channel: int = channel
         self.incoming_channel: IncomingChannel | None = None
         self.limits = limits
@@ -179,13 +181,13 @@ class Session:
         """Publishing stops: announce a window of 0, and tolerate transfers in flight."""
         if self.window.close(self.limits.incoming_window_margin):
             self._due.flow_due = True
-            self.connection.flush_later(self)
+            self._to_flush[self] = None
 
     def open_incoming_window(self) -> None:
         """Publishing goes on: announce the whole window."""
         if self.window.open():
             self._due.flow_due = True
-            self.connection.flush_later(self)
+            self._to_flush[self] = None
 
     # --- links that we open ----------------------------------------------------------------------------------------
 
@@ -220,7 +222,7 @@ class Session:
         if self.state is SessionState.DISCARDING or self.state is SessionState.END_SENT:
             return
         if not isinstance(performative, Disposition):  # one that calls for output says so itself
-            self.connection.flush_later(self)
+            self._to_flush[self] = None
         match performative:
             case Flow():
                 self._flow_received(performative)
@@ -252,9 +254,18 @@ class Session:
         """Take a run of whole deliveries from the fast path, with the same result as for its single frames."""
         if self.state is not SessionState.MAPPED:
             return
-        self.connection.flush_later(self)
+        self._to_flush[self] = None
         n, room = len(run.entries), max(0, self.window.incoming_window + self.window.margin)
-        self._take_run(run, min(n, room))
+        if taken := min(n, room):
+            self.window.received(taken)
+            link = self._links_in.get(InputHandle(run.handle)) or self._link(run.handle)  # which raises
+            if link.end.state is LinkState.ATTACHED:
+                try:
+                    first = self.extend_delivery_id(run.first_delivery_id, taken)
+                    receiving = link if isinstance(link, ReceiverLink) else self._receiving(link)  # which raises
+                    receiving.run_received(run, first, 0, taken)
+                except LinkFault as fault:
+                    self.fail_link(link, fault)
         if n > room:
             self.window.received(n - room)  # raises
 
@@ -288,7 +299,7 @@ class Session:
             return
         if not settled:  # the outcome applies at once, and the disposition tells the receiver that we have settled
             self._due.as_sender.add(taken[0].first, taken[-1].last, state, settled=True)
-            self.connection.flush_later(self)
+            self._to_flush[self] = None
         by_link: dict[SenderLink, list[tuple[int, int]]] = {}
         for delivery_ids in taken:
             by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.number, delivery_ids.last_number))
@@ -311,7 +322,7 @@ class Session:
             return
         link = self._link(flow.handle)
         self._count_flow("out" if isinstance(link, SenderLink) else "in", flow)
-        if not link.end.attached:
+        if link.end.state is not LinkState.ATTACHED:
             return
         if flow.properties and TXN_ID in flow.properties:
             self.fail_link(link, LinkFault(ErrorCondition.NOT_IMPLEMENTED, "transactions are not implemented"))
@@ -334,19 +345,6 @@ class Session:
             return
         try:
             self._receiving(link).transfer_received(transfer, *payload)
-        except LinkFault as fault:
-            self.fail_link(link, fault)
-
-    def _take_run(self, run: TransferRun, n: int) -> None:
-        if n == 0:
-            return
-        self.window.received(n)
-        link = self._link(run.handle)
-        if link.end.state is not LinkState.ATTACHED:
-            return
-        try:
-            first = self.extend_delivery_id(run.first_delivery_id, n)
-            self._receiving(link).run_received(run, first, 0, n)
         except LinkFault as fault:
             self.fail_link(link, fault)
 
@@ -441,11 +439,6 @@ class Session:
         self._count_flow("out" if sending else "in", flow)
         self._write(flow)
 
-    def take_delivery_ids(self, n: int) -> int:
-        first = self.next_delivery_id
-        self.next_delivery_id += n
-        return first
-
     def extend_delivery_id(self, delivery_id: int, n: int) -> int:
         last = self._last_delivery_id
         extended = delivery_id if last is None else serial.extend(last + 1, delivery_id)
@@ -462,11 +455,11 @@ class Session:
 
     def wants_to_send(self, link: SenderLink) -> None:
         self._due.sending[link] = None
-        self.connection.flush_later(self)
+        self._to_flush[self] = None
 
     def refill_later(self, link: ReceiverLink) -> None:
         self._due.refills[link] = None
-        self.connection.flush_later(self)
+        self._to_flush[self] = None
 
     # --- output ----------------------------------------------------------------------------------------------------
 

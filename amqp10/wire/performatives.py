@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from amqp10.errors import DecodeError, EncodeError, quote
 from amqp10.wire.codec.composite import (
-    BINARY,
     BOOLEAN,
     FIELDS,
     STRING,
@@ -27,6 +26,8 @@ from amqp10.wire.codec.composite import (
     restricted,
 )
 from amqp10.wire.codec.decode import DEPTH_MAX
+from amqp10.wire.codec.encode import encode_binary
+from amqp10.wire.codec.format_codes import DESCRIBED, SMALL_ULONG
 from amqp10.wire.messaging import (
     DELIVERY_STATE_FIELD,
     ERROR_FIELD,
@@ -200,14 +201,13 @@ def _read_delivery_tag(buffer: bytes, position: int, end: int, depth_left: int) 
     return tag, behind
 
 
-def _write_delivery_tag(value: object) -> bytes:
-    encoded = BINARY.write(value)
-    if len(encoded) > DELIVERY_TAG_BYTES_MAX + 2:
+def _write_delivery_tag(tag: bytes) -> bytes:
+    if len(tag) > DELIVERY_TAG_BYTES_MAX:
         raise EncodeError(f"longer than {DELIVERY_TAG_BYTES_MAX} bytes")
-    return encoded
+    return encode_binary(tag)
 
 
-_DELIVERY_TAG = FieldKind(_read_delivery_tag, _write_delivery_tag)
+_DELIVERY_TAG = FieldKind(_read_delivery_tag, _write_delivery_tag, bytes)
 
 _COMPOSITES: tuple[Composite[Performative], ...] = (
     Composite(
@@ -286,8 +286,12 @@ def decode_performative(buffer: bytes, start: int, end: int, depth_left: int = D
 
     Raises only DecodeError, also for a body that begins with another type.
     """
+    descriptor: int | str
     try:
-        descriptor, position = read_descriptor(buffer, start, end, depth_left)
+        if buffer[start] == DESCRIBED and buffer[start + 1] == SMALL_ULONG and depth_left > 0:
+            descriptor, position = buffer[start + 2], start + 3
+        else:
+            descriptor, position = read_descriptor(buffer, start, end, depth_left)
     except IndexError:
         raise DecodeError(f"a performative is cut at offset {end}") from None
     composite = _BY_DESCRIPTOR.get(descriptor)

@@ -289,7 +289,7 @@ class Broker:
     def deadline(self) -> float:
         """See :meth:`core.server.pump.Turning.deadline`."""
         names = self._removal_at if self._topology.going else inf
-        return min(self._pump.deadline, self.machinery.residency.deadline, names)
+        return min(self._pump.deadline if self._pump.due else inf, self.machinery.residency.deadline, names)
 
     # --- Topology -------------------------------------------------------------------------------------------
 

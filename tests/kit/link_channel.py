@@ -109,11 +109,6 @@ class LinkChannelInMemory:
     def output_room(self) -> int:
         return self.room
 
-    def take_delivery_ids(self, n: int) -> int:
-        first = self.next_delivery_id
-        self.next_delivery_id += n
-        return first
-
     def extend_delivery_id(self, delivery_id: int, n: int) -> int:
         return delivery_id
 

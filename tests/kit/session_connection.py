@@ -18,7 +18,7 @@ class ConnectionInMemory:
         self.flow_frames: Counter[tuple[str, str]] = Counter()
         self.written: list[tuple[Performative, bytes]] = []
         self.events: list[Event] = []
-        self.flushes = 0
+        self.to_flush: dict[Session, None] = {}
         self.partial_bytes = 0
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None:
@@ -36,6 +36,3 @@ class ConnectionInMemory:
 
     def output_room(self) -> int:
         return 2**20
-
-    def flush_later(self, session: Session) -> None:
-        self.flushes += 1

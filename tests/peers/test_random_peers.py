@@ -81,7 +81,7 @@ class World:
         if len(self.pair.client.connection.all_sessions) < SESSIONS_MAX:
             session = self.pair.client.connection.new_session()
             session.begin()
-            session.take_delivery_ids(self.skipped)
+            session.next_delivery_id += self.skipped
 
     def attach(self, which: int, name: int, mode: int) -> None:
         """Attach a link. A name that is in use steals the link."""

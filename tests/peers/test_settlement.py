@@ -160,8 +160,8 @@ def test_delivery_ids_wrap(cutting: Cutting, skipped: int, rcv: int):
     """A range may lie across 2^31 or 2^32. The engines' own numbers do not wrap."""
     pair = Pair(cutting)
     session = pair.begin()
-    session.take_delivery_ids(skipped)
-    pair.server.sessions[0].take_delivery_ids(skipped)
+    session.next_delivery_id += skipped
+    pair.server.sessions[0].next_delivery_id += skipped
     pair.attach_sender(session, rcv=rcv)
     pair.attach_receiver(session, rcv=rcv).grant(9)
     pair.server.receiver("out").grant(9)

@@ -2,7 +2,7 @@
 
 A :class:`Composite` binds a dataclass to its descriptor and to one :class:`FieldKind` per field. Names and defaults are
 read from the dataclass once, when the table is built; a field without a default is mandatory. Decoding a value then
-takes one dictionary copy, one call for each field that is present, and one call of the class.
+takes one dictionary copy, a call for each field whose value is neither small nor absent, and one call of the class.
 
 A typed field holds a plain Python value: the table knows that ``handle`` is a uint. The rules, in both directions:
 
@@ -17,6 +17,7 @@ field.
 import dataclasses
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from amqp10.errors import DecodeError, EncodeError, ErrorCondition, quote
@@ -41,10 +42,10 @@ from amqp10.wire.types import Array, Described, Symbol, Timestamp, ULong
 
 Reader = Callable[[bytes, int, int, int], tuple[object, int]]
 """(buffer, position, end, depth_left) to (value, position behind it). A reader is never called for null."""
-Writer = Callable[[object], bytes]
+Writer = Callable[..., bytes]
+"""A value of the field's type to its encoding."""
 
 T_co = TypeVar("T_co", covariant=True)
-V = TypeVar("V")
 
 
 class FieldKind(NamedTuple):
@@ -52,6 +53,13 @@ class FieldKind(NamedTuple):
 
     read: Reader
     write: Writer
+    expected: type[object] = object
+    """A value of another type raises EncodeError, so that a bug of ours never becomes wrong bytes."""
+    constants: Mapping[int, object] = MappingProxyType({})
+    """The values that a format code says alone."""
+    byte_code: int | None = None
+    """The format code behind which a byte is the value, if there is one. With it and ``constants`` most fields are read
+    without a call."""
 
 
 class Composite(Generic[T_co]):
@@ -77,10 +85,14 @@ class Composite(Generic[T_co]):
         self.code = code_
         self.symbol = symbol
         self.name = symbol.split(":")[1]
-        self._readers = tuple((field.name, kind.read) for field, kind in zip(fields, kinds, strict=True))
+        self._readers = tuple(
+            (field.name, kind.constants, kind.byte_code, kind.read) for field, kind in zip(fields, kinds, strict=True)
+        )
         self._defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
         self._mandatory = tuple(field.name for field in fields if field.name not in self._defaults)
-        self._fields = tuple((field.name, field.default, kind.write) for field, kind in zip(fields, kinds, strict=True))
+        self._fields = tuple(
+            (field.name, field.default, kind.expected, kind.write) for field, kind in zip(fields, kinds, strict=True)
+        )
         self._prefix = b"\x00" + encode_ulong(code_)
 
     def decode_list(self, buffer: bytes, position: int, end: int, depth_left: int) -> tuple[T_co, int]:
@@ -88,13 +100,25 @@ class Composite(Generic[T_co]):
         list."""
         name = "list"
         try:
-            count, position, stop = _open_list(buffer, position, end)
+            if buffer[position] == code.LIST_8 and buffer[position + 2] < buffer[position + 1] <= end - position - 2:
+                stop, count, position = position + 2 + buffer[position + 1], buffer[position + 2], position + 3
+            elif buffer[position] == code.LIST_0 and position < end:
+                stop, count, position = position + 1, 0, position + 1
+            else:
+                count, position, stop = _open_list(buffer, position, end)
             if count > len(self._readers):
                 raise DecodeError(f"{count} fields, the type has {len(self._readers)}")
             values = self._defaults.copy()
-            for name, read in self._readers[:count]:
-                if buffer[position] == code.NULL:
+            for name, constants, byte_code, read in self._readers[:count]:
+                format_code = buffer[position]
+                if format_code == code.NULL:
                     position += 1
+                elif format_code in constants:
+                    values[name] = constants[format_code]
+                    position += 1
+                elif format_code == byte_code:
+                    values[name] = buffer[position + 1]
+                    position += 2
                 else:
                     values[name], position = read(buffer, position, stop, depth_left)
         except (IndexError, struct.error):
@@ -121,11 +145,16 @@ class Composite(Generic[T_co]):
         encoded = []
         name = "list"
         try:
-            for name, default, write in self._fields:
+            for name, default, expected, write in self._fields:
                 item = getattr(value, name)
                 if item is None and default is dataclasses.MISSING:
                     raise EncodeError("mandatory")
-                encoded.append(b"\x40" if item is None or item == default else write(item))
+                if item is None or item == default:
+                    encoded.append(b"\x40")
+                elif isinstance(item, expected):
+                    encoded.append(write(item))
+                else:
+                    raise EncodeError(f"{quote(item)} is no {expected.__name__}")
         except (*UNENCODABLE, EncodeError) as fault:
             raise EncodeError(f"{self.name}.{name}: {fault}") from None
         while encoded and encoded[-1] == b"\x40":
@@ -335,17 +364,6 @@ def _read_fields(buffer: bytes, position: int, end: int, depth_left: int) -> tup
     return fields, stop
 
 
-def _checked(expected: type[V], write: Callable[[V], bytes]) -> Writer:
-    """A writer that raises EncodeError for values of another type, so that a bug of ours never becomes wrong bytes."""
-
-    def checked(value: object) -> bytes:
-        if not isinstance(value, expected):
-            raise EncodeError(f"{quote(value)} is no {expected.__name__}")
-        return write(value)
-
-    return checked
-
-
 def _write_fields(value: dict[str, object]) -> bytes:
     encoded = []
     for key, item in value.items():
@@ -369,22 +387,22 @@ def restricted(kind: FieldKind, allowed: Iterable[object]) -> FieldKind:
             raise EncodeError(f"{quote(value)} is none of {choices}")
         return kind.write(value)
 
-    return FieldKind(read, write)
+    return FieldKind(read, write, kind.expected)
 
 
-UINT = FieldKind(_read_uint, _checked(int, encode_uint))
-ULONG = FieldKind(_read_ulong, _checked(int, encode_ulong))
-USHORT = FieldKind(_read_ushort, _checked(int, encode_ushort))
-UBYTE = FieldKind(_read_ubyte, _checked(int, encode_ubyte))
-TIMESTAMP = FieldKind(_read_timestamp, _checked(int, lambda value: encode_value(Timestamp(value))))
+UINT = FieldKind(_read_uint, encode_uint, int, {code.UINT_0: 0}, code.SMALL_UINT)
+ULONG = FieldKind(_read_ulong, encode_ulong, int, {code.ULONG_0: 0}, code.SMALL_ULONG)
+USHORT = FieldKind(_read_ushort, encode_ushort, int)
+UBYTE = FieldKind(_read_ubyte, encode_ubyte, int, byte_code=code.UBYTE)
+TIMESTAMP = FieldKind(_read_timestamp, lambda value: encode_value(Timestamp(value)), int)
 """Milliseconds since the Unix epoch, an ``int`` in Python."""
-BOOLEAN = FieldKind(_read_boolean, _checked(bool, encode_boolean))
-BINARY = FieldKind(read_binary, _checked(bytes, encode_binary))
-STRING = FieldKind(_read_string, _checked(str, encode_string))
-SYMBOL = FieldKind(_read_symbol, _checked(str, encode_symbol))
-SYMBOLS = FieldKind(_read_symbols, _checked(tuple, encode_symbols))
+BOOLEAN = FieldKind(_read_boolean, encode_boolean, bool, {code.BOOLEAN_TRUE: True, code.BOOLEAN_FALSE: False})
+BINARY = FieldKind(read_binary, encode_binary, bytes)
+STRING = FieldKind(_read_string, encode_string, str)
+SYMBOL = FieldKind(_read_symbol, encode_symbol, str)
+SYMBOLS = FieldKind(_read_symbols, encode_symbols, tuple)
 """Symbols in a field marked ``multiple`` [1.4]: null, one symbol or an array; a tuple in Python, empty for null. They
 are written as an array even when there is one, because some peers do not know the form with one symbol."""
-FIELDS = FieldKind(_read_fields, _checked(dict, _write_fields))
+FIELDS = FieldKind(_read_fields, _write_fields, dict)
 """A map from symbols to values of any type [2.8.13]; ``str`` keys in Python."""
 ANY = FieldKind(decode_value, encode_value)

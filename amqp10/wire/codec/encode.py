@@ -122,7 +122,10 @@ def encode_list_of(encoded: Sequence[bytes]) -> bytes:
     """A list from its already encoded elements [1.6.22]."""
     if not encoded:
         return b"\x45"
-    return _compound(b"".join(encoded), len(encoded), code.LIST_8, code.LIST_32)
+    body, count = b"".join(encoded), len(encoded)
+    if len(body) < 0xFF and count <= 0xFF:  # as in _compound, without the call
+        return _pack_code_counts_8(code.LIST_8, len(body) + 1, count) + body
+    return _compound(body, count, code.LIST_8, code.LIST_32)
 
 
 def encode_map_of(encoded: Sequence[bytes]) -> bytes:

@@ -103,26 +103,27 @@ class Attachment:
 class Level:
     """The consumers of one priority that can take a message now, in the order of their turns."""
 
-    __slots__ = ("_turns", "attached")
+    __slots__ = ("attached", "turns")
 
     def __init__(self) -> None:
         self.attached: OrderedDict[Consumer, Attachment] = OrderedDict()
         """All consumers of this priority, in order of age."""
-        self._turns: deque[Attachment] = deque()
+        self.turns: deque[Attachment] = deque()
+        """The consumers in turn. Callers may read it, to save a call when it is empty."""
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return len(self.turns)
 
     @property
     def next(self) -> Attachment:
         """The consumer whose turn it is."""
-        return self._turns[0]
+        return self.turns[0]
 
     def enter(self, attachment: Attachment) -> None:
         """Take a place at the end, unless the consumer has one."""
         if not attachment.in_turn:
             attachment.in_turn = True
-            self._turns.append(attachment)
+            self.turns.append(attachment)
             if attachment.pace is not None:
                 attachment.pace.left = 0
 
@@ -130,16 +131,16 @@ class Level:
         """Give up the place, if any."""
         if attachment.in_turn:
             attachment.in_turn = False
-            self._turns.remove(attachment)
+            self.turns.remove(attachment)
 
     def skip(self) -> None:
         """Move the consumer whose turn it is to the end: it may take none of the ready messages."""
-        self._turns.rotate(-1)
+        self.turns.rotate(-1)
 
     def room(self, ready: int, now: float) -> int:
         """Return how many of ``ready`` messages one ``deal`` can hand out within every grant. ``now``: monotonic
         seconds."""
-        turns = self._turns
+        turns = self.turns
         count = len(turns)
         if count == 1:
             return turns[0].grant
@@ -153,7 +154,7 @@ class Level:
     def deal(self, batch: Batch, now: float) -> int:
         """Hand out messages to the consumers in turn; there are at most ``room`` of them. Returns how many consumers
         got some. ``now``: monotonic seconds."""
-        turns = self._turns
+        turns = self.turns
         if len(turns) == 1:
             turns[0].deliver(batch)
             if not turns[0].grant:
@@ -189,9 +190,9 @@ class Level:
         """How many messages each consumer, in order, may get in its turn, as far as needed for ``total`` messages; the
         first one comes again at the end if its turn began earlier. Also how many messages are left then: 0 or less if
         the turns suffice."""
-        first = self._turns[0]
+        first = self.turns[0]
         shares = []
-        for attachment in self._turns:
+        for attachment in self.turns:
             share = attachment.share(now)
             shares.append((attachment, share))
             total -= share
@@ -249,7 +250,7 @@ class Consumers:
     def first_level(self) -> Level | None:
         """The highest level on which a consumer can take a message now."""
         for level in self.levels.values():
-            if level:
+            if level.turns:
                 return level
         return None
 

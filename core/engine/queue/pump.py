@@ -43,8 +43,8 @@ class QueueTurns:
     """The touched queues, in the order in which they were touched, and the deadlines of queues."""
 
     __slots__ = (
-        "_behind", "_confirms", "_due", "_due_at", "_late", "_numbers", "_touched", "_waits", "_work",
-        "_work_per_turn", "expired", "remains", "sums",
+        "_behind", "_confirms", "_due_at", "_late", "_numbers", "_touched", "_waits", "_work", "_work_per_turn", "due",
+        "expired", "remains", "sums",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +65,8 @@ class QueueTurns:
         """Touched queues that were touched together with very many others, the first one first."""
         self._late = False
         """Whether some touched queues were left over from the last turn."""
-        self._due: list[tuple[float, int, AnyQueue]] = []
+        self.due: list[tuple[float, int, AnyQueue]] = []
+        """A heap of deadlines. Callers may read it, to save a call when it is empty."""
         self._due_at: dict[AnyQueue, float] = {}
         """The earliest entry of each queue in the heap."""
         self._numbers = count()
@@ -102,7 +103,7 @@ class QueueTurns:
     @property
     def deadline(self) -> float:
         """The earliest deadline of a queue (monotonic seconds); infinity if there is none."""
-        due = self._due
+        due = self.due
         while due and self._due_at.get(due[0][2]) != due[0][0]:
             heappop(due)
         return due[0][0] if due else inf
@@ -114,8 +115,8 @@ class QueueTurns:
 
     def turn(self, now: Now) -> bool:
         """One turn for each touched queue. Returns True when work is left for another turn."""
-        while self._due and self._due[0][0] <= now.monotonic and self.deadline <= now.monotonic:
-            _, _, queue = heappop(self._due)
+        while self.due and self.due[0][0] <= now.monotonic and self.deadline <= now.monotonic:
+            _, _, queue = heappop(self.due)
             del self._due_at[queue]
             self.touch(queue)
         confirms = self._confirms
@@ -169,7 +170,7 @@ class QueueTurns:
                 self.expired.append(queue)
             elif (deadline := queue.deadline) < self._due_at.get(queue, inf):
                 self._due_at[queue] = deadline
-                heappush(self._due, (deadline, next(self._numbers), queue))
+                heappush(self.due, (deadline, next(self._numbers), queue))
         self._late = bool(touched)
         if touched:
             for queue in self._touched:

@@ -315,7 +315,7 @@ class Queue:
     def _serve_consumers(self, now: Now) -> None:
         """Serve the levels, highest priority first."""
         for level in self.consumers.levels.values():
-            if level:
+            if level.turns:
                 self._serve_level(level, now)
 
     def _serve_level(self, level: Level, now: Now) -> None:
@@ -337,7 +337,7 @@ class Queue:
     def _serve(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
         """Deliver messages in order when no returned message is barred for any consumer."""
         returned, backing = sub_queue.returned, sub_queue.backing
-        while level and self._work_left > 0 and (ready := returned.count + backing.depth):
+        while level.turns and self._work_left > 0 and (ready := returned.count + backing.depth):
             batch = sub_queue.fetch(level.room(ready, now.monotonic))
             if batch is None:
                 return
@@ -352,7 +352,7 @@ class Queue:
     def _serve_selectively(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
         """Deliver one message at a time, to the next consumer for which it is not barred. This is slower, and rare."""
         passed_over = 0
-        while passed_over < len(level) and self._work_left > 0:
+        while passed_over < len(level.turns) and self._work_left > 0:
             self._work_left -= DELIVERY_WORK
             batch = sub_queue.fetch_for(level.next)
             if batch is None:

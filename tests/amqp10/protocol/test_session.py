@@ -212,19 +212,16 @@ def test_what_does_not_belong_into_a_session(strange):
 
 def test_the_window_is_closed_and_opened():
     world = Mapped()
-    before = world.connection.flushes
-    world.session.close_incoming_window()
-    world.session.close_incoming_window()
-    assert world.connection.flushes == before + 1
-    (closed,) = world.flushed()
-    assert isinstance(closed, Flow)
-    assert closed.incoming_window == 0
-    world.session.open_incoming_window()
-    world.session.open_incoming_window()
-    assert world.connection.flushes == before + 2
-    (opened,) = world.flushed()
-    assert isinstance(opened, Flow)
-    assert opened.incoming_window == 400
+    session, to_flush = world.session, world.connection.to_flush
+    for change, window in ((session.close_incoming_window, 0), (session.open_incoming_window, 400)):
+        to_flush.clear()
+        change()
+        assert to_flush.popitem() == (session, None)
+        change()
+        assert not to_flush
+        (told,) = world.flushed()
+        assert isinstance(told, Flow)
+        assert told.incoming_window == window
 
 
 def test_a_session_flow_is_answered_when_it_asks():
