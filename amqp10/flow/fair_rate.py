@@ -31,6 +31,7 @@ from collections.abc import Callable
 from math import inf
 
 from amqp10.flow.byte_budget import BudgetOf, ByteBudget
+from amqp10.flow.confirm_time import ConfirmTime
 from amqp10.flow.window_limit import WindowLimit
 from amqp10.flow.windowed import Windowed
 
@@ -43,12 +44,6 @@ START_UNCONFIRMED_MAX = 1024
 confirms 1,000 messages a second works them off in a second. Each new link gets a sixth of what is left, so the first
 one gets 170."""
 START_SHARE = 6
-WAIT_MIN = 0.002
-"""Seconds that messages may wait in the queue although it could be empty: a few turns of an event loop. Less starves
-the queue between two flows, more is felt."""
-WAIT_SHARE = 1.25
-"""The same as a multiple of the least time that a confirm takes. Where confirms wait for a disk, messages arrive during
-one sync and are confirmed by the next, so they wait up to two syncs in a queue that is not busy."""
 PERIOD_MIN = 0.001
 PERIOD_ROUNDS = 1.25
 """A new rate shows in the queue after one round trip and one confirm; the rest is a margin for jitter."""
@@ -62,8 +57,6 @@ ROOM_GROWTH, ROOM_MAX = 1.25, 4.0
 many times as many as are confirmed meanwhile there may be."""
 RATE_MAX = 1e7
 """Messages a second above which a rate limits no link."""
-CONFIRM_SECONDS = 10.0
-"""How long the least time of a confirm counts."""
 CAPACITY_SECONDS = 3.0
 """How long the highest rate of confirms counts, as what the queue can do."""
 ROUND_TRIP_SECONDS = 10.0
@@ -98,6 +91,7 @@ class FairRate:
     __slots__ = (
         "__weakref__",
         "_active",
+        "_active_before",
         "_alarm_at",
         "_called",
         "_capacity",
@@ -110,25 +104,18 @@ class FairRate:
         "_probe",
         "_room",
         "_round_trips",
-        "_shortest",
         "_starting",
         "_waiting",
         "awaited",
-        "confirm",
+        "confirms",
         "rate",
         "unconfirmed",
-        "wait_now",
     )
 
     def __init__(self) -> None:
         self.rate = inf
         """Messages a second for each link. Infinite while the queue was never busy."""
-        self.confirm = 0.0
-        """The least time of a confirm in the last seconds."""
-        self.wait_now = 0.0
-        """The least time of a confirm in the last period: what exceeds ``confirm`` is a queue that does not get
-        empty."""
-        self._shortest = Windowed(min, CONFIRM_SECONDS)
+        self.confirms = ConfirmTime()
         self._capacity = Windowed(max, CAPACITY_SECONDS)
         self._probe = PROBE_MIN
         self._starting = 0
@@ -145,25 +132,15 @@ class FairRate:
         """Messages of called links that are not here, and may come still."""
         self._period = 0
         self._period_start = self._period_end = self._round_trips = 0.0
-        self._confirmed = self._limited = self._active = 0
+        self._confirmed = self._limited = self._active = self._active_before = 0
         """In this period: messages, those of links that waited for flows, and the weight of all links with messages."""
         self._least = inf
-
-    @property
-    def allowance(self) -> float:
-        """Seconds that messages may wait beyond the time of a confirm."""
-        return max(WAIT_MIN, WAIT_SHARE * self.confirm)
-
-    @property
-    def target(self) -> float:
-        """Seconds from the arrival of a message to its confirm that the rate aims at."""
-        return self.confirm + self.allowance
 
     def start(self) -> int:
         """Return the window of a new link."""
         share = min(WINDOW_START, (START_UNCONFIRMED_MAX - self._starting) // START_SHARE)
         if self.rate < RATE_MAX:
-            share = min(share, int(self.rate * self.target))
+            share = min(share, int(self.rate * self.confirms.target))
         self._starting += max(1, share)
         return max(1, share)
 
@@ -230,7 +207,7 @@ class FairRate:
 
     def begin_turn(self, link: "PublisherWindow", messages: int, now: float) -> Turn:
         """A link may send so many messages, and they are awaited."""
-        turn = Turn(now + 2 * link.round_trip + self.target, link, messages)
+        turn = Turn(now + 2 * link.round_trip + self.confirms.target, link, messages)
         self._called.append(turn)
         self.awaited += messages
         return turn
@@ -244,35 +221,44 @@ class FairRate:
         """End a period: see how the queue was in it, and set the rate for the next."""
         round_trip = self._round_trips / self._confirmed
         confirms = self._confirmed / max(now - self._period_start, PERIOD_MIN)
-        self.wait_now = self._least
-        self.confirm = self._shortest.add(now, self._least)
         capacity = self._capacity.add(now, confirms)
-        # With windows of rate * (round trip + target), messages wait for ``target`` if the rate is right. So this is
-        # the factor to the right rate.
-        factor = (round_trip + self.target) / max(PERIOD_MIN, round_trip + self.wait_now)
-        if self.wait_now > self.target:
-            share = confirms / self._active
-            self.rate = share if self.rate > RATE_MAX else max(0.7 * share, self.rate * max(0.5, factor))
-            self._probe = PROBE_MIN
-        elif self.wait_now > self.confirm + self.allowance / 2:
-            self._probe = PROBE_MIN
-        elif 2 * self._limited > self._confirmed:
-            self._raise(confirms, capacity)
-        base = round_trip + self.target
+        returned = self.confirms.period(now, self._least, confirms, self.rate)
+        if returned is None:
+            self._follow(round_trip, confirms, capacity)
+        else:
+            self.rate = returned
+        base = round_trip + self.confirms.target
         if self._waiting or self.rate * base < 1:
             self.rate = max(self.rate, 0.999 / base)
             self._make_room(confirms * base)
-            if not self._waiting and self.wait_now < self.target / 2:
+            if not self._waiting and self.confirms.now < self.confirms.target / 2:
                 self.rate = 2 / base
-        self._begin_period(now, base)
+        self._begin_period(now, round_trip)
+
+    def _follow(self, round_trip: float, confirms: float, capacity: float) -> None:
+        """Set the rate for the next period.
+
+        With windows of rate * (round trip + target), messages wait for ``target`` if the rate is right. So the factor
+        to the right rate follows from how long they wait.
+        """
+        times = self.confirms
+        if times.is_long:
+            factor = (round_trip + times.target) / max(PERIOD_MIN, round_trip + times.now)
+            share = confirms / max(self._active, self._active_before)
+            self.rate = share if self.rate > RATE_MAX else max(0.7 * share, self.rate * max(0.5, factor))
+            self._probe = PROBE_MIN
+        elif not times.is_short:
+            self._probe = PROBE_MIN
+        elif 2 * self._limited > self._confirmed:
+            self._raise(confirms, capacity)
 
     def _make_room(self, confirmed: float) -> None:
         """Set how many messages may be under way while links take turns. ``confirmed`` is what the target confirms in
         the time from a call to a confirm, if messages wait for as long as the rate aims at."""
         least = max(1.0, confirmed)
-        if self.wait_now > self.target:
+        if self.confirms.is_long:
             self._room = least
-        elif self.wait_now < self.confirm + self.allowance / 2:
+        elif self.confirms.is_short:
             self._room = min(max(least, ROOM_GROWTH * self._room), ROOM_MAX * least)
 
     def _raise(self, confirms: float, capacity: float) -> None:
@@ -285,10 +271,14 @@ class FairRate:
         if self.rate > RATE_MAX:
             self.rate = inf
 
-    def _begin_period(self, now: float, base: float) -> None:
+    def _begin_period(self, now: float, round_trip: float) -> None:
+        """A rate shows after a round trip and a confirm, however long that takes now."""
         self._period += 1
+        # Before a long queue, a period has confirms of some of the links only.
+        self._active_before = max(self._active, self._active_before // 2)
         self._period_start = now
-        self._period_end = now + max(PERIOD_MIN, PERIOD_ROUNDS * base)
+        seconds = round_trip + max(self.confirms.target, min(self.confirms.now, 2 * self.confirms.target))
+        self._period_end = now + max(PERIOD_MIN, PERIOD_ROUNDS * seconds)
         self._confirmed = self._limited = self._active = 0
         self._round_trips = 0.0
         self._least = inf
@@ -414,7 +404,7 @@ class PublisherWindow:
             return WindowLimit.BOUND
         if self.held_by_bytes:
             return WindowLimit.BYTES
-        if self._waits or self.size + 1 > self.share * (self.round_trip + self._fair.target):
+        if self._waits or self.size + 1 > self.share * (self.round_trip + self._fair.confirms.target):
             return WindowLimit.QUEUE
         if self.limit <= self._received and self.size <= self._received - self._confirmed:
             return WindowLimit.QUEUE
@@ -425,7 +415,7 @@ class PublisherWindow:
     @property
     def _round_max(self) -> float:
         """Seconds that a round takes at most if the publisher waits for flows."""
-        return 1.5 * (self.round_trip + self._fair.wait_now) + PERIOD_MIN
+        return 1.5 * (self.round_trip + self._fair.confirms.now) + PERIOD_MIN
 
     def look(self, received: int, confirmed: int, now: float, most: int = WINDOW_MAX) -> None:
         """Take the counts of messages since the attach, and raise the limit if it is due. The window may have ``most``
@@ -534,7 +524,7 @@ class PublisherWindow:
         if left and now - self._sure_at > ROUND_TRIP_SECONDS and self.use:
             return
         wanted = self._wanted()
-        if self._fair.rate * (self.round_trip + self._fair.target) < 1:
+        if self._fair.rate * (self.round_trip + self._fair.confirms.target) < 1:
             if not unconfirmed and not left:
                 self._waits, self._most = True, most
                 self._fair.wait(self)
@@ -566,7 +556,7 @@ class PublisherWindow:
 
     def _wanted(self) -> float:
         """The window for the present rate, if the link uses it."""
-        base = self.round_trip + self._fair.target
+        base = self.round_trip + self._fair.confirms.target
         wanted = self.weight * self._fair.rate * base
         if not self.use:
             return min(wanted, self.size)

@@ -26,7 +26,7 @@ def confirm(adaptive: Run, fixed: Run) -> Judgement:
     simulation, figures = adaptive
     policy = simulation.policy
     assert isinstance(policy, AdaptivePolicy)
-    limit = simulation.scenario.queue.sync + TARGETS * policy.fair_rate.target
+    limit = max(simulation.scenario.queue.syncs) + TARGETS * policy.fair_rate.confirms.target
     return _judged("p99 of confirms", round(limit * 1000, 1), "ms", figures.p99 * 1000)
 
 
@@ -62,7 +62,7 @@ def step(adaptive: Run, fixed: Run) -> Judgement:
     simulation = adaptive[0]
     scenario = simulation.scenario
     queue = scenario.queue
-    limit = ROUNDS * (max(spec.round_trip for spec in scenario.publishers) + queue.sync)
+    limit = ROUNDS * (max(spec.round_trip for spec in scenario.publishers) + max(queue.syncs))
     return _judged("highest, after the queue slowed down,", round(limit * 1000, 1), "ms later", 1000 * rise(simulation))
 
 

@@ -44,13 +44,17 @@ class QueueSpec:
 
     rates: Sequence[float]
     """Messages a second; more than one take turns of ``step`` seconds each."""
-    sync: float = 0.0
-    """Seconds from the begin of a sync to its end; 0: the queue confirms without."""
+    syncs: Sequence[float] = (0.0,)
+    """Seconds from the begin of a sync to its end, in turn as the rates; 0: the queue confirms without."""
     step: float = 1.0
 
     def rate(self, now: float) -> float:
         """Messages a second at this time."""
         return self.rates[int(now / self.step) % len(self.rates)]
+
+    def sync(self, now: float) -> float:
+        """What a sync takes that begins at this time."""
+        return self.syncs[int(now / self.step) % len(self.syncs)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,7 @@ class Simulation:
 
     def _work_done(self, work: list[_Work]) -> None:
         self._working = False
-        if self.scenario.queue.sync:
+        if self.scenario.queue.sync(self._now):
             self._worked += work
             if not self._syncing:
                 self._sync()
@@ -227,7 +231,7 @@ class Simulation:
     def _sync(self) -> None:
         work, self._worked = self._worked, []
         self._syncing = True
-        self._at(self._now + self.scenario.queue.sync, partial(self._synced, work))
+        self._at(self._now + self.scenario.queue.sync(self._now), partial(self._synced, work))
 
     def _synced(self, work: list[_Work]) -> None:
         self._syncing = False

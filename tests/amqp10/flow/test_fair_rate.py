@@ -364,3 +364,19 @@ def test_links_that_take_turns_have_the_share_of_their_weight(weights: list[int]
     mean = found.rate / sum(weights)
     for rate, weight in zip(found.rates, weights, strict=True):
         assert rate / weight == pytest.approx(mean, rel=0.05), "up to three turns of sixty"
+
+
+def test_a_queue_whose_syncs_become_slower_is_kept_busy():
+    """Each sync takes ten times as long from the third second on, and is as short as before from the sixth on."""
+    simulation = Simulation(read()["sync-step"], AdaptivePolicy()).run(7.0)
+    for begin in (1.0, 3.1, 6.1):
+        messages = sum(one.messages for one in simulation.confirms if begin <= one.at < begin + 0.9)
+        assert messages >= 0.95 * 100_000 * 0.9
+
+
+def test_a_busy_queue_does_not_become_longer_by_and_by():
+    """What a confirm takes by itself is measured again while a queue stands before it: without that, it would take a
+    hundred milliseconds after half a minute."""
+    simulation = Simulation(read()["hundred-sync-2ms"], AdaptivePolicy()).run(40.0)
+    assert figures(simulation, since=25.0, until=40.0).p99 <= 0.025
+    assert figures(simulation, since=25.0, until=40.0).rate >= 0.95 * 50_000
