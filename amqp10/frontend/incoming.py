@@ -317,22 +317,19 @@ class PublisherLink:
     def confirmed(self, action: Confirmed, now: Now) -> None:
         """Settle deliveries with the engine's answer."""
         self._arrivals.answered(action.first, action.last, now.monotonic)
-        self._count_answered(action.last - action.first + 1, action.outcome)
+        unasked = min(n := action.last - action.first + 1, self._unasked)
+        self._unasked -= unasked
+        if action.outcome is Outcome.ACCEPTED:
+            self._traffic.messages_confirmed += n - unasked
+        elif action.outcome is Outcome.RELEASED:
+            self._traffic.messages_unroutable_returned += n - unasked
+            self._traffic.messages_unroutable_dropped += unasked
         if self.link.reference is not self:
             return  # the link is over: the peer gets no answer any more
         if action.publisher.link_credit_max != self._bound_by:
             self._bound(self.link.credit, action.publisher.link_credit_max)
         state = ACCEPTED if action.outcome is Outcome.ACCEPTED else self._state_of(action)
         self._settle(action.first, action.last, state)
-
-    def _count_answered(self, n: int, outcome: Outcome) -> None:
-        unasked = min(n, self._unasked)
-        self._unasked -= unasked
-        if outcome is Outcome.ACCEPTED:
-            self._traffic.messages_confirmed += n - unasked
-        elif outcome is Outcome.RELEASED:
-            self._traffic.messages_unroutable_returned += n - unasked
-            self._traffic.messages_unroutable_dropped += unasked
 
     @staticmethod
     def _state_of(action: Confirmed) -> DeliveryState:

@@ -261,7 +261,11 @@ class Session:
             link = self._links_in.get(InputHandle(run.handle)) or self._link(run.handle)  # which raises
             if link.end.state is LinkState.ATTACHED:
                 try:
-                    first = self.extend_delivery_id(run.first_delivery_id, taken)
+                    last = self._last_delivery_id
+                    if last is not None and run.first_delivery_id == (last + 1) & serial.MASK:
+                        first, self._last_delivery_id = last + 1, last + taken
+                    else:
+                        first = self.extend_delivery_id(run.first_delivery_id, taken)
                     receiving = link if isinstance(link, ReceiverLink) else self._receiving(link)  # which raises
                     receiving.run_received(run, first, 0, taken)
                 except LinkFault as fault:

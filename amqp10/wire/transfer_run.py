@@ -301,7 +301,7 @@ class TransferRunParser:
             elif delivery_id != delivery_id_due:
                 break
             entries.append(data[at + entry_at : at + size])
-            delivery_id_due = serial.add(delivery_id, 1)
+            delivery_id_due = (delivery_id + 1) & serial.MASK
             at += size
             if size == previous_size:
                 frames = min(ahead, limit - len(entries), (end - at) // size)
