@@ -235,7 +235,7 @@ async def _serve(
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else []
-    tasks += data.tasks(broker.alarms, lambda seconds: server.read_within(seconds))
+    tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))
     access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users, hosts=hosts)
     tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]
     server = Server(

@@ -277,7 +277,7 @@ class OpenData:
     # --- serving
 
     def tasks(
-        self, alarms: AlarmRegistry, read_within: Callable[[float], bool] = lambda seconds: False
+        self, alarms: AlarmRegistry, read_within: Callable[[float, bool], int] = lambda seconds, whole: 0
     ) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
         """The tasks that drive the lanes beside the peers; see :data:`core.server.run.Background`. ``read_within`` is
         :meth:`core.server.reader.Reader.read_within`, where sockets are served."""
@@ -299,7 +299,7 @@ class OpenData:
             await trio.to_thread.run_sync(self._reserve.adjust)
 
     async def _drive(
-        self, lane: Lane, alarms: AlarmRegistry, read_within: Callable[[float], bool], turn: Callable[[], None]
+        self, lane: Lane, alarms: AlarmRegistry, read_within: Callable[[float, bool], int], turn: Callable[[], None]
     ) -> None:
         source = f"{NO_SPACE} ({lane.name})"
 

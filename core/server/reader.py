@@ -52,9 +52,12 @@ class Reader(Protocol):
     async def run(self) -> None:
         """Watch until cancelled."""
 
-    def read_within(self, seconds: float) -> bool:
-        """Block the event loop until a socket has bytes, for so many seconds at the most, and read. Returns False if
-        none had any, and after :meth:`close`. For far less than a millisecond."""
+    def read_within(self, seconds: float, whole: bool) -> int:
+        """Block the event loop until a socket has bytes, for so many seconds at the most, and read; with ``whole`` for
+        all of that time, so that more bytes come together. For far less than a millisecond.
+
+        Returns the work that the read and the turn behind it were, in units of :mod:`core.work`, at least 1; 0 if no
+        socket had bytes, and after :meth:`close`."""
 
     def close(self) -> None:
         """Release what the operating system has lent."""
@@ -164,20 +167,21 @@ class EpollReader:
             if len(ready) == READS_MAX:
                 return
 
-    def read_within(self, seconds: float) -> bool:
+    def read_within(self, seconds: float, whole: bool) -> int:
         """See :class:`Reader`."""
         if self._epoll.closed:  # a lane finishes its sync while the broker stops
-            return False
+            return 0
         descriptor = self._epoll.fileno()
-        if descriptor < SELECTABLE:  # an epoll waits for whole milliseconds
-            if not select.select((descriptor,), (), (), seconds)[0]:
-                return False
-        else:
+        if whole or descriptor >= SELECTABLE:
             time.sleep(seconds)
+        elif not select.select((descriptor,), (), (), seconds)[0]:  # an epoll waits for whole milliseconds
+            return 0
         ready = self._epoll.poll(0, READS_MAX)
-        if ready:
-            self.read_ready(ready)
-        return bool(ready)
+        if not ready:
+            return 0
+        before = self._work.spent
+        self.read_ready(ready)
+        return max(1, self._work.spent - before)
 
     def read_ready(self, ready: Sequence[tuple[int, int]] | None = None) -> Now:
         """Make one pass: read once from each socket that is ready, and take a turn for all. Returns the time before the
@@ -240,10 +244,10 @@ class TaskReader:
         """See :class:`Reader`. The sockets have tasks of their own."""
         await trio.sleep_forever()
 
-    def read_within(self, seconds: float) -> bool:
+    def read_within(self, seconds: float, whole: bool) -> int:
         """See :class:`Reader`. The tasks read, after this."""
         time.sleep(seconds)
-        return False
+        return 0
 
     def close(self) -> None:
         """See :class:`Reader`."""

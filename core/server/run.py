@@ -205,9 +205,9 @@ class Server:
         """Take a turn: the engine does its pending work, and the peers send the results."""
         self._pump.turn(self._clock())
 
-    def read_within(self, seconds: float) -> bool:
+    def read_within(self, seconds: float, whole: bool) -> int:
         """See :meth:`core.server.reader.Reader.read_within`."""
-        return self._shared is not None and self._shared.reader.read_within(seconds)
+        return 0 if self._shared is None else self._shared.reader.read_within(seconds, whole)
 
     def _wake_at(self, when: float) -> None:
         if when < self._turn_timer.timer_at:

@@ -126,7 +126,7 @@ class FullDisk:
             progressed=self._turn,
             no_space=no_space,
             retry_s=StoreSettings().no_space_retry,
-            read_within=lambda seconds: False,
+            read_within=lambda seconds, whole: 0,
         )
 
     def _turn(self) -> None:

@@ -172,13 +172,13 @@ async def test_sockets_are_read_on_while_one_has_always_bytes(field: Field):
 async def test_a_task_can_have_sockets_read_that_have_bytes_within_a_moment(field: Field):
     watched = field.watch("a")
     await settled()
-    assert not field.reader.read_within(0.0)
+    assert not field.reader.read_within(0.0, False)
     assert (field.diary, field.broker.turns) == ([], 0)
     watched.other.send(b"x")
-    field.reader.read_within(PATIENCE_SECONDS) or await settled()  # where sockets have tasks, these read
+    field.reader.read_within(PATIENCE_SECONDS, False) or await settled()  # where sockets have tasks, these read
     assert (field.diary, field.broker.turns) == (["a:x"], 1)
     field.reader.close()
-    assert not field.reader.read_within(0.0)
+    assert not field.reader.read_within(0.0, False)
 
 
 # --- the epoll -------------------------------------------------------------------------------------------------------
@@ -224,9 +224,24 @@ def test_bytes_are_found_also_where_select_does_not_take_the_descriptor(epoll_re
             stack.callback(os.close, descriptor)
         reader = epoll_reader(Work())
         reader.watch(watched.own.fileno(), watched.read)
-        assert not reader.read_within(0.0)
+        assert not reader.read_within(0.0, False)
         watched.other.send(b"x")
-        assert reader.read_within(0.0)
+        assert reader.read_within(0.0, False) == 1, "there is no work less than 1"
+        reader.forget(watched.own.fileno())
+    assert diary == ["a:x"]
+
+
+def test_a_read_that_waits_all_of_its_time_finds_what_has_come(epoll_reader: Callable[..., EpollReader]):
+    diary: list[str] = []
+    with ExitStack() as stack:
+        watched = Watched(socket.socketpair(), diary, "a")
+        stack.enter_context(watched.own)
+        stack.enter_context(watched.other)
+        reader = epoll_reader(Work())
+        reader.watch(watched.own.fileno(), watched.read)
+        assert reader.read_within(0.0, True) == 0
+        watched.other.send(b"x")
+        assert reader.read_within(0.0, True) == 1
         reader.forget(watched.own.fileno())
     assert diary == ["a:x"]
 

@@ -14,6 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from core.clock import Now
 from core.server.pump import TURN_SECONDS_MAX
 from core.server.storage_task import (
+    GATHERED_LITTLE,
     GATHERING_MORE_SECONDS,
     GATHERING_PASSES_MAX,
     GATHERING_SECONDS,
@@ -68,10 +69,11 @@ class Storage:
         self.run_blocking = Gates()
         self.diary: list[object] = []
         self.sizes: dict[str, int] = {}
-        self.asked: list[float] = []
-        """How long the lane would have waited for bytes."""
+        self.asked: list[tuple[float, bool]] = []
+        """How long the lane would have waited for bytes, and whether for all of that time."""
         self.reads: list[float] = []
         """How long each further read takes that finds bytes."""
+        self.work = 1  # of each of these reads
         self.on_read: Callable[[], None] = lambda: None
         self.ahead = 0.0
         """How far the clock is ahead of Trio's."""
@@ -90,13 +92,13 @@ class Storage:
     def clock(self) -> Now:
         return Now(trio.current_time() + self.ahead, 0.0)
 
-    def read_within(self, seconds: float) -> bool:
-        self.asked.append(seconds)
+    def read_within(self, seconds: float, whole: bool) -> int:
+        self.asked.append((seconds, whole))
         if not self.reads:
-            return False
+            return 0
         self.ahead += self.reads.pop(0)
         self.on_read()
-        return True
+        return self.work
 
     async def run(self) -> None:
         await run_lane(
@@ -246,7 +248,7 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
                 progressed=lambda: nursery.cancel_scope.cancel() if storage.lane.synced else None,
                 no_space=storage.diary.append,
                 retry_s=RETRY,
-                read_within=lambda seconds: False,
+                read_within=lambda seconds, whole: 0,
             )
         )
         storage.append()
@@ -263,16 +265,17 @@ async def test_a_lane_works_with_real_threads(storage: Storage, autojump_clock: 
     [([], 0), ([0] * 3, 3), ([0] * 20, GATHERING_PASSES_MAX - 1), ([0.6 * TURN_SECONDS_MAX] * 20, 1)],
     ids=["nothing-comes", "as-long-as-publishers-send-more", "but-so-many-times-only", "and-no-longer-than-a-turn"],
 )
+@pytest.mark.parametrize("work", [GATHERED_LITTLE - 1, GATHERED_LITTLE])
 async def test_sockets_are_read_between_two_syncs(
-    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock, *, reads: list[float], more: int
+    storage: Storage, nursery: trio.Nursery, mock_clock: MockClock, *, reads: list[float], more: int, work: int
 ):
-    """``reads``: how long each read takes that finds bytes."""
-    storage.reads = reads
+    """``reads``: how long each read takes that finds bytes. Behind little ``work``, the next waits all of its time."""
+    storage.reads, storage.work = list(reads), work
     await started(storage, nursery)
     storage.append()
     storage.lane.want_sync()
     await wait_all_tasks_blocked()
-    assert storage.asked == [GATHERING_SECONDS, *[GATHERING_MORE_SECONDS] * more]
+    assert storage.asked == [(GATHERING_SECONDS, False), *[(GATHERING_MORE_SECONDS, work != GATHERED_LITTLE)] * more]
 
 
 async def test_what_comes_between_two_syncs_goes_with_the_second(
