@@ -541,7 +541,8 @@ class PublisherWindow:
         self._due = self.limit - self.size + step
 
     def _keep_to(self, budget: ByteBudget, under_way: int) -> None:
-        """Make the window so small that the budget has room for it. Link credit that was granted keeps its room."""
+        """Make the window so small that the budget has room for it. Link credit that was granted keeps its room, up to
+        the share of one window: messages may have become larger since, and the link may use none of it."""
         came, self._came_before = self._received - self._came_before, self._received
         if came:
             mean, self.bytes_received = self.bytes_received / came, 0
@@ -550,7 +551,7 @@ class PublisherWindow:
         most = max(1, int(budget.room(self.held_bytes) / size))
         self.held_by_bytes = most < self.size
         self.size = min(self.size, most)
-        held = int(max(self.size, under_way) * size)
+        held = int(max(self.size, min(under_way, budget.share / size)) * size)
         budget.change(held - self.held_bytes)
         self.held_bytes = held
 
