@@ -127,6 +127,7 @@ def _give_up(code: int, text: str) -> NoReturn:
 
 def _main() -> None:
     parser = ArgumentParser(
+        allow_abbrev=False,
         prog="python -m core",
         description="Run a broker for AMQP 0.9.1 alone until it is interrupted or terminated.",
         epilog="For example: python -m core --listen 127.0.0.1:5674 --data /tmp/headgate091",

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from amqp10.cli.exits import EPILOGUE, CommandError, Exit
 from amqp10.cli.table import (
+    NUMBER_MAX,
     CommandEntry,
     CommandParameter,
     commands,
@@ -22,6 +23,9 @@ from core.version import headgate_version
 
 HELP = "Headgate, an AMQP 1.0 message broker that tells why a publisher waits."
 HELP_OPTIONS = {"-h", "--help"}
+BEHIND = "\0"
+"""What begins each word behind ``--`` for argparse, which would take some of them for options. No word of a command
+line can contain it."""
 COLUMNS_MIN, COLUMNS_MAX = 60, 120
 """The width of help is that of the terminal, between these. Longer lines are hard to read."""
 
@@ -50,18 +54,27 @@ def values_of(name: str, words: Sequence[str], environ: Mapping[str, str] = os.e
         ahead = len(parameters) - 1
         words, rest = words[:ahead], words[ahead:]
         whole[value_name(parameters[-1])] = tuple(rest[1:] if rest[:1] == ["--"] else rest)
-    given, others = parser.parse_known_intermixed_args(words)
+    for word in words:
+        if not word.isascii() and word.encode(errors="replace").decode() != word:
+            parser.error(f"{word!r} is not UTF-8")
+    given, others = parser.parse_known_intermixed_args(_marked(words))
     if others and others[0].startswith("-"):
         options = (option for parameter in parameters for option in option_names(parameter))
         parser.error(f"there is no option {others[0]}{_did_you_mean(others[0], options)}")
     if others:
-        parser.error(f"too many words: {' '.join(others)}")
+        parser.error(f"too many words: {' '.join(word.removeprefix(BEHIND) for word in others)}")
     values: dict[str, Any] = vars(given)
     for parameter in parameters:
         if parameter.get("many"):
             many = value_name(parameter)
             values[many] = tuple(values[many] or environ.get(parameter.get("env", ""), "").split())
     return values | whole
+
+
+def _marked(words: Sequence[str]) -> list[str]:
+    """The words, of which those behind ``--`` begin with :data:`BEHIND`."""
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], *(BEHIND + word for word in words[at + 1 :])]
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -191,12 +204,14 @@ def _type_of(parameter: CommandParameter) -> Callable[[str], object]:
     kind = parameter.get("kind", "")
 
     def value_of(word: str) -> object:
+        word = word.removeprefix(BEHIND)
         try:
             value = TYPES.get(kind, str)(word)
         except ValueError:
             raise ArgumentTypeError(f"{word!r} is no {'whole number' if kind == 'number' else 'number'}") from None
-        if "low" in parameter and not (isinstance(value, int) and parameter["low"] <= value <= parameter["high"]):
-            raise ArgumentTypeError(f"{word} is not {parameter['low']} to {parameter['high']}")
+        low, high = parameter.get("low", -NUMBER_MAX), parameter.get("high", NUMBER_MAX)
+        if isinstance(value, int) and not low <= value <= high:
+            raise ArgumentTypeError(f"{word} is not {low} to {high}")
         return value
 
     return value_of

@@ -13,11 +13,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from amqp10.cli.exits import CommandError, Exit, complain
 from amqp10.cli.printing import Row, print_one, print_rows, tell
 from amqp10.cli.remote import ask_once, pages, path_of, row_of, with_broker
-from amqp10.cli.table import CommandEntry, CommandParameter, value_name
+from amqp10.cli.table import NUMBER_MAX, CommandEntry, CommandParameter, value_name
 
 CREATED = 201
-LONG_MAX = 2**63 - 1
-"""The largest integer in a request: a long has 64 bits."""
 
 
 def carry_out(command: CommandEntry, values: Mapping[str, object]) -> None:
@@ -118,7 +116,12 @@ def _argument(text: str) -> tuple[str, object]:
         raise CommandError(Exit.USAGE, f"--argument {text}: must be KEY=VALUE")
     if value in ("true", "false"):
         return key, value == "true"
-    return key, int(value) if value.removeprefix("-").isdecimal() else value
+    if not value.removeprefix("-").isdecimal():
+        return key, value
+    try:
+        return key, _integer(value)
+    except ValueError as error:
+        raise CommandError(Exit.USAGE, f"--argument {text}: {error}") from None
 
 
 def _map(name: str, text: str) -> dict[str, object]:
@@ -135,8 +138,8 @@ def _map(name: str, text: str) -> dict[str, object]:
 
 def _integer(text: str) -> int:
     value = int(text)
-    if abs(value) > LONG_MAX:
-        raise ValueError(f"{text} is too large; the largest number is {LONG_MAX}")
+    if abs(value) > NUMBER_MAX:
+        raise ValueError(f"{text} is too large; the largest number is {NUMBER_MAX}")
     return value
 
 

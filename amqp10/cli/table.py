@@ -21,6 +21,8 @@ from functools import cache
 from typing import TypedDict
 
 TABLE = f"{os.path.dirname(__file__)}/commands.json"  # Path would take 2 ms of CPU to import
+NUMBER_MAX = 2**63 - 1
+"""The largest number of a command or a request: a long of AMQP has 64 bits."""
 
 
 class CommandParameter(TypedDict, total=False):

@@ -82,13 +82,18 @@ class ConfirmTime:
             self._confirms = 0.0
         elif confirms >= FULL * self._confirms or seconds * FULL > self._wait:
             self._wait, self._confirms, self._rate = seconds, confirms, rate
-        elif confirms < FEWER * self._confirms and seconds * self._confirms >= confirms * self._wait:
+        elif self._fewer_by_rate(confirms, rate) and seconds * self._confirms >= confirms * self._wait:
             without_queue, self._confirms = self._without_queue(seconds, confirms), 0.0
             if without_queue > LONGER * self.least:
                 self.least = without_queue
                 self._believed_until = now + BELIEVED_SECONDS
                 return self._rate
         return None
+
+    def _fewer_by_rate(self, confirms: float, rate: float) -> bool:
+        """Whether confirms became fewer, and no more so than the windows became smaller: else the target is slower."""
+        share = confirms / self._confirms
+        return share < FEWER and (self._rate == inf or share >= FULL * rate / self._rate)
 
     def _without_queue(self, seconds: float, confirms: float) -> float:
         """The time of a confirm without others, from two numbers of messages under way and the time of each: so long,

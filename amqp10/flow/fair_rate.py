@@ -212,6 +212,15 @@ class FairRate:
         self.awaited += messages
         return turn
 
+    def came(self, turn: Turn, messages: int) -> bool:
+        """So many messages came in a turn. Returns whether it is over."""
+        here = min(messages, turn.messages)
+        turn.messages -= here
+        self.awaited -= here
+        if not turn.messages:
+            turn.link = None
+        return turn.link is None
+
     def end_turn(self, turn: Turn) -> None:
         """Its messages are here, or are not awaited any more."""
         turn.link = None
@@ -423,8 +432,8 @@ class PublisherWindow:
         fair, came, fresh = self._fair, received - self._received, confirmed - self._confirmed
         if came:
             self._received = received
-            if self._turn is not None:
-                self.no_longer_called()
+            if self._turn is not None and fair.came(self._turn, came):
+                self._turn = None
             fair.unconfirmed += came
             stamps = self._stamps
             if len(stamps) < STAMPS_MAX:

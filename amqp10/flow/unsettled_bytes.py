@@ -74,7 +74,7 @@ class UnsettledBytes:
 
     def room(self, most: int) -> int:
         """How many more messages to ask for, with a bound of ``most`` bytes. Until the first has come, one."""
-        if self.full or (self.count and self.held >= most):
+        if self.count and (self.full or self.held >= most):
             return 0
         return max(1, int((most - self.held) / self._mean)) if self._mean else 1
 

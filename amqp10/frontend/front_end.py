@@ -517,9 +517,9 @@ class Amqp10FrontEnd:
             case BoundChanged():
                 consumer_link(action.consumer.reference).bounds_changed()
             case PublisherBlocked():
-                publisher = publisher_link(action.publisher.reference)
-                publisher.told(action)
-                self._blocks.look_at(publisher)
+                if (publisher := publisher_link(action.publisher.reference)).link.reference is publisher:  # not over
+                    publisher.told(action)
+                    self._blocks.look_at(publisher)
 
     def _delivered(self, action: Delivered) -> None:
         consumer = consumer_link(action.consumer.reference)

@@ -453,6 +453,8 @@ class PublisherLink:
                 self._engine.publish_by_keys(self.publisher, target.exchange, keys, run, now)
             if self.recent is not None and type(target) is QueueTarget:
                 self.recent.used(target.queue, n)
+                if self._held_up is not None and self.recent.full is None:
+                    self._hold_up(None)
             if not event.settled:
                 if isinstance(run.attributes, Attributes):
                     self._arrivals.came(run.first, n, durable=run.attributes.durable, now=now.monotonic)

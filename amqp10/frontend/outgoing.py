@@ -353,13 +353,15 @@ class ConsumerLink:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
         prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
         link = self.link
+        behind = False
         if self._bytes is not None:
+            behind = self._bytes.full and self._bytes.count > 0
             self._bytes.delivered(action.first, list(map(len, entries)))
         link.send_run(action.first, entries, prefix)
         if self.sizes is not None:
             self.sizes.delivered(action.first, entries)
         if self._bytes is not None:
-            self._return_unsent()
+            self._return_unsent(len(entries) if behind else 0)
             if self.full_of_bytes:  # what is granted still would bring the same messages again
                 self._request(self.grant.request(self._allowed, self._untaken))
         elif self.holds or self.unsettled_max is not None or link.waiting > link.credit.link_credit:
@@ -459,13 +461,14 @@ class ConsumerLink:
         if n is not None and self.consumer is not None:
             self._engine.grant(self.consumer, n, self.link.credit.drain)
 
-    def _return_unsent(self, *, all_of_them: bool = False) -> None:
-        """Give back to the queue what may not be sent."""
+    def _return_unsent(self, behind: int = 0, *, all_of_them: bool = False) -> None:
+        """Give back to the queue what may not be sent, and the newest ``behind`` deliveries, which are behind others
+        that went back."""
         if self.consumer is None:
             return
         link, most, excess = self.link, 0 if all_of_them else self._allowed, 0
         if self._bytes is not None and self.unsettled_bytes_max is not None:
-            excess = self._bytes.excess(self.unsettled_bytes_max, link.waiting)
+            excess = max(behind, self._bytes.excess(self.unsettled_bytes_max, link.waiting))
             most = min(most, link.waiting - excess)
         for first, last in link.take_back(most):
             self._engine.settle(self.consumer, first, last, UNSENT)

@@ -60,10 +60,10 @@ class Connection:
 
     __slots__ = (
         "_amid_delivery", "_buffer", "_by_incoming", "_by_outgoing", "_close_by", "_close_written", "_disposition_runs",
-        "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes", "_performatives", "_spoke_at",
-        "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished", "flow_frames", "frame_size_max",
-        "frames_left", "frames_received", "frames_sent", "handshake", "link_names", "remote", "report", "settings",
-        "state", "to_flush",
+        "_events_taken", "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes", "_performatives",
+        "_spoke_at", "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished", "flow_frames",
+        "frame_size_max", "frames_left", "frames_received", "frames_sent", "handshake", "link_names", "remote",
+        "report", "settings", "state", "to_flush",
     )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings, handshake: Handshake) -> None:
@@ -89,6 +89,9 @@ class Connection:
         self.events: list[Event] = []
         """Events that were not taken yet; seldom more than two. Callers may read it, to save a call when it is empty. A
         deque would take 0.7 KiB of an idle connection."""
+        self._events_taken = 0
+        """So many of ``events`` were taken; the list is cleared with the last, so that a peer that causes many of them
+        costs no more for each."""
         self.report = self.events.append
         self._output: list[Piece] = []
         self._output_bytes = 0
@@ -151,7 +154,14 @@ class Connection:
                 self.exhausted = self.handshake.complete  # an incomplete one may wait for an answer, too
                 return None
             self.frames_left -= 1
-        return self.events.pop(0)
+        events, index = self.events, self._events_taken
+        event = events[index]
+        if index + 1 == len(events):
+            events.clear()
+            self._events_taken = 0
+        else:
+            self._events_taken = index + 1
+        return event
 
     def data_to_send(self, monotonic: float) -> bytes:
         """The pending output as :meth:`pieces_to_send` gives it, joined; b"" when there is none."""

@@ -77,6 +77,14 @@ def test_words_that_are_no_command(words, capsys):
         (["drain", "--wait", "x"], "argument --wait: 'x' is no number (see headgate drain --help)"),
         (["hash-password", "--iterations", "1"], "1 is not 4096 to 5000000 (see headgate hash-password --help)"),
         (["why", "q", "--kind", "x"], "argument --kind: invalid choice: 'x' (choose from"),
+        (
+            ["publish", "a", "--count", "9" * 20],
+            "99999999999999999999 is not -9223372036854775807 to 9223372036854775807",
+        ),
+        (["publish", "a", "--size", "-1"], "-1 is not 0 to 4294967296 (see headgate publish --help)"),
+        (["status", "--", "x"], "too many words: x (see headgate status --help)"),
+        (["queues", "declare", "\udcff"], "'\\udcff' is not UTF-8"),
+        (["queues", "declare", "a", "--argument", "x-max-length=" + "9" * 20], "is too large; the largest number is"),
         (["store", "lost"], "the following arguments are required: --data (see headgate store lost --help)"),
     ],
 )
@@ -93,9 +101,13 @@ PUBLISH = {"address": "a", "body": (), "count": 1, "size": None, "transient": Fa
     [
         ("a", {}),
         ("a b --count 2 c --json d", {"body": ("b", "c", "d"), "count": 2, "json": True}),
-        ("--size=-1 a", {"size": -1}),
+        ("--count=-1 a", {"count": -1}),
         ("a -- -b --json", {"body": ("-b", "--json")}),
         ("a b -- --help", {"body": ("b", "--help")}),
+        ("-- a -b", {"body": ("-b",)}),
+        ("--count 2 -- a --json", {"body": ("--json",), "count": 2}),
+        ("a -- b --", {"body": ("b", "--")}),
+        ("a --", {}),
         ("a -1 -", {"body": ("-1", "-")}),
     ],
 )
@@ -103,6 +115,10 @@ def test_options_and_arguments_may_be_mixed(words, values):
     found = values_of("publish", words.split())
     assert found.pop("url")
     assert found == PUBLISH | values
+
+
+def test_a_name_behind_two_hyphens_is_no_option():
+    assert values_of("queues delete", ["--", "--vhost=x"])["name"] == "--vhost=x"
 
 
 def test_options_override_the_environment_which_overrides_defaults():

@@ -1,6 +1,7 @@
 """The fair rate of a target and the windows of its links: arithmetic, and what it does in the simulation."""
 
 import gc
+import random
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
@@ -380,3 +381,23 @@ def test_a_busy_queue_does_not_become_longer_by_and_by():
     simulation = Simulation(read()["hundred-sync-2ms"], AdaptivePolicy()).run(40.0)
     assert figures(simulation, since=25.0, until=40.0).p99 <= 0.025
     assert figures(simulation, since=25.0, until=40.0).rate >= 0.95 * 50_000
+
+
+def test_a_queue_whose_speed_varies_is_not_taken_for_slow_syncs():
+    """Its speed changes each tenth of a second at random. A queue that becomes slower while windows shrink confirms
+    less, as one whose syncs are slow does."""
+    chance = random.Random(2)
+    rates = [chance.choice((20_000.0, 10_000.0, 5_000.0, 1_000.0)) for _ in range(200)]
+    scenario = Scenario("varying", [PublisherSpec(0.001, number=10)], QueueSpec(rates, step=0.1))
+    simulation = Simulation(scenario, AdaptivePolicy(), 2).run(10.0)
+    assert figures(simulation, since=5.0, until=10.0).p99 <= 0.05
+
+
+def test_a_turn_is_over_with_its_last_message():
+    fair = FairRate()
+    link = PublisherWindow(fair, 0.0)
+    turn = fair.begin_turn(link, 100, 0.0)
+    assert not fair.came(turn, 1)
+    assert fair.awaited == 99
+    assert fair.came(turn, 120)
+    assert (fair.awaited, turn.link) == (0, None)

@@ -9,8 +9,9 @@ from amqp10.wire.messaging import ACCEPTED, RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Described, Symbol, ULong
 from core.engine.options.policies import PolicyDeclaration
-from core.interface import TakenBack
-from core.server.orders import BoundLink
+from core.interface import Mailbox, QueueTarget, TakenBack
+from core.message import Attributes, Run
+from core.server.orders import BoundLink, PauseLink, ResumeLink
 from tests.kit.wire import InProcessBroker, WirePeer, data_message, numbered
 
 PROPERTY = "headgate:max-unsettled-bytes"
@@ -273,3 +274,52 @@ def test_whatever_the_bound_a_consumer_gets_every_message_once_in_order_and_hold
         peer.grant(100, incoming_window=1000)
         got += peer.bodies()
     assert got == filled
+
+
+def published(broker: InProcessBroker, *bodies: bytes) -> None:
+    """Publish, and let the queues deliver; the front ends take nothing yet."""
+    target = QueueTarget("q")
+    publisher = broker.engine.publisher(Mailbox(lambda: None), broker, target, None)
+    run = Run(0, [data_message(body) for body in bodies], Attributes())
+    broker.engine.publish(publisher, target, run, broker.now)
+    broker.engine.turn(broker.now)
+
+
+def test_a_consumer_that_was_paused_before_too_many_bytes_came_is_not_full_of_nothing():
+    peer = consuming(100)
+    broker = peer.broker
+    peer.grant(100)
+    broker.fill([b"0"])
+    assert peer.bodies() == [b"0"]
+    peer.dispose(0, state=ACCEPTED)
+    published(broker, body(60), body(60))  # two, because the consumer expects small ones
+    for order in (PauseLink(OUT), ResumeLink(OUT)):
+        peer.front_end.obey(order, broker.now)
+        broker.touch(peer)
+        broker.run()
+    peer.grant(50)
+    assert peer.bodies() == [body(60)]
+
+
+def test_a_small_message_does_not_overtake_a_large_one_that_went_back():
+    """The queue delivers what it took back and what came later in two runs, before the consumer has looked at any."""
+    peer = consuming(100)
+    broker = peer.broker
+    other = broker.connect()
+    other.begin()
+    other.attach_receiver("/queues/q")
+    large = [body(60), body(61)]
+    broker.fill(large)
+    other.grant(2)
+    assert other.bodies() == large
+    broker.fill([b"0"])
+    peer.grant(100)
+    assert peer.bodies() == [b"0"]
+    peer.dispose(0, state=ACCEPTED)
+    peer.grant(0)
+    other.dispose(0, 1, state=RELEASED)
+    broker.fill([b"1"])
+    peer.grant(100)
+    assert peer.bodies() == large[:1]
+    peer.dispose(1, state=ACCEPTED)
+    assert peer.bodies() == [large[1], b"1"]

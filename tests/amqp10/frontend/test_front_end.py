@@ -446,3 +446,17 @@ def test_a_broker_that_stops_while_a_session_ends_releases_the_rest():
         broker.touch(peer)
         broker.run()
     assert consumers(broker) == 0
+
+
+def test_news_of_a_full_target_for_a_link_that_is_over_is_no_news():
+    peer = InProcessBroker().connect()
+    peer.begin()
+    peer.attach_sender(peer.broker.queue("full", x_max_length=2, x_overflow="block"))
+    link = peer.link(0)
+    while link.credit.link_credit:
+        peer.publish([b"x"] * min(link.credit.link_credit, 100))
+    publisher = link.reference.publisher
+    peer.detach(0)
+    publisher.mailbox.put(PublisherBlocked(publisher, "queue-full"))
+    peer.front_end.take_actions(peer.broker.now)
+    assert b"".join(peer.front_end.pieces_to_send(peer.broker.now)) == b""

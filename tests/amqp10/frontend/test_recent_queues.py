@@ -204,3 +204,18 @@ def test_news_sets_what_holds_the_link_up(reason):
     queues.told(PublisherBlocked(queues._queues["q"].publisher, "queue-full"))
     queues.told(PublisherBlocked(queues._queues["q"].publisher, reason))
     assert (queues.full is None) == (reason is None)
+
+
+def test_a_full_queue_that_is_forgotten_holds_up_nothing():
+    """The link publishes to so many other queues that the full one is none of those that it used last."""
+    peer = relay()
+    peer.broker.queue("full", **FULL)
+    publish(peer, "full", 3)
+    assert row(peer)["full_queue"] == "full"
+    for number in range(QUEUES_MAX):
+        peer.broker.queue(f"q{number}")
+        publish(peer, f"q{number}")
+    assert (row(peer)["full_queue"], row(peer)["withheld"]) == (None, False)
+    left = peer.link(0).credit.link_credit
+    publish(peer, "q0", left)
+    assert peer.link(0).credit.link_credit > 0
