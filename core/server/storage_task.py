@@ -44,11 +44,11 @@ publisher needs 0.1 ms and more to take its confirms and to send again, and litt
 system call takes 6 % less CPU time for a message than idle rounds of the event loop, which found out in as long a time
 whether there were bytes. With 0.12 ms for each pass a quorum queue takes 5 % fewer messages; with no wait for the
 further ones it takes as many, for 1 to 3 % more CPU time."""
-GATHERED_LITTLE = 256
-"""A pass that was less work than this, in units of :mod:`core.work`, has read few messages, about eight: publishers
-that send each message alone have begun to send. The next pass then waits all of its time, so that more come together:
-an eighth fewer passes for as many messages, and 2 to 7 % less CPU time. A burst of a publisher that sends many messages
-at once is more work; waiting would only delay it."""
+GATHERED_LITTLE = 24
+"""A pass that was less work than this, in units of :mod:`core.work`, has read no message, which is about 32: publishers
+that send each message alone have not begun to send. The next pass then waits all of its time, so that more come
+together: 7 % less CPU time for a message. With 256, so that passes with a few messages count too, bulk publishers were
+delayed: 10 % fewer messages a second."""
 IDLE_MARK_SECONDS = 0.5
 """How long the mark of a sync waits for records to be written with. Longer than the pauses of a busy lane."""
 
