@@ -74,9 +74,8 @@ from core.server.frontends import PeerInfo
 from core.server.orders import Order
 from core.work import Work
 
-EVENT_WORK, ACTION_WORK = 15, 15
-"""The least work of a frame or run, and that of an action, in units of :mod:`core.work`."""
-ACTIONS_AT_ONCE = 16
+EVENT_WORK, ACTION_WORK, ACTIONS_AT_ONCE = 15, 15, 16
+"""The least work of a frame or run and of an action, in units of :mod:`core.work`; actions that are taken at once."""
 
 
 class Amqp10FrontEnd:
@@ -206,8 +205,9 @@ class Amqp10FrontEnd:
         if self._flow.recorder is not None:
             self._flow.report(now)
         pieces = self.connection.pieces_to_send(now.monotonic)
-        if self._blocks.watches and self._blocks.tell(self._alarms.on, now):
+        if self._blocks.watches and self._alarms.tell(now):
             pieces += self.connection.pieces_to_send(now.monotonic)
+        self._alarms.refilled.clear()
         if self.connection.events:
             self._answer_events(now)
         return pieces

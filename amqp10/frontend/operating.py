@@ -14,6 +14,7 @@ from amqp10.frontend.reasons import BlockWatches, reason_of_alarms
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.snapshots import link_named, session_named
 from amqp10.protocol.connection import Connection
+from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.session import Link, Session
 from core.clock import Now
 from core.errors import EngineError, Invalid, NotFound
@@ -26,10 +27,13 @@ from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseL
 class AlarmEffects:
     """Applies alarms to one connection. ``on`` holds the alarms that the engine reported last."""
 
-    __slots__ = ("_blocks", "_connection", "_sessions", "on")
+    __slots__ = ("_blocks", "_connection", "_sessions", "on", "refilled")
 
     def __init__(self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches) -> None:
         self.on: frozenset[str] = frozenset()
+        self.refilled: dict[ReceiverLink, None] = {}
+        """The links whose link credit may have changed since the front end cleared this."""
+        connection.refilled = self.refilled
         self._connection = connection
         self._sessions = sessions
         self._blocks = blocks
@@ -49,6 +53,11 @@ class AlarmEffects:
                 self.close_window(session, now)
             for publisher in publishers:
                 self._blocks.look_at(publisher)
+
+    def tell(self, now: Now) -> bool:
+        """Tell peers what has come or gone that blocks their links; see :meth:`BlockWatches.tell`."""
+        publishers = [user for link in self.refilled if isinstance(user := link.reference, PublisherLink)]
+        return self._blocks.tell(self.on, publishers, now)
 
     def check_welcome(self) -> None:
         """Raises LinkFault while the broker is being drained: then only the management node can be attached to."""

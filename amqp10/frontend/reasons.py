@@ -11,8 +11,9 @@ Those are found by checking them from time to time; a link that has sent somethi
 This is a state machine over the times that its caller gives; it sends nothing itself.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple, Protocol
 
 from amqp10.protocol.session import Link
@@ -24,6 +25,8 @@ from core.observe.stalls import Stalls
 
 REASON_KEY = "headgate:reason"
 SINCE_KEY = "headgate:since"
+ALL_AFTER = 0.5
+"""Seconds after which a turn checks all links that wait, with a change or without."""
 OPERATOR = "operator"
 """The culprit when a person caused the block."""
 
@@ -124,7 +127,10 @@ class Glimpse(NamedTuple):
 class BlockWatches:
     """The links of one connection that are blocked, or whose peers have not got the end of a block."""
 
-    __slots__ = ("_glimpses", "_report_times", "_reported", "_stalls", "_subject_of", "_subjects", "watches")
+    __slots__ = (
+        "_alarms", "_all_at", "_glimpses", "_next", "_report_times", "_reported", "_stalls", "_subject_of", "_subjects",
+        "_touched", "watches",
+    )  # fmt: skip
 
     def __init__(
         self, settings: FlowReasonSettings, stalls: Stalls, subject_of: Callable[[Link], StallSubject]
@@ -135,7 +141,15 @@ class BlockWatches:
         self._stalls = stalls
         self._subject_of = subject_of
         self.watches: dict[BlockableLink, BlockWatch] = {}
-        """The links that ``tell`` checks. Callers may read it, to save a call when it is empty."""
+        """The links that are blocked, or whose peers have not got the end of a block. Callers may read it, to save a
+        call when it is empty."""
+        self._touched: dict[BlockableLink, None] = {}
+        """Links with a change that ``tell`` has not checked."""
+        self._alarms: frozenset[str] = frozenset()
+        self._next = inf
+        """When a reason may be due; at or before the earliest of the watches' times."""
+        self._all_at = -inf
+        """When all watched links were last checked."""
         self._glimpses: dict[BlockableLink, Glimpse] = {}
         self._subjects: dict[BlockableLink, StallSubject] = {}
         """Of each link that was ever blocked; kept because a busy publisher is blocked a thousand times a second."""
@@ -146,10 +160,12 @@ class BlockWatches:
         """A change on this link: the next ``tell`` checks whether it is blocked."""
         if link not in self.watches:
             self.watches[link] = BlockWatch()
+        self._touched[link] = None
 
     def forget(self, link: BlockableLink, now: Now) -> None:
         """Drop a link that is over."""
         self.watches.pop(link, None)
+        self._touched.pop(link, None)
         self._glimpses.pop(link, None)
         self._report(link, None, now)
         self._subjects.pop(link, None)
@@ -158,13 +174,19 @@ class BlockWatches:
         """The monotonic time at which a reason may be due."""
         if self._report_times is None or not self.watches:
             return None
-        deadlines = (watch.deadline(self._report_times) for watch in self.watches.values())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return None if self._next == inf else self._next
 
-    def tell(self, alarms: frozenset[str], now: Now) -> bool:
-        """Check which links are blocked, and send the reasons that are due. True when one was sent."""
-        said = False
-        for link, watch in list(self.watches.items()):
+    def tell(self, alarms: frozenset[str], refilled: Iterable[BlockableLink], now: Now) -> bool:
+        """Check which links are blocked, and send the reasons that are due. True when one was sent.
+
+        ``refilled`` are the publishing links whose link credit may have changed. Links without a change are not looked
+        at: a turn would cost more with each link that waits. All are when the alarms have changed, when a reason may be
+        due, and after :data:`ALL_AFTER`, since a reason can become another one without a change of the link.
+        """
+        said, watches = False, self.watches
+        for link in self._links_to_check(alarms, refilled, now):
+            if (watch := watches.get(link)) is None:
+                continue
             before = watch.reason
             watch.observe(link.blocked_by(alarms), now)
             if watch.reason is not before:
@@ -174,8 +196,22 @@ class BlockWatches:
                 link.tell(properties)
                 said = True
             if watch.settled:
-                del self.watches[link]
+                del watches[link]
+            elif self._report_times is not None:
+                deadline = watch.deadline(self._report_times)
+                if deadline is not None and deadline < self._next:
+                    self._next = deadline
         return said
+
+    def _links_to_check(
+        self, alarms: frozenset[str], refilled: Iterable[BlockableLink], now: Now
+    ) -> Collection[BlockableLink]:
+        touched, self._touched = self._touched, {}
+        if alarms == self._alarms and now.monotonic < min(self._next, self._all_at + ALL_AFTER):
+            touched.update(dict.fromkeys(refilled))
+            return touched
+        self._alarms, self._next, self._all_at = alarms, inf, now.monotonic
+        return list(self.watches)
 
     def looked(self, link: BlockableLink, reason: FlowReason | None, *, delivery_count: int, now: Now) -> None:
         """Note the check of a consuming link: why it waits for its client, if it does, and its delivery-count."""

@@ -21,6 +21,7 @@ from amqp10.protocol.handshake import Handshake, NoHandshake
 from amqp10.protocol.lifecycle import CONNECTION, ConnectionState, IllegalTransition, Input, step
 from amqp10.protocol.link import error_from
 from amqp10.protocol.link_names import LinkNames
+from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionEvent
 from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
@@ -62,8 +63,8 @@ class Connection:
         "_amid_delivery", "_buffer", "_by_incoming", "_by_outgoing", "_close_by", "_close_written", "_disposition_runs",
         "_events_taken", "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes", "_performatives",
         "_spoke_at", "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished", "flow_frames",
-        "frame_size_max", "frames_left", "frames_received", "frames_sent", "handshake", "link_names", "remote",
-        "report", "settings", "state", "to_flush",
+        "frame_size_max", "frames_left", "frames_received", "frames_sent", "handshake", "link_names", "refilled",
+        "remote", "report", "settings", "state", "to_flush",
     )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings, handshake: Handshake) -> None:
@@ -99,6 +100,9 @@ class Connection:
         self._by_outgoing: dict[int, Session] = {}
         self.to_flush: dict[Session, None] = {}
         """Sessions that have something for the output. Sessions note themselves here, to save a call."""
+        self.refilled: dict[ReceiverLink, None] | None = None
+        """The links whose rule of link credit was applied, if the owner puts a dictionary here
+        before there is a session; the owner clears it."""
         self._partial_bytes = 0
         self._transfer_runs = TransferRunParser(max_frame_size=settings.max_frame_size)
         self._performatives = PerformativeDecoder()

@@ -60,6 +60,7 @@ class SessionConnection(Protocol):
     flow_frames: Counter[tuple[str, str]]
     to_flush: "dict[Session, None]"
     """The sessions that have something for the output; a session notes itself here."""
+    refilled: dict[ReceiverLink, None] | None
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None: ...
     def write_frames(self, *pieces: Piece) -> None: ...
@@ -94,7 +95,7 @@ class Session:
         )
         self.outgoing: UnsettledMap[SenderLink] = UnsettledMap()
         self.incoming: UnsettledMap[ReceiverLink] = UnsettledMap()
-        self._due = SessionOutput()
+        self._due = SessionOutput(connection.refilled)
         self.dispositions = self._due.as_receiver
         self.remote: Begin | None = None
         self.reference: object = None

@@ -42,9 +42,11 @@ class OutputChannel(Protocol):
 class SessionOutput:
     """The frames that are due on one session."""
 
-    __slots__ = ("as_receiver", "as_sender", "echoes", "flow_due", "refills", "sending")
+    __slots__ = ("_refilled", "as_receiver", "as_sender", "echoes", "flow_due", "refills", "sending")
 
-    def __init__(self) -> None:
+    def __init__(self, refilled: dict[ReceiverLink, None] | None = None) -> None:
+        """``refilled`` gets the links whose rule of link credit was applied."""
+        self._refilled = refilled
         self.as_receiver: DispositionBatch[DeliveryState | None] = DispositionBatch()
         """States of deliveries that the peer sent."""
         self.as_sender: DispositionBatch[DeliveryState | None] = DispositionBatch()
@@ -121,6 +123,8 @@ class SessionOutput:
         refills, self.refills = self.refills, {}
         for link in refills:
             link.refill()
+        if self._refilled is not None:
+            self._refilled.update(refills)
         echoes, self.echoes = self.echoes, {}
         for link in echoes:
             if link.end.attached:

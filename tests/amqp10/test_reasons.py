@@ -1,15 +1,22 @@
 """Why a link waits: when its peer is told, how often, and that the peer is told of the end, too
 (docs/flow-reasons.md)."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
 
-from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, ReportTimes, reason_of_alarms
+from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, BlockWatches, ReportTimes, reason_of_alarms
+from amqp10.protocol.link import RECEIVER, LinkEnd, OutputHandle
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.session import Link
 from amqp10.wire.performatives import Flow
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
-from core.interface import FlowReason
+from core.config.amqp10 import FlowReasonSettings
+from core.interface import FlowReason, StallSubject
+from core.observe.stalls import Stalls
+from tests.kit.link_channel import LinkChannelInMemory
 from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer
 
@@ -18,6 +25,36 @@ REPORT_TIMES = ReportTimes(after_s=0.05, interval_s=0.5)
 
 def at(seconds: float) -> Now:
     return Now(seconds, 1000.0 + seconds)
+
+
+class LinkThatWaits:
+    """A link that is blocked; it counts how often it is checked, and keeps the reasons that it was told."""
+
+    def __init__(self, reason: FlowReason) -> None:
+        self.reason: FlowReason | None = reason
+        channel = LinkChannelInMemory()
+        self.link: Link = ReceiverLink(channel, LinkEnd(channel, name="", role=RECEIVER, handle=OutputHandle(0)))
+        self.checks = 0
+        self.told: list[object] = []
+
+    def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
+        self.checks += 1
+        return self.reason
+
+    def culprit(self, reason: FlowReason) -> str:
+        return "queue"
+
+    def tell(self, properties: Mapping[str, object]) -> None:
+        self.told.append(properties[REASON_KEY])
+
+
+def watches_of_links() -> BlockWatches:
+    def subject(link: Link) -> StallSubject:
+        return StallSubject(
+            identity=str(id(link)), connection="c1", peer="", container_id="", user="guest", direction="in", address=""
+        )
+
+    return BlockWatches(FlowReasonSettings(), Stalls(clock=lambda: at(0.0)), subject)
 
 
 def reasons(peer: WirePeer) -> list[object]:
@@ -145,3 +182,43 @@ def test_telling_reasons_can_be_turned_off() -> None:
     broker.run()
     broker.advance(5.0)
     assert reasons(peer) == []
+
+
+def test_a_turn_checks_no_link_without_a_change() -> None:
+    """A thousand links that wait cost a turn nothing, whatever the other links do."""
+    watches = watches_of_links()
+    waiting = [LinkThatWaits(FlowReason.QUEUE_FULL) for _ in range(1000)]
+    for link in waiting:
+        watches.look_at(link)
+    watches.tell(frozenset(), (), at(0.0))
+    watches.tell(frozenset(), (), at(0.06))
+    assert [link.checks for link in waiting] == [2] * 1000
+    assert all(link.told == [Symbol("queue-full")] for link in waiting)
+    assert watches.deadline() is None
+
+    for turn in range(100):
+        watches.tell(frozenset(), waiting[:1], at(0.1 + turn * 0.001))
+    assert waiting[0].checks == 102
+    assert [link.checks for link in waiting[1:]] == [2] * 999
+
+
+def test_all_links_are_checked_when_the_alarms_change_and_now_and_then() -> None:
+    watches = watches_of_links()
+    link = LinkThatWaits(FlowReason.UNCONFIRMED_LIMIT)
+    watches.look_at(link)
+    watches.tell(frozenset(), (), at(0.0))
+    watches.tell(frozenset({"memory"}), (), at(0.01))
+    assert link.checks == 2
+    watches.tell(frozenset({"memory"}), (), at(0.02))
+    assert link.checks == 2
+
+    watches.tell(frozenset({"memory"}), (), at(0.06))
+    assert link.told == [Symbol("unconfirmed-limit")]
+    link.reason = FlowReason.STORE_SLOW  # by a sync that takes long, which is no change of the link
+    watches.tell(frozenset({"memory"}), (), at(0.07))
+    watches.tell(frozenset({"memory"}), (), at(0.57))
+    assert link.told == [Symbol("unconfirmed-limit"), Symbol("store-slow")]
+    link.reason = None
+    watches.tell(frozenset({"memory"}), (link,), at(2.0))
+    assert link.told[2:] == [None]
+    assert not watches.watches

@@ -19,6 +19,7 @@ class ConnectionInMemory:
         self.written: list[tuple[Performative, bytes]] = []
         self.events: list[Event] = []
         self.to_flush: dict[Session, None] = {}
+        self.refilled = None
         self.partial_bytes = 0
 
     def write(self, channel: int, performative: Performative, payload: bytes) -> None:
