@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10.flow.confirm_time import BELIEVED_SECONDS, FALL, WAIT_FROM, WAIT_MIN, WAIT_SHARE, ConfirmTime
+from amqp10.flow.confirm_time import (
+    BELIEVED_SECONDS,
+    FALL,
+    SHORT_FROM,
+    SHORT_SHARE,
+    SHORT_WAIT,
+    WAIT_FROM,
+    WAIT_MIN,
+    WAIT_SHARE,
+    ConfirmTime,
+)
 
 
 def believing(seconds: float) -> ConfirmTime:
@@ -24,6 +34,8 @@ def test_the_first_time_and_a_shorter_one_count():
 
 def test_the_allowance_is_some_turns_or_some_syncs():
     assert believing(0.0001).allowance == believing(0.001).allowance == WAIT_MIN
+    assert believing(0.002).allowance == pytest.approx(SHORT_SHARE * (0.002 - SHORT_FROM))
+    assert believing(0.005).allowance == SHORT_WAIT
     assert believing(0.1).allowance == pytest.approx(WAIT_SHARE * (0.1 - WAIT_FROM))
     assert believing(0.1).target == pytest.approx(0.1 + WAIT_SHARE * (0.1 - WAIT_FROM))
 
