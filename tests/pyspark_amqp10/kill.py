@@ -35,7 +35,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -46,6 +46,9 @@ from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from pyspark_amqp10.errors import ClientError
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.requests import queue_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("fetching", "planned", "reading", "written", "committed")
@@ -216,10 +219,30 @@ class Driver:
         return found
 
 
-def drive(folder: Path) -> None:
-    """What the driver's process does: jobs from stdin, results to stdout."""
+def complete(spark: "SparkSession", job: Mapping[str, Any]) -> dict[str, int]:
+    """Run a query to its end, again and again until it does not fail: rows, distinct rows, failures."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+
+    failures = 0
+    while True:
+        try:
+            reader = spark.readStream.format("amqp10").options(**job["options"])
+            writer = reader.load().selectExpr("CAST(CAST(body AS STRING) AS INT) AS number").writeStream
+            checkpointed = writer.format("parquet").option("checkpointLocation", job["checkpoint"])
+            checkpointed.trigger(availableNow=True).start(job["output"]).awaitTermination()
+            break
+        except (PySparkException, Py4JError):  # the second is what a session says whose workers are dead
+            failures += 1
+            if failures > TRIES_MAX:
+                raise
+            time.sleep(1.0)
+    rows = spark.read.schema("number INT").parquet(job["output"])
+    return {"rows": rows.count(), "distinct": rows.distinct().count(), "failures": failures}
+
+
+def drive(folder: Path) -> None:
+    """What the driver's process does: jobs from stdin, results to stdout."""
     from pyspark.sql import SparkSession
 
     from tests.pyspark_amqp10.spark_fixtures import SPARK_SETTINGS
@@ -230,23 +253,7 @@ def drive(folder: Path) -> None:
     }
     spark = SparkSession.builder.config(map={**SPARK_SETTINGS, **own}).getOrCreate()
     for line in sys.stdin:
-        job = json.loads(line)
-        failures = 0
-        while True:
-            try:
-                reader = spark.readStream.format("amqp10").options(**job["options"])
-                writer = reader.load().selectExpr("CAST(CAST(body AS STRING) AS INT) AS number").writeStream
-                checkpointed = writer.format("parquet").option("checkpointLocation", job["checkpoint"])
-                checkpointed.trigger(availableNow=True).start(job["output"]).awaitTermination()
-                break
-            except (PySparkException, Py4JError):  # the second is what a session says whose workers are dead
-                failures += 1
-                if failures > TRIES_MAX:
-                    raise
-                time.sleep(1.0)
-        rows = spark.read.schema("number INT").parquet(job["output"])
-        result = {"rows": rows.count(), "distinct": rows.distinct().count(), "failures": failures}
-        print(json.dumps(result), flush=True)
+        print(json.dumps(complete(spark, json.loads(line))), flush=True)
     spark.stop()
 
 
@@ -274,8 +281,9 @@ def laboratory(seed: int = 0) -> Iterator[Laboratory]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def experiment(place: Laboratory, driver: Driver, run: Run) -> Driver:
-    """Do one run; the driver to go on with. Raises Wrong."""
+def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession | None" = None) -> Driver:
+    """Do one run; the driver to go on with. Where the driver is killed, this session finishes what it has begun, or
+    without one another driver. Raises Wrong."""
     folder = place.folder / f"run{run.number}"
     folder.mkdir()
     address = fill(place.broker, f"kill-{run.number}", run.mode)
@@ -296,9 +304,10 @@ def experiment(place: Laboratory, driver: Driver, run: Run) -> Driver:
         driver.kill_workers()
     else:
         driver.kill()
-        driver = Driver(place.folder)
-        driver.begin(job)
-    result = driver.result()
+        if spark is None:
+            driver = Driver(place.folder)
+            driver.begin(job)
+    result = driver.result() if spark is None or run.victim != "driver" else complete(spark, job)
     if (result["rows"], result["distinct"]) != (ROWS, ROWS):
         raise Wrong(f"{run}: {result['rows']} rows, {result['distinct']} distinct; {ROWS} were sent")
     if run.mode == "queue" and (rest := _emptied(place.broker, address)):
@@ -358,14 +367,15 @@ def plan(runs: int) -> list[Run]:
     return [Run(number, victim, stage, mode) for number, (mode, stage, victim) in enumerate(chosen)]
 
 
-def perform(runs: Sequence[Run], say: Callable[[str], None]) -> None:
-    """All runs, one after the other. Raises Wrong with the first that fails."""
+def perform(runs: Sequence[Run], say: Callable[[str], None], spark: "SparkSession | None" = None) -> None:
+    """All runs, one after the other. With ``spark``, only the last may kill the driver, and this session finishes it.
+    Raises Wrong with the first that fails."""
     with laboratory() as place:
         driver = Driver(place.folder)
         try:
             for run in runs:
                 began = time.monotonic()
-                driver = experiment(place, driver, run)
+                driver = experiment(place, driver, run, spark)
                 say(f"{run}: every row once, {time.monotonic() - began:.0f} s")
         finally:
             driver.close()

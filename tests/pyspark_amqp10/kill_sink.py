@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -45,6 +46,9 @@ from pyspark_amqp10.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from pyspark_amqp10.login import Login
 from tests.kit.broker_process import ROOT
 from tests.pyspark_amqp10.kill import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SUBJECTS = ("driver", "worker", "broker")
 BATCH_ROWS = 1000
@@ -116,12 +120,38 @@ class Job:
                 process.kill()
 
 
-def run(subjects: Sequence[str], stage: str, folder: Path) -> Audit:
+class SessionJob:
+    """The job in the Spark session of this process, when its own process was killed."""
+
+    def __init__(self, spark: "SparkSession", *arguments: str) -> None:
+        self._spark, self._arguments = spark, arguments
+        self.starts = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start it."""
+        from tests.pyspark_amqp10.sink_job import started
+
+        self._query = started(self._spark, *self._arguments)
+        self.starts += 1
+
+    def ended(self) -> int | None:
+        """0 when it has come to its end, 1 when it has failed, None while it runs."""
+        return None if self._query.isActive else int(self._query.exception() is not None)
+
+    def kill(self) -> None:
+        """Stop the query, where it has not ended, and leave the session to others."""
+        self._query.stop()
+
+
+def run(subjects: Sequence[str], stage: str, folder: Path, spark: "SparkSession | None" = None) -> Audit:
     """One run, in which each subject is killed, one after the other and in a batch of its own.
 
     More than one only while ``sending``: behind each kill the queue has room for as much again, and fills in the middle
-    of the next batch. Raises AssertionError for a promise that was not kept; the folder has the logs.
+    of the next batch. With ``spark``, the last is the driver, and this session finishes the job. Raises AssertionError
+    for a promise that was not kept; the folder has the logs.
     """
+    assert spark is None or subjects[-1] == "driver", "a session finishes what another driver has begun"
     assert len(subjects) == 1 or stage == "sending", f"{stage} is a stage of the second batch only"
     batches = KILLED_BATCH + len(subjects) + 1
     _write_lines(folder / "in", batches)
@@ -133,7 +163,8 @@ def run(subjects: Sequence[str], stage: str, folder: Path) -> Audit:
         login = Login.parse(broker.url, user="guest", password_file=str(password_file))
         _declare(broker, ROOM[stage])
         checkpoint = folder / "checkpoint"
-        job = Job(folder, str(folder / "in"), str(checkpoint), broker.url, str(password_file), "/queues/kill")
+        arguments = (str(folder / "in"), str(checkpoint), broker.url, str(password_file), "/queues/kill")
+        job = Job(folder, *arguments)
         stack.callback(job.kill)
         messages: list[Message] = []
         for number, subject in enumerate(subjects):
@@ -141,9 +172,11 @@ def run(subjects: Sequence[str], stage: str, folder: Path) -> Audit:
                 messages += _taken(login)
             _wait_for(stage, checkpoint, login, job)
             _kill(subject, job, broker)
-        messages += _taken_until_the_job_ends(login, job)
+        last = job if spark is None else SessionJob(spark, *arguments)
+        stack.callback(last.kill)
+        messages += _taken_until_the_job_ends(login, last)
     check(messages, batches=batches, repeated=stage == "sending")
-    return Audit(len(messages), len(messages) - batches * BATCH_ROWS, job.starts)
+    return Audit(len(messages), len(messages) - batches * BATCH_ROWS, job.starts + (0 if last is job else last.starts))
 
 
 def _write_lines(folder: Path, batches: int) -> None:
@@ -186,7 +219,7 @@ def _wait_for(stage: str, checkpoint: Path, login: Login, job: Job) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _go_on(job: Job) -> None:
+def _go_on(job: Job | SessionJob) -> None:
     """Start it again when it has failed."""
     code = job.ended()
     assert code != 0, "the job has come to its end before anybody was killed"
@@ -229,7 +262,7 @@ def _fetched(link: ReceivingLink, messages: int) -> list[Message]:
     return [Message.decode(entry) for run_ in deliveries for entry in run_.entries]
 
 
-def _taken_until_the_job_ends(login: Login, job: Job) -> Iterator[Message]:
+def _taken_until_the_job_ends(login: Login, job: Job | SessionJob) -> Iterator[Message]:
     """All messages, while the job goes on; it is started again when it has failed."""
     deadline = time.monotonic() + STEP_SECONDS
     with login.connect() as connection:

@@ -7,6 +7,7 @@ cluster.
 import sys
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.pyspark_amqp10.spark_fixtures import SPARK_SETTINGS
 
@@ -15,10 +16,11 @@ MASTER = "local[2,200]"
 Spark has to be started again. Spark's own local[2] has one."""
 
 
-def main(lines: str, checkpoint: str, url: str, password_file: str, address: str) -> None:
-    """Write what there is, and end."""
-    spark = SparkSession.builder.config(map=SPARK_SETTINGS).master(MASTER).getOrCreate()
-    query = (
+def started(
+    spark: SparkSession, lines: str, checkpoint: str, url: str, password_file: str, address: str
+) -> StreamingQuery:
+    """A query that writes what there is, and ends."""
+    return (
         spark.readStream.option("maxFilesPerTrigger", 1)
         .text(lines)
         .withColumnRenamed("value", "body")
@@ -31,7 +33,12 @@ def main(lines: str, checkpoint: str, url: str, password_file: str, address: str
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+
+
+def main(*arguments: str) -> None:
+    """Write what there is, and end."""
+    spark = SparkSession.builder.config(map=SPARK_SETTINGS).master(MASTER).getOrCreate()
+    started(spark, *arguments).awaitTermination()
     spark.stop()
 
 

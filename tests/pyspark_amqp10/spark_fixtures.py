@@ -35,9 +35,10 @@ INSTALL = f"not installed: {', '.join(MISSING)}; make test installs it where the
 TAKEN_MAX = 1_000_000
 """More messages than any test leaves in a queue."""
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Without Java's second compiler and its threads that collect garbage in parallel, which pay only in processes that go
-on for longer than tests do, or have processors of their own."""
+on for longer than tests do, or have processors of their own. And without the verification of Spark's own classes, a
+fifth of the processor time until the first query has ended."""
 
 SPARK_SETTINGS = {
     "spark.master": "local[2]",

@@ -1,20 +1,27 @@
-"""Three of the runs of ``tests/pyspark_amqp10/kill.py``: one for each victim, on one driver as far as it lives."""
+"""Three of the runs of ``tests/pyspark_amqp10/kill.py``: one for each victim, on one driver until it is killed."""
+
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.pyspark_amqp10.kill import MODES, STAGES, VICTIMS, Run, perform, plan
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a_row_once():
+def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a_row_once(spark: "SparkSession"):
+    """The session of the other tests goes on where the driver was killed: another start of Spark takes longer than what
+    is tested here."""
     said: list[str] = []
     runs = [
         Run(0, victim="worker", stage="reading", mode="queue"),
         Run(1, victim="broker", stage="written", mode="queue"),
         Run(2, victim="driver", stage="planned", mode="queue"),
     ]
-    perform(runs, said.append)
+    perform(runs, said.append, spark)
     assert len(said) == len(runs)
 
 
