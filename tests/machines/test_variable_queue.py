@@ -277,4 +277,7 @@ class VariableQueueMachine(RuleBasedStateMachine):
 
 
 TestVariableQueue = VariableQueueMachine.TestCase
-TestVariableQueue.settings = settings(max_examples=1000, stateful_step_count=40, deadline=None)
+TestVariableQueue.settings = settings(
+    max_examples=max(300, settings().max_examples), stateful_step_count=40, deadline=None
+)
+"""By default 300 runs, always the same, in a few seconds; with the profile ``long`` as many as that says."""
