@@ -17,18 +17,18 @@ class Recording(Generic[Found]):
         self.done = False
         self._found: Found
         self._error = ""
-        self._then: Callable[[], None] | None = None
+        self._then: list[Callable[[], None]] = []
 
     def when_done(self, then: Callable[[], None]) -> None:
         """Have ``then`` called once the result is there. It must raise nothing."""
         if self.done:
             then()
         else:
-            self._then = then
+            self._then.append(then)
 
     def _tell(self) -> None:
-        then, self._then = self._then, None
-        if then is not None:
+        waiting, self._then = self._then, []
+        for then in waiting:
             then()
 
     def finish(self, found: Found) -> "Recording[Found]":

@@ -119,7 +119,7 @@ class Amqp10FrontEnd:
         """This turn is over when the work counter reaches this value."""
         self._engine, self._mailbox, self._converter = engine, mailbox, converter
         self._rights_of, self._hosts = rights_of, hosts or OnlyTheDefault(engine.unchecked)
-        self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work)
+        self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work, wake)
         self._stalls, self._wake = stalls, wake
         self._windows = (windows or PublisherWindows(self.settings)).of_connection(mailbox, wake)
         self._attributes, self._headers = AttributesByHeader(), HeaderByAttributes()

@@ -39,6 +39,12 @@ REQUEST_WORK = 100
 """Work of a request besides its steps: to decode it, and to encode its answer."""
 
 
+LINK_CREDIT_WHILE_RECORDED = 64
+"""The link credit of a client whose requests all wait for the disk: as many changes of queues as are recorded together
+(:data:`core.engine.routing.staged.RECORDED_AT_ONCE`). With less, a record has few changes, and its two syncs and four
+ways between threads are shared by few."""
+
+
 class Asked(NamedTuple):
     """A request that waits for its turn or is being answered."""
 
@@ -53,9 +59,11 @@ class Asked(NamedTuple):
 class Pair:
     """The two links of one name; each is None while it is not attached."""
 
-    __slots__ = ("_flow_wanted", "_served", "answers", "asked", "receiver", "sender", "unsent")
+    __slots__ = ("_flow_wanted", "_served", "answers", "asked", "bytes_max", "receiver", "sender", "unsent")
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int) -> None:
+        """``bytes_max``: how many bytes of requests may be under way."""
+        self.bytes_max = bytes_max
         self.receiver: ReceiverLink | None = None
         self.sender: SenderLink | None = None
         self.answers = 0
@@ -72,7 +80,7 @@ class Pair:
     @property
     def asleep(self) -> bool:
         """Whether the connection will be woken when the first request can go on."""
-        return bool(self._served) and self._served[0].asleep
+        return bool(self._served) and (self._served[0].asleep or self._served[0].waits)
 
     def ask(self, link: ReceiverLink, number: int, message: bytes) -> None:
         """Add a request that has come."""
@@ -89,9 +97,10 @@ class Pair:
             )
         return None
 
-    def answer_some(self, node: ManagementNode, engine: CheckedEngine, owner: object) -> int:
+    def answer_some(self, node: ManagementNode, engine: CheckedEngine, owner: object, wake: Callable[[], None]) -> int:
         """Do one step towards the answer to the first request, and begin the next one if the first is being recorded.
-        Returns the work, in units of :mod:`core.work`; 0 if all that is to be done is to wait.
+        Returns the work, in units of :mod:`core.work`; 0 if all that is to be done is to wait. ``wake`` is called when
+        the change of a request is recorded.
 
         Raises LinkFault for a request that cannot be answered.
         """
@@ -100,7 +109,7 @@ class Pair:
             raise asked.fault
         work = STEP_WORK
         if not self._served:
-            self._served.append(node.serve(asked.message, engine, owner))
+            self._served.append(node.serve(asked.message, engine, owner, wake))
             work += REQUEST_WORK
         first = self._served[0]
         begun = first.begun
@@ -110,7 +119,7 @@ class Pair:
                     return 0
                 if not first.waits:
                     return work
-                return self._begin_next(node, engine, owner) + (0 if begun else work)
+                return self._begin_next(node, engine, owner, wake) + (0 if begun else work)
         except RequestError as error:
             raise LinkFault(error.condition, str(error)) from error
         self._served.popleft()
@@ -119,20 +128,35 @@ class Pair:
         self._send(asked, first.response)
         return work
 
-    def _begin_next(self, node: ManagementNode, engine: CheckedEngine, owner: object) -> int:
+    def _begin_next(self, node: ManagementNode, engine: CheckedEngine, owner: object, wake: Callable[[], None]) -> int:
         """Begin the request behind those that are being recorded, if it may begin. Returns the work."""
         work = 0
         if self._served[-1].begun:
             number = len(self._served)
-            if number == len(self.asked) or self.asked[number].fault is not None:
+            if number == len(self.asked):
+                self._allow_more()
                 return 0
-            self._served.append(node.serve(self.asked[number].message, engine, owner))
+            if self.asked[number].fault is not None:
+                return 0
+            self._served.append(node.serve(self.asked[number].message, engine, owner, wake))
             work = REQUEST_WORK
         last = self._served[-1]
         if last.changes_queue:
             last.step()
             work += STEP_WORK if last.begun else 0
         return work
+
+    def _allow_more(self) -> None:
+        """All requests that have come are being recorded: let more come, as far as they have no more bytes than as many
+        frames as the link credit was at first. The size of the last one tells."""
+        link = self.receiver
+        if link is None:
+            return
+        credit = link.credit
+        maximum = min(LINK_CREDIT_WHILE_RECORDED, self.bytes_max // max(1, len(self.asked[-1].message)))
+        if maximum > credit.maximum:
+            credit.maximum, credit.top_up_at, credit.unconfirmed_limit = maximum, maximum // 2, maximum
+            link.confirmed(0)
 
     def _send(self, asked: Asked, answer: bytes) -> None:
         sender = self.sender
@@ -177,13 +201,20 @@ class Pair:
 class ManagementRequests:
     """The pairs of one connection that have requests: each gets one step in turn."""
 
-    __slots__ = ("_engine", "_node", "_owner", "_settings", "_work", "waiting")
+    __slots__ = ("_engine", "_node", "_owner", "_settings", "_work", "waiting", "wake")
 
     def __init__(
-        self, node: ManagementNode, engine: CheckedEngine, owner: object, settings: Amqp10Settings, work: Work
+        self,
+        node: ManagementNode,
+        engine: CheckedEngine,
+        owner: object,
+        settings: Amqp10Settings,
+        work: Work,
+        wake: Callable[[], None],
     ) -> None:
         """``engine`` has the rights of the user, ``owner`` is the connection whose exclusive queues the requests may
-        use."""
+        use. ``wake`` gives the connection another turn."""
+        self.wake = wake
         self._node = node
         self._engine = engine
         self._owner = owner
@@ -217,7 +248,7 @@ class ManagementRequests:
             link = pair.asked[0].link
             done = STEP_WORK
             try:
-                done = pair.answer_some(self._node, self._engine, self._owner)  # it may add to the work itself
+                done = pair.answer_some(self._node, self._engine, self._owner, self.wake)  # it may add work itself
             except LinkFault as fault:
                 pair.forget_requests()
                 fail(link, fault)
@@ -226,8 +257,9 @@ class ManagementRequests:
                 self.waiting[pair] = None
             elif pair.asked:
                 recorded_first.append(pair)
+        more = bool(self.waiting) or not all(pair.asleep for pair in recorded_first)
         self.waiting |= dict.fromkeys(recorded_first)
-        return not all(pair.asleep for pair in self.waiting)
+        return more
 
 
 class ManagementLinks:
@@ -291,6 +323,7 @@ class ManagementLinks:
         pair = self._pairs.get(event.link.end.name)
         if pair is not None:
             pair.answers_gone(event.first, event.last)
+            self._requests.wake()  # to send the link credit that this has given back
 
     def credit_received(self, event: CreditReceived) -> None:
         """The client gave link credit for answers, or drains what is left of it."""
@@ -321,4 +354,5 @@ class ManagementLinks:
             raise LinkFault(
                 ErrorCondition.INVALID_FIELD, "a link to /management needs the property paired = true, and a partner"
             )
-        return self._pairs.setdefault(attach.name, Pair())
+        settings = self._settings
+        return self._pairs.setdefault(attach.name, Pair(settings.management_link_credit * settings.max_frame_size))

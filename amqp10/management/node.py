@@ -95,9 +95,11 @@ class RequestInProgress:
     walk: leads to the response; raises RequestError for a message that cannot be answered.
     """
 
-    __slots__ = ("_recording", "asleep", "changes_queue", "response", "walk")
+    __slots__ = ("_recording", "_wake", "asleep", "changes_queue", "response", "walk")
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """``wake`` is called when its change is recorded."""
+        self._wake = wake
         self.asleep = False
         """Whether the peer will be woken when there is more to do."""
         self.changes_queue = False
@@ -127,6 +129,8 @@ class RequestInProgress:
     def recorded(self, begin: Callable[[], Recording[Found]]) -> Walk[Found]:
         """Begin a change as soon as no other one of its queue is being recorded, and wait until it is recorded."""
         recording = self._recording = yield from once_gone(begin)
+        if not recording.done:
+            recording.when_done(self._wake)
         return (yield from recording.walk())
 
 
@@ -148,9 +152,12 @@ class ManagementNode:
         """
         return self.serve(request, engine, owner).walk
 
-    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> RequestInProgress:
-        """The same, with what the caller must know to begin the next request. Raises RequestError in the walk only."""
-        serving = RequestInProgress()
+    def serve(
+        self, request: bytes, engine: CheckedEngine, owner: object, wake: Callable[[], None] = lambda: None
+    ) -> RequestInProgress:
+        """The same, with what the caller must know to begin the next request. ``wake`` is called when the change of
+        the request is recorded. Raises RequestError in the walk only."""
+        serving = RequestInProgress(wake)
         try:
             decoded = decode_request(request)
         except RequestError as error:

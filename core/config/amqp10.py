@@ -89,8 +89,9 @@ class Amqp10Settings(Section):
 
     management_link_credit: Messages = Field(default=8, ge=1, le=WINDOW_MAX)
     """The link credit for requests on a /management link; topped up when half is used. A request is one frame at most,
-    so eight that wait take up to 1 MiB with the default max_frame_size, as much as unsent_bytes_max. More link credit
-    does not make declarations faster: what holds them up is the work on each."""
+    so eight that wait take up to 1 MiB with the default max_frame_size, as much as unsent_bytes_max. A client whose
+    requests all wait until the queues that they declare or delete are on disk gets up to 64 instead, which are recorded
+    together, as long as requests of that size have no more bytes than the frames of this key."""
 
     max_queue_credit: Messages = Field(default=256, ge=1, le=65536)
     """The most messages that a queue hands over for one consumer at a time, whatever its link credit. With ``adaptive``

@@ -274,12 +274,11 @@ class Broker:
 
     def see_to_names(self, now: Now) -> bool:
         """Do the part of a turn that is about the names of this virtual host. Returns whether work is left."""
-        if self._staged.waiting:
-            self._staged.record()
+        staged = bool(self._staged.waiting) and self._staged.go_on()
         if self._enforcement.waiting:
             self._apply_policies()
         going = bool(self._topology.going) and self._removal_at <= now.monotonic and self._go_on_removing()
-        return going or self._enforcement.waiting or bool(self._staged.waiting)
+        return going or self._enforcement.waiting or staged
 
     @property
     def names_deadline(self) -> float:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import TypeVar
 
+from core.declaring import Recording
 from core.engine.broker import OPERATOR, Broker
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.errors import EngineError, PreconditionFailed
@@ -16,6 +17,8 @@ DELETED_AT_ONCE = 20
 """The most queues that one step of a deletion stages: they are recorded together, in about 2 ms."""
 STEP_WORK = 1_000
 """The most work of one step of a deletion, in the same units: one removal that is recorded by itself."""
+RECORDED_S = 0.002
+"""The wait until deletions are recorded: two syncs."""
 RETRY_S = 0.1
 """The wait before a deletion goes on where nothing could be deleted: a connection is not closed yet, or the disk is
 full."""
@@ -45,8 +48,11 @@ def _emptied(host: Broker) -> Iterator[float]:
     :func:`deletion`."""
     queues, topology = host.shown.queues, host.shown.topology
     while names := list(islice(queues, DELETED_AT_ONCE)):
-        _some(host, names, lambda name: host.begin_deleting(name, OPERATOR))
-        yield 0.0  # the next turn records what is staged
+        recordings: list[Recording[int]] = []
+        _some(host, names, lambda name: recordings.append(host.begin_deleting(name, OPERATOR)))  # noqa: B023 - at once
+        yield 0.0  # the next turn begins to record what is staged
+        while not all(recording.done for recording in recordings):
+            yield RECORDED_S
         if all(name in queues for name in names):
             yield RETRY_S
     while names := list(islice((one for one in topology.exchanges if one not in BUILT_IN_EXCHANGES), DELETED_AT_ONCE)):

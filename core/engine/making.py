@@ -90,6 +90,8 @@ class QueueMaker:
         kept_as = self._kept_as.pop(queue, None)
         if self._storage is None or kept_as is None:
             return
+        if not kept_as.startswith(PASSING):
+            self._storage.forgotten(int(kept_as))
         for resident in self._residents_of.pop(queue, ()):
             del self._residents[resident]
             self._residency.remove(resident)

@@ -4,7 +4,7 @@ A broker without storage keeps everything in memory, and refuses queue types tha
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -67,6 +67,8 @@ class Storage:
     work: Work = field(default_factory=Work)
     """Counts the work of the recorder, and later of the whole engine."""
     salvage: bool = False
+    forgotten: Callable[[int], None] = lambda number: None
+    """Called with the number of each deleted queue that outlived the broker."""
     passed_over: deque[str] = field(default_factory=lambda: deque(maxlen=PASSED_OVER_MAX))
     """Damage found in streams that was not logged yet. Each entry becomes a line of the log."""
     stream_cache: ChunkCache = field(default_factory=lambda: ChunkCache(STREAM_CACHE_BYTES))

@@ -24,12 +24,15 @@ from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.errors import PreconditionFailed
 from core.message import Origin
+from core.server.definitions_task import record_definitions
+from core.server.describing import Describer
 from core.server.descriptors import files_allowed, total_limit
 from core.server.hosts_on_disk import HostsOnDisk
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
-from core.store.definitions import DEFAULT_HOST, DefinitionsDatabase, StoredQueue, check_not_older
+from core.store.definitions import DEFAULT_HOST, DefinitionsDatabase, StoredQueue
+from core.store.definitions_found import check_not_older
 from core.store.descriptions import (
     DESCRIPTION_FILE,
     FOLDERS_OF_KINDS,
@@ -98,6 +101,7 @@ class OpenData:
         self._folder = open_folder(path, encodings)
         self._reserve = SpaceReserve(path, settings.space_reserve)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
+        self._describer = Describer(path, start=self._folder.generation, clock=clock)
         self._definitions = self._opened_definitions(new_identity)
         try:
             self.storage = self._opened()
@@ -187,6 +191,7 @@ class OpenData:
             store=store,
             quorum=quorum,
             salvage=self._settings.salvage,
+            forgotten=self._describer.forget,
         )
         self.hosts = HostsOnDisk(self._definitions, first, found, self._tend)
         return first
@@ -194,7 +199,7 @@ class OpenData:
     def _tend(self, host: str, definitions: DefinitionsDatabase) -> None:
         """Have the folders of a virtual host's queues described, and its deleted queues forgotten."""
         definitions.changed = self._mark_definitions
-        definitions.added = partial(self._write_description, host)
+        definitions.added = partial(self._describer.add, host)
         definitions.is_gone = self._is_gone
         definitions.fell_behind = self._say_fell_behind
 
@@ -261,7 +266,9 @@ class OpenData:
 
     def _is_gone(self, number: int) -> bool:
         root = os.fspath(self._folder.path)
-        return not any(os.path.exists(f"{root}/{where}/{number}") for where in FOLDERS_OF_KINDS.values())
+        return not self._describer.writes(number) and not any(
+            os.path.exists(f"{root}/{where}/{number}") for where in FOLDERS_OF_KINDS.values()
+        )
 
     @property
     def users(self) -> DefinitionsDatabase:
@@ -282,7 +289,13 @@ class OpenData:
         """The tasks that drive the lanes beside the peers; see :data:`core.server.run.Background`. ``read_within`` is
         :meth:`core.server.reader.Reader.read_within`, where sockets are served."""
         drivers = [partial(self._drive, lane, alarms, read_within) for lane in self.lanes]
-        return [*drivers, self._keep_house, self._keep_reserve]
+        return [
+            *drivers,
+            partial(record_definitions, self._definitions, WorkerThreads()),
+            partial(self._describer.run, WorkerThreads()),
+            self._keep_house,
+            self._keep_reserve,
+        ]
 
     async def _keep_house(self, turn: Callable[[], None]) -> None:
         """Compact the message store in small steps, forget staged bytes that are written, log passed-over damage."""
@@ -354,6 +367,7 @@ class OpenData:
         self.say_passed_over()
         run_blocking = WorkerThreads()
         self._reserve.give_up()
+        await self._describer.write_all(run_blocking)
         for lane in self.lanes:
             await drain(lane, self._disk, run_blocking=run_blocking, clock=self._clock, progressed=progressed)
         try:

@@ -32,9 +32,10 @@ INLINE_SHARE_MAX = 0.01
 worker until the share is met. A slow disk stays slow for a while, and a loop that lost its turn to another process for
 2 ms writes by itself again after 0.2 s. After a write that was slow because a sync held it up, only writes beside syncs
 go to the worker."""
-INLINE_NEW_FILES_MAX = 32
-"""The most new files in a batch that is written inline: a file and its folder take 0.1 ms, and first messages of 200
-queues came in one batch that took 27 ms."""
+INLINE_NEW_FILES_MAX = 8
+"""The most new files in a batch that is written inline: a file and its folder take 0.1 to 0.2 ms, and up to 2 ms where
+the file system has no journal and thousands of files were just removed. First messages of 200 queues came in one batch
+that took 27 ms."""
 GATHERING_PASSES_MAX = 5
 """How often sockets are read between two syncs: messages that publishers send after the first sync is confirmed go with
 the second. A publisher that may have 170 messages under way sends them in two or three parts."""

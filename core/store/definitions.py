@@ -1,8 +1,9 @@
 """The definitions that outlive the broker: virtual hosts, users, queues, exchanges, bindings and policies, kept twice.
 
-They must not be lost, so every change is synced before it returns: to ``definitions.db`` and then to
+They must not be lost, so every change is synced before it counts: to ``definitions.db`` and then to
 ``definitions.copy.db``, two files of the same layout. Changes that come together are one transaction, because the syncs
-take longer than the changes (:meth:`DefinitionsDatabase.together`). Each file proves itself by its seal
+take longer than the changes (:meth:`DefinitionsDatabase.together`). Where the caller can go on meanwhile, other threads
+wait for the syncs (:mod:`core.store.definition_record`). Each file proves itself by its seal
 (:mod:`core.store.sealed_file`). A start uses the newer proven file, and rewrites the other from it. It refuses if
 neither is proven, or if both are older than a :class:`Witness` says.
 
@@ -13,7 +14,7 @@ booleans from numbers and bytes from text.
 
 Only durable definitions are kept; the caller decides what is durable. One instance serves one virtual host;
 :meth:`DefinitionsDatabase.for_host` makes those of the others, over the same files. All must be used in the thread that
-opened the files.
+opened the files; only steps of records wait for the disk in others.
 """
 
 import sqlite3
@@ -21,37 +22,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import cbor2
 
 from core.errors import PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+from core.store.definition_record import DefinitionRecord, Steps
 from core.store.definition_rows import Definitions as Definitions
 from core.store.definition_rows import PolicyDeclaration as PolicyDeclaration
 from core.store.definition_rows import StoredQueue as StoredQueue
 from core.store.definition_rows import loaded, packed
-from core.store.errors import StoreDamaged, StoreRefused, StoreUnavailable, refusal
+from core.store.definitions_found import COPY_FILE as COPY_FILE
+from core.store.definitions_found import DEFAULT_HOST as DEFAULT_HOST
+from core.store.definitions_found import DEFINITIONS_FILE as DEFINITIONS_FILE
+from core.store.definitions_found import Chosen, Witness, choose_definitions
+from core.store.errors import StoreRefused, StoreUnavailable, refusal
 from core.store.sealed_file import (
-    SCHEMA_VERSION,
-    Judged,
     Seal,
     SealedFile,
     Statement,
     judged,
-    new_image,
     upgraded_image,
     write_image,
 )
-from core.virtual_hosts import VIRTUAL_HOST
 from core.work import Work
 
-DEFINITIONS_FILE = "definitions.db"
-COPY_FILE = "definitions.copy.db"
 LOCK_WAIT_S = 1.0
 """How long a change waits for another program that has locked the file. The broker is blocked meanwhile."""
-DEFAULT_HOST = VIRTUAL_HOST
 SETTINGS_HOST = ""
 """A virtual host that no client can name: its policies are the settings of the virtual hosts that have any. So the
 layout is the same, and a version that knows one virtual host reads nothing of them."""
@@ -62,95 +62,6 @@ _REMOVE_BINDING = (
     "DELETE FROM bindings WHERE vhost = ? AND source = ? AND destination = ? AND to_queue = ? AND binding_key = ? "
     "AND arguments = ?"
 )
-
-
-class Witness(NamedTuple):
-    """Evidence of the generation that the definitions had reached."""
-
-    generation: int
-    """0 if it only proves that there were definitions."""
-    source: str
-    """The place of the evidence, for error messages."""
-
-
-class Rebuilt(NamedTuple):
-    """A file that a start has rewritten from the other one, or would have to."""
-
-    path: Path
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The definitions that a start is to use. Nothing has been changed yet."""
-
-    image: bytes
-    """The bytes of a proven file; empty for one of an older layout."""
-    anew: Sequence[Rebuilt] = ()
-    """Files that differ from it and are to be rewritten."""
-    upgraded_from: int | None = None
-    """The older layout from which the file is to be upgraded; None if it is of the current layout."""
-    is_new: bool = False
-    """Whether there were no definitions."""
-
-
-def choose_definitions(folder: Path, *, witness: Witness | None) -> Chosen:
-    """Read both files and choose one. Changes nothing.
-
-    ``witness``: the one with the highest generation; None without evidence of definitions. Raises StoreRefused,
-    StoreDamaged.
-    """
-    paths = folder / DEFINITIONS_FILE, folder / COPY_FILE
-    both = [judged(path) for path in paths]
-    best = max(both, key=lambda file: -1 if file.seal is None else file.seal.generation)  # the first one of equals
-    if best.seal is None:
-        return _choose_unproven(both, witness)
-    if witness is not None and best.seal.generation < witness.generation:
-        raise StoreDamaged(
-            f"the definitions are older than they must be: {best.path} has generation {best.seal.generation}, and "
-            f"{witness.source} says {witness.generation}; {_remedy(folder)}"
-        )
-    anew = []
-    for file in both:
-        if file.seal is None:
-            anew.append(Rebuilt(file.path, file.why))
-        elif file.seal != best.seal:
-            anew.append(Rebuilt(file.path, f"it is of generation {file.seal.generation}, and not the newest"))
-        if file.seal is not None and file.seal.generation == best.seal.generation and file.seal != best.seal:
-            raise StoreDamaged(f"{paths[0]} and {paths[1]} contradict each other; move away the one that is wrong")
-    return Chosen(image=best.image, anew=anew)
-
-
-def _choose_unproven(both: Sequence[Judged], witness: Witness | None) -> Chosen:
-    """Choose if neither file is proven: upgrade an older layout, begin new definitions, or refuse."""
-    first = both[0]
-    anew = [Rebuilt(file.path, file.why) for file in both]
-    if 0 < first.layout < SCHEMA_VERSION and (witness is None or not witness.generation):
-        return Chosen(image=b"", anew=anew, upgraded_from=first.layout)
-    if witness is None and not any(file.image for file in both):
-        return Chosen(image=new_image(DEFAULT_HOST), anew=anew, is_new=True)
-    newer = next((file for file in both if file.layout > SCHEMA_VERSION), None)
-    if newer is not None:
-        raise StoreRefused(f"{newer.path}: {newer.why}; start the version that wrote it, or use another data folder")
-    said = "; ".join(f"{file.path}: {file.why}" for file in both)
-    known = "" if witness is None else f", and {witness.source} says that there were some"
-    raise StoreDamaged(f"the definitions cannot be proven{known}. {said}; {_remedy(first.path.parent)}")
-
-
-def check_not_older(folder: Path, generation: int, marked: int) -> None:
-    """Raises StoreDamaged if the definitions are older than the marks of a lane say."""
-    if generation < marked:
-        raise StoreDamaged(
-            f"the definitions in {folder} are older than they must be: they have generation {generation}, and "
-            f"the marks of a lane say {marked}; {_remedy(folder)}"
-        )
-
-
-def _remedy(folder: Path) -> str:
-    return (
-        f"put back a copy of both files, or have the queues made anew from what their folders say: "
-        f"headgate store rebuild --data {folder}"
-    )
 
 
 CHANGE_WORK, STATEMENT_WORK = 700, 30
@@ -171,6 +82,16 @@ class _Together:
     """The new queues."""
     removed: int = 0
     """How many queues are removed."""
+
+
+@dataclass(slots=True)
+class _Underway:
+    """The record that is on its way to the disk, of any virtual host."""
+
+    record: DefinitionRecord | None = None
+    """None while both files are synced."""
+    begun: Callable[[DefinitionRecord], None] | None = None
+    """Called with each record that is begun; None while nobody takes the steps of records."""
 
 
 class DefinitionsDatabase:
@@ -200,6 +121,7 @@ class DefinitionsDatabase:
         """Called with the path and the reason when a file lacks a change. The next change rewrites that file first."""
         self.is_gone: Callable[[int], bool] = lambda number: False
         """Returns whether no data of a deleted queue is on disk."""
+        self._underway = _Underway()
         self._folder = folder
         self._lock_wait_s = lock_wait_s
         self._paths = folder / DEFINITIONS_FILE, folder / COPY_FILE
@@ -231,7 +153,8 @@ class DefinitionsDatabase:
             raise
 
     def close(self) -> None:
-        """Close both files. The object must not be used afterwards."""
+        """Close both files, when the record that is on its way is finished. The object must not be used afterwards."""
+        self._finish()
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -302,10 +225,22 @@ class DefinitionsDatabase:
 
     # --- changing -------------------------------------------------------------------------------------------
 
+    def record_in_steps(self, begun: Callable[[DefinitionRecord], None] | None) -> None:
+        """Have ``begun`` called with each record that may be taken to the disk in steps, in all virtual hosts, so that
+        somebody takes the steps. With None nobody does so any more: the last record is finished, and changes are
+        recorded before they return."""
+        self._underway.begun = begun
+        if begun is None:
+            self._finish()
+
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self, later: Callable[[DefinitionRecord], None] | None = None) -> Iterator[None]:
         """Record the queues that are added and what is removed within the block in one transaction, when it ends.
-        Raises PreconditionFailed there; then none of the changes was made."""
+        Raises PreconditionFailed there; then none of the changes was made.
+
+        ``later``: called with the record if it is not on the disk yet when the block ends; it says when it is, or why
+        it cannot be recorded. Until then no queue of the block may be changed again.
+        """
         assert self._together is None, "one transaction at a time"
         changes = self._together = _Together(self.last_number)
         try:
@@ -318,10 +253,19 @@ class DefinitionsDatabase:
             gone = self._gone(changes.removed)
             changes.statements += (("DELETE FROM deleted WHERE id = ?", (number,)) for number in gone)
         what = changes.what[0] if len(changes.what) == 1 else f"these {len(changes.what)} changes"
-        seal = self._change_all(what, changes.statements, numbers=len(changes.queues))
+        begun = self._underway.begun
         self.work.spent += STATEMENT_WORK * (len(changes.what) - 1)
-        for queue in changes.queues:
-            self.added(queue, seal.generation)
+        if later is None or begun is None:
+            seal = self._change_all(what, changes.statements, numbers=len(changes.queues))
+            self._tell_added(changes.queues, seal)
+            return
+        first, second = self._ready(what)
+        seals = self._changed_first(first, second, what, partial(first.write, changes.statements, len(changes.queues)))
+        record = DefinitionRecord(self._steps(first, second, what, changes, seals))
+        if not record.done:
+            self._underway.record = record
+            begun(record)
+        later(record)
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         """Record a queue. Returns its number, which no other queue has or had."""
@@ -442,6 +386,33 @@ class DefinitionsDatabase:
     def _change_all(self, what: str, statements: Sequence[Statement], *, numbers: int = 0) -> Seal:
         """Execute statements in the first file, and when it is synced in the second. Returns the new seal. Raises
         PreconditionFailed."""
+        first, second = self._ready(what)
+        seals = self._changed_first(first, second, what, partial(first.change, statements, numbers))
+        self._changed_second(second, seals, partial(second.change, statements, numbers))
+        return self._counts(seals)
+
+    def _steps(
+        self, first: SealedFile, second: SealedFile, what: str, changes: _Together, seals: tuple[Seal, Seal]
+    ) -> Steps:
+        """The steps of a record that is written to the first file."""
+        failed = yield first.sync
+        if failed is not None:
+            self._underway.record = None
+            self._leave_behind(first, str(failed))
+            with suppress(sqlite3.Error):
+                self._bring_up()  # at once: after a crash, a start would find the change in this file
+            raise self._not_kept(what, str(failed))
+        if self._changed_second(second, seals, partial(second.write, changes.statements, len(changes.queues))):
+            failed = yield second.sync
+            if failed is not None:
+                self._leave_behind(second, str(failed))
+        self._underway.record = None
+        seal = self._counts(seals)
+        self._tell_added(changes.queues, seal)
+
+    def _ready(self, what: str) -> tuple[SealedFile, SealedFile]:
+        """Return both files, synced and alike, for a change that is counted now. Raises PreconditionFailed."""
+        self._finish()
         self._check_there(what)
         self.work.spent += CHANGE_WORK
         try:
@@ -451,20 +422,48 @@ class DefinitionsDatabase:
         if self.behind:
             raise self._not_kept(what, f"{self.behind[0]} cannot be written")
         first, second = self._files.values()
+        return first, second
+
+    def _changed_first(
+        self, first: SealedFile, second: SealedFile, what: str, change: Callable[[], tuple[Seal, Seal]]
+    ) -> tuple[Seal, Seal]:
+        """Change the first file. Returns its seals before and after. Raises PreconditionFailed."""
         try:
-            before, seal = first.change(statements, numbers)
+            return change()
         except sqlite3.Error as error:
             if judged(first.path).seal != second.seal():
                 self._leave_behind(first, str(error))  # the rollback failed too
             raise self._not_kept(what, str(error)) from None
+
+    def _changed_second(
+        self, second: SealedFile, seals: tuple[Seal, Seal], change: Callable[[], tuple[Seal, Seal]]
+    ) -> bool:
+        """Change the second file as the first one. Returns whether it has the change; else it is left behind."""
         try:
-            if second.change(statements, numbers) != (before, seal):
-                self._leave_behind(second, "it says something else")
+            if change() == seals:
+                return True
+            self._leave_behind(second, "it says something else")
         except sqlite3.Error as error:
             self._leave_behind(second, str(error))
+        return False
+
+    def _counts(self, seals: tuple[Seal, Seal]) -> Seal:
+        """A change counts from now on. Returns the new seal."""
+        before, seal = seals
         if seal != before:
             self.changed(seal.generation)
         return seal
+
+    def _tell_added(self, queues: Sequence[StoredQueue], seal: Seal) -> None:
+        for queue in queues:
+            self.added(queue, seal.generation)
+
+    def _finish(self) -> None:
+        """Take the record that is on its way to the disk."""
+        record = self._underway.record
+        while self._underway.record is record is not None:
+            record.wait()
+            record.proceed()
 
     def _leave_behind(self, file: SealedFile, why: str) -> None:
         file.close()

@@ -1,8 +1,9 @@
 """The description in each queue's folder, from which definitions can be rebuilt.
 
 One record of kind ``DESCRIPTION`` in a file of its own below ``queues/<n>``, ``quorum/queues/<n>`` or ``streams/<n>``.
-It is written when the queue is declared, after the definitions, and not synced; a start writes missing ones. So an
-existing description is a witness: the definitions had reached at least its generation.
+It is written some time after the queue was declared (:mod:`core.server.describing`), after the definitions, and not
+synced; a start writes missing ones. So an existing description is a witness: the definitions had reached at least its
+generation.
 """
 
 import os
@@ -124,6 +125,15 @@ def write_description(root: Path, description: Description, *, start: int) -> No
             os.write(file, record)
         finally:
             os.close(file)
+
+
+def remove_description(root: Path, queue: StoredQueue) -> None:
+    """Remove the description of a deleted queue, and its folder if nothing else is in it."""
+    folder = folder_of(root, queue_kind(queue.declaration), queue.id)
+    with suppress(OSError):
+        os.unlink(folder / DESCRIPTION_FILE)
+    with suppress(OSError):
+        os.rmdir(folder)
 
 
 def _make_folder(folder: str, parent: str) -> None:

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.message import Origin
-from core.store.definitions import Chosen, Witness, choose_definitions
+from core.store.definitions_found import Chosen, Witness, choose_definitions
 from core.store.descriptions import queue_folders
 from core.store.errors import StoreRefused, StoreUnavailable, refusal
 from core.store.places import PERSISTENT, QUEUES, TRANSIENT

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.store.definition_rows import Definitions, loaded
-from core.store.definitions import choose_definitions, host_names, settings_of_hosts
+from core.store.definitions import host_names, settings_of_hosts
+from core.store.definitions_found import choose_definitions
 from core.store.descriptions import DESCRIPTION_FILE
 from core.store.disk import Disk
 from core.store.errors import StoreDamaged

@@ -65,6 +65,9 @@ CREATE TABLE seal (
 _TABLES = ("vhosts", "users", "queues", "exchanges", "bindings", "policies", "deleted")
 _SCHEMA_ROWS = "SELECT 'schema', type, name, tbl_name, sql FROM sqlite_master"
 
+_SYNCED = "PRAGMA synchronous = FULL"
+"""A transaction syncs the file before it returns."""
+
 Statement = tuple[str, Sequence[object]]
 """SQL and its values."""
 
@@ -109,19 +112,26 @@ class SealedFile:
         self._rows = 0
         self._sum = 0
         """The rows and digests added by this transaction minus those removed."""
-        self._connection = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
+        # Opened before SQLite opens the file and closed after it: a close drops the locks that SQLite has on the file.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._connection = sqlite3.connect(path, timeout=lock_wait_s, isolation_level=None)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
         try:
             _set_up(self._connection)
             self._connection.create_function("sealed", -1, self._changed)
             for table in _TABLES:
                 self._watch(table)
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
     def close(self) -> None:
         """Close the file. The object must not be used afterwards."""
         self._connection.close()
+        os.close(self._descriptor)
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -138,6 +148,19 @@ class SealedFile:
         """Read the current seal. Raises sqlite3.Error."""
         row = self._connection.execute("SELECT generation, rows, digest, last_number FROM seal").fetchone()
         return Seal(*row)
+
+    def write(self, statements: Iterable[Statement], numbers: int = 0) -> tuple[Seal, Seal]:
+        """As :meth:`change`, but :meth:`sync` must follow: a power cut may still leave a part of the change."""
+        self._connection.execute("PRAGMA synchronous = OFF")
+        try:
+            return self.change(statements, numbers)
+        finally:
+            self._connection.execute(_SYNCED)
+
+    def sync(self) -> None:
+        """Sync what was written. The only method that another thread may call. Raises OSError; then the contents of the
+        file are unknown."""
+        os.fdatasync(self._descriptor)
 
     def change(self, statements: Iterable[Statement], numbers: int = 0) -> tuple[Seal, Seal]:
         """Execute the statements in one synced transaction. Returns the seals before and after; they are equal if
@@ -353,7 +376,7 @@ def _digest(row: Sequence[object]) -> bytes:
 
 def _set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = MEMORY")
-    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(_SYNCED)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA recursive_triggers = ON")  # also report rows that INSERT OR REPLACE removes
 

@@ -100,9 +100,10 @@ def forget_queues(folder: Path) -> None:
 async def test_definitions_are_lost_and_found(tmp_path: Path) -> None:
     filled, folder = tmp_path / "filled", tmp_path / "data"
     with trio.fail_after(240):
-        async with broker(filled) as (url, _):
+        async with broker(filled) as (url, process):
             older = {name: (filled / name).read_bytes() for name in BOTH}
             await fill(url)
+            await stop(process)  # it writes descriptions that are not written yet
 
         shutil.copytree(filled, folder)
         image = bytearray((folder / DEFINITIONS_FILE).read_bytes())
@@ -152,9 +153,11 @@ async def test_definitions_are_lost_and_found(tmp_path: Path) -> None:
 
 async def test_a_description_that_is_damaged_or_missing_is_told_by_name_and_written_anew(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
-        for kind in KINDS:
-            await declare(connection, Subject(kind, kind))
+    async with broker(folder) as (url, process):
+        async with connect(url, CLIENT) as connection:
+            for kind in KINDS:
+                await declare(connection, Subject(kind, kind))
+        await stop(process)  # it writes descriptions that are not written yet
     damaged = folder_of(folder, "classic", 1) / DESCRIPTION_FILE
     image = bytearray(damaged.read_bytes())
     image[-1] ^= 1

@@ -4,15 +4,17 @@
 batch.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from core.config.store import StoreSettings
 from core.engine.options.policies import PolicyDeclaration
 from core.engine.quorum.queues import QuorumQueues
+from core.engine.routing.recorder import Later
 from core.engine.storage import Storage
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 from core.store.command_log import LocalCommandLog
+from core.store.definition_record import DefinitionRecord, Steps
 from core.store.definitions import Definitions, StoredQueue
 from core.store.disk import Disk
 from core.store.errors import StoreFailure
@@ -21,9 +23,12 @@ from core.store.store import STREAMS, open_store
 
 
 class KeptDefinitions:
-    """The definitions of a data folder, in memory. As in the database, each change is kept at once."""
+    """The definitions of a data folder, in memory. As in the database, each change is kept at once. If ``slow``, queues
+    that are recorded together are on the disk when the test takes the steps of the record that is ``under_way``."""
 
     def __init__(self) -> None:
+        self.slow = False
+        self.under_way: list[DefinitionRecord] = []
         self._last_number = 0
         self.deleted: list[int] = []
         """The numbers of the queues that were removed."""
@@ -47,9 +52,13 @@ class KeptDefinitions:
 
     # --- Recorder
 
-    def together(self) -> AbstractContextManager[None]:
-        """See :class:`core.engine.storage.Recorder`. Here each change is kept at once, and none fails."""
-        return nullcontext()
+    @contextmanager
+    def together(self, later: Later | None = None) -> Iterator[None]:
+        """See :class:`core.engine.storage.Recorder`. Here none fails."""
+        yield
+        if self.slow and later is not None:
+            self.under_way.append(DefinitionRecord(_one_step()))
+            later(self.under_way[-1])
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int:
         """See :class:`core.engine.storage.Recorder`, also for the methods that follow."""
@@ -77,6 +86,10 @@ class KeptDefinitions:
 
     def remove_policy(self, name: str) -> None:
         self._policies.pop(name, None)
+
+
+def _one_step() -> Steps:
+    yield lambda: None
 
 
 def open_storage(

@@ -21,7 +21,7 @@ from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ProtocolEr
 from core.amqp091.events import AcksReceived, MethodReceived, PublishesReceived
 from core.amqp091.frontend.consumers import ConsumerMethods
 from core.amqp091.frontend.consuming import FAILED, GIVEN_BACK, Consuming
-from core.amqp091.frontend.definitions import DefinitionMethods
+from core.amqp091.frontend.definitions import Begun, DefinitionMethods
 from core.amqp091.frontend.publishing import Publishing
 from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
@@ -59,6 +59,7 @@ class Channel:
         "_shared",
         "_stage",
         "_subscriptions",
+        "_wakes",
         "consuming",
         "definitions",
         "number",
@@ -86,8 +87,10 @@ class Channel:
         self._shared = shared
         self._subscriptions = ConsumerMethods(shared, self.consuming, self.definitions)
         self._stage: deque[Work] = deque()
-        self._recorded: deque[tuple[Method, Callable[[], Method]]] = deque()
-        """Declarations and deletions of queues that are being recorded, with the functions that return the answers."""
+        self._recorded: deque[Begun] = deque()
+        """Declarations and deletions of queues that are being recorded."""
+        self._wakes: Begun | None = None
+        """The one of them that wakes the connection when it is recorded."""
         self._budget = self._messages_per_turn
         self._queues_behind = False
         """Whether messages were published since the queues' last turn."""
@@ -172,7 +175,9 @@ class Channel:
                 shared.waiting_methods -= 1
                 shared.work.spent += METHOD_WORK
                 self._do(work, now)
-        return bool(stage) and not self.waiting and self._messages_per_turn > 0
+        if not stage or self.waiting or self._messages_per_turn <= 0:
+            return False
+        return not (self._recorded and (self._held or self._must_wait(stage[0])))  # they wake the connection
 
     def _waits_for_queues(self, work: Work) -> bool:
         return self._queues_behind and isinstance(work, MethodReceived) and isinstance(work.method, LOOKS_AT_QUEUES)
@@ -243,20 +248,24 @@ class Channel:
                 self._answer_recorded()
 
     def _hold(self, work: MethodReceived) -> None:
-        """Try a method again in the next turn."""
+        """Try a method again in the next turn, or when a change before it is recorded."""
         self._held = True
         self._put(work, in_front=True)
-        self._shared.wake()
+        if not self._recorded:
+            self._shared.wake()
 
     def _answer_recorded(self) -> None:
-        """Answer the declarations and deletions that have been recorded. Raises ChannelFault."""
+        """Answer the declarations and deletions that have been recorded. The first of the others wakes the connection.
+        Raises ChannelFault."""
         while self._recorded:
-            method, answer = self._recorded[0]
+            method, recording, answer = first = self._recorded[0]
+            if not recording.done:
+                if first is not self._wakes:
+                    self._wakes = first
+                    recording.when_done(self._shared.wake)
+                return
             try:
                 answered = answer()
-            except StillGoing:
-                self._shared.wake()
-                return
             except EngineError as error:
                 raise located(channel_fault(error), method) from error
             self._recorded.popleft()
@@ -268,7 +277,7 @@ class Channel:
 
     def _answer(self, method: Method, now: Now) -> Method | None:
         if isinstance(method, methods.QueueDeclare | methods.QueueDelete) and self.definitions.joins(method):
-            self._recorded.append((method, self.definitions.begin(method)))
+            self._recorded.append(self.definitions.begin(method))
             return None
         if self.definitions.knows(method):
             return self.definitions.answer(method)

@@ -5,7 +5,7 @@ the queue that was declared last, conditions of a delete.
 """
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from core.amqp091 import methods
 from core.amqp091.errors import ChannelFault, ReplyCode, quote
@@ -14,6 +14,7 @@ from core.amqp091.frontend.shared import Shared
 from core.amqp091.inspection import plain
 from core.amqp091.methods import Method
 from core.amqp091.table import FieldTable
+from core.declaring import Recording
 from core.errors import Forbidden, Inequivalent, Locked, NotFound, StillGoing
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.slices import Walk
@@ -21,6 +22,15 @@ from core.slices import Walk
 RESERVED_PREFIX = "amq."
 NAME_PREFIX = RESERVED_PREFIX + "gen-"
 """Begins the names of queues that the server chooses, as with RabbitMQ."""
+
+
+class Begun(NamedTuple):
+    """A declaration or deletion that has begun."""
+
+    method: Method
+    recording: Recording[Any]
+    answer: Callable[[], Method]
+    """Returns the answer when the change is recorded. Raises PreconditionFailed if it could not be."""
 
 
 class DefinitionMethods:
@@ -49,13 +59,12 @@ class DefinitionMethods:
             return not method.passive
         return isinstance(method, methods.QueueDelete) and not (method.if_unused or method.if_empty)
 
-    def begin(self, method: methods.QueueDeclare | methods.QueueDelete) -> Callable[[], Method]:
-        """Begin to declare or delete a queue. The function that is returned returns the answer; it raises StillGoing
-        while the change is being recorded."""
+    def begin(self, method: methods.QueueDeclare | methods.QueueDelete) -> "Begun":
+        """Begin to declare or delete a queue."""
         if isinstance(method, methods.QueueDeclare):
             return self._begin_declaring(method)
         deletion = self._shared.engine.begin_deleting(self.named(method.queue), self._shared.owner)
-        return lambda: methods.QueueDeleteOk(message_count=deletion.result())
+        return Begun(method, deletion, lambda: methods.QueueDeleteOk(message_count=deletion.result()))
 
     def named(self, queue: str) -> str:
         """The queue that a method is about. Raises ChannelFault when it names none and none was declared."""
@@ -112,11 +121,11 @@ class DefinitionMethods:
         """Answer a passive declaration; :meth:`begin` is for the others."""
         return self._look_up(self.named(method.queue))
 
-    def _begin_declaring(self, method: methods.QueueDeclare) -> Callable[[], Method]:
+    def _begin_declaring(self, method: methods.QueueDeclare) -> "Begun":
         shared = self._shared
         engine = shared.engine
         if method.queue == DIRECT_REPLY_TO:
-            return lambda: methods.QueueDeclareOk(queue=method.queue)
+            return Begun(method, Recording[None]().finish(None), lambda: methods.QueueDeclareOk(queue=method.queue))
         if method.queue.startswith(RESERVED_PREFIX):
             raise Forbidden(
                 f"queue name {quote(method.queue)}: names that begin with {RESERVED_PREFIX} are the broker's"
@@ -141,7 +150,7 @@ class DefinitionMethods:
             info, _ = declared.result()
             return methods.QueueDeclareOk(queue=name, message_count=info.ready, consumer_count=info.consumers)
 
-        return answer
+        return Begun(method, declared, answer)
 
     def _look_up(self, name: str) -> Method:
         """Answer a passive declaration: whether the queue exists."""

@@ -1,17 +1,22 @@
 """What records the durable definitions of queues, exchanges and bindings, as the topology sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
+from core.store.definition_record import DefinitionRecord
+
+Later = Callable[[DefinitionRecord], None]
+"""Takes a record that is not on the disk yet."""
 
 
 class DefinitionsRecorder(Protocol):
     """Records durable definitions. Each method raises PreconditionFailed if it fails, and has no effect then."""
 
-    def together(self) -> AbstractContextManager[None]:
-        """Record the queues that are added and removed within the block together, when it ends: all, or none."""
+    def together(self, later: Later | None = None) -> AbstractContextManager[None]:
+        """Record the queues that are added and removed within the block together: all, or none. They are on the disk
+        when the block ends, unless ``later`` is called with a record that is not."""
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int | None:
         """Returns the queue's number; None if the recorder keeps nothing."""
@@ -27,7 +32,7 @@ class DefinitionsRecorder(Protocol):
 class NothingRecorded:
     """The recorder of a broker without storage."""
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self, later: Later | None = None) -> AbstractContextManager[None]:
         """See :class:`DefinitionsRecorder`."""
         return nullcontext()
 

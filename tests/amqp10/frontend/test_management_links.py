@@ -4,13 +4,17 @@ client."""
 import pytest
 
 from amqp10.errors import LinkFault
+from amqp10.frontend.management_links import LINK_CREDIT_WHILE_RECORDED
 from amqp10.wire.messaging import ACCEPTED
 from amqp10.wire.performatives import Detach, Disposition, Flow
 from amqp10.wire.types import ULong
 from core.config.settings import Settings
+from core.engine.routing.staged import RECORDED_AT_ONCE
+from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.link_pair import NODE, PAIRED, LinkPair
 from tests.kit.management import encode_request
 from tests.kit.settings import make_settings
+from tests.kit.storage import KeptDefinitions, open_storage
 from tests.kit.wire import InProcessBroker, WirePeer
 
 
@@ -206,3 +210,59 @@ def test_queues_that_are_declared_in_a_row_are_recorded_together_and_answered_in
     answers = pair.take_answers()
     assert [answer.correlation_id for answer in answers] == [ULong(one) for one in asked]
     assert [answer.status for answer in answers] == [201, 201, 200, 200, 200, 201, 409]
+
+
+# --- requests that wait for the disk
+
+
+def slow_pair(settings: Settings | None = None) -> tuple[LinkPair, KeptDefinitions]:
+    """A pair of links at a broker whose definitions are recorded when the test says so."""
+    definitions = KeptDefinitions()
+    definitions.slow = True
+    peer = InProcessBroker(settings, storage=open_storage(MemoryDisk(), definitions)).connect()
+    peer.begin()
+    pair = LinkPair(peer).attach()
+    pair.grant(200)
+    return pair, definitions
+
+
+def recorded(pair: LinkPair, definitions: KeptDefinitions) -> list[str]:
+    """Let what is under way be recorded. Returns the statuses of the answers."""
+    definitions.under_way.pop().finish()
+    pair.peer.broker.run()
+    return [str(answer.status) for answer in pair.take_answers()]
+
+
+def test_the_broker_rests_while_requests_are_recorded_and_wakes_for_the_first():
+    """:meth:`tests.kit.wire.InProcessBroker.run` fails if the broker does not come to rest."""
+    pair, definitions = slow_pair()
+    for name in "abc":
+        pair.send("PUT", f"/queues/{name}", {})
+    pair.send("GET", "/queues/c")
+    assert pair.take_answers() == []
+    assert recorded(pair, definitions) == ["201"]
+    assert recorded(pair, definitions) == ["201", "201", "200"]
+    pair.send("DELETE", "/queues/a")
+    assert pair.take_answers() == []
+    assert recorded(pair, definitions) == ["200"]
+
+
+def test_a_client_whose_requests_all_wait_for_the_disk_may_send_as_many_as_a_record_has():
+    assert LINK_CREDIT_WHILE_RECORDED == RECORDED_AT_ONCE
+    pair, definitions = slow_pair()
+    assert link_credit_for_requests(pair) == 8
+    pair.send("GET", "/queues/none")
+    assert link_credit_for_requests(pair) == 7
+    for number in range(RECORDED_AT_ONCE):
+        pair.send("PUT", f"/queues/q{number}", {})
+    assert recorded(pair, definitions) == ["404", "201"]
+    assert len(recorded(pair, definitions)) == RECORDED_AT_ONCE - 1
+    assert link_credit_for_requests(pair) >= RECORDED_AT_ONCE // 2
+
+
+def test_large_requests_get_no_more_link_credit_than_their_bytes_allow():
+    pair, definitions = slow_pair(make_settings(amqp10={"max_frame_size": 512}))
+    for number in range(8):
+        pair.send("PUT", f"/queues/q{number}", {"arguments": {"x-dead-letter-exchange": "e" * 200}})
+    assert 8 < pair.peer.link(pair.requests).credit.maximum < 20
+    assert recorded(pair, definitions) == ["201"]

@@ -38,8 +38,10 @@ class SlowNode:
         self.step_work = 0
         """What each step adds to ``work`` itself."""
 
-    def serve(self, request: bytes, engine: CheckedEngine, owner: object) -> RequestInProgress:
-        serving = RequestInProgress()
+    def serve(
+        self, request: bytes, engine: CheckedEngine, owner: object, wake: Callable[[], None]
+    ) -> RequestInProgress:
+        serving = RequestInProgress(lambda: None)
         serving.walk = self._walk(request)
         return serving
 

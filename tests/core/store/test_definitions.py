@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.engine.options.arguments import frozen
-from core.engine.routing.topology import numbered_identities
 from core.errors import PreconditionFailed
 from core.interface import ExchangeType, QueueDeclaration
 from core.store.definitions import (
@@ -23,23 +22,12 @@ from core.store.definitions import (
     Definitions,
     PolicyDeclaration,
     StoredQueue,
-    Witness,
-    choose_definitions,
-    open_definitions,
 )
+from core.store.definitions_found import Witness, choose_definitions
 from core.store.errors import StoreDamaged, StoreRefused
 from core.store.sealed_file import APPLICATION_ID, SCHEMA_VERSION, judged
+from tests.kit.definitions_files import IDENTITY, POLICY, filled, opened_at, reopened
 from tests.kit.engine import binding, exchange, queue
-
-IDENTITY = "0123456789abcdef" * 2
-
-POLICY = PolicyDeclaration(
-    name="p", pattern="^q", priority=-3, apply_to="queues", definition={"ha-mode": "nodes", "ha-params": ["a", "b"]}
-)
-
-
-def opened_at(path, **options):
-    return open_definitions(path.parent, new_identity=numbered_identities(), **options)
 
 
 @pytest.fixture
@@ -51,21 +39,6 @@ def path(tmp_path):
 def database(path):
     with closing(opened_at(path, lock_wait_s=0)) as opened:
         yield opened
-
-
-def reopened(database, path):
-    database.close()
-    with closing(opened_at(path)) as again:
-        return again.load()
-
-
-def filled(database):
-    database.add_queue(queue("q", x_max_length=5, own={"deep": [1, 2.5, None, "ü"]}, flag=True), IDENTITY)
-    database.add_queue(queue("auto", auto_delete=True), IDENTITY)
-    database.add_exchange(exchange("e", kind=ExchangeType.TOPIC, internal=True))
-    database.add_binding(binding("e", "q", "a.#", x_match="any"))
-    database.add_binding(binding("amq.topic", "e", to_exchange=True))
-    database.set_policy(POLICY)
 
 
 def test_a_new_file_is_empty(database):

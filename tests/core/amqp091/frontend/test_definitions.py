@@ -31,6 +31,8 @@ from core.amqp091.methods import (
 from core.amqp091.properties import BasicProperties
 from core.amqp091.table import Amqp091Timestamp, OpaqueString
 from tests.kit.cases import case
+from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.storage import KeptDefinitions, open_storage
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -431,3 +433,22 @@ def test_a_refused_declaration_comes_behind_the_answers_before_it_and_ends_the_r
     assert isinstance(second, ChannelClose)
     assert (second.reply_code, second.class_id, second.method_id) == (406, *QueueDeclare.ID)
     assert queue_names(stored) == {"there", "a"}
+
+
+def test_the_broker_rests_while_queues_are_recorded_and_the_first_one_wakes_the_channel():
+    """:meth:`tests.kit.wire.InProcessBroker.run` fails if the broker does not come to rest."""
+    definitions = KeptDefinitions()
+    definitions.slow = True
+    peer = connect(InProcessBroker(storage=open_storage(MemoryDisk(), definitions)))
+    bind = QueueBind(queue="b", exchange="amq.direct", routing_key="k")
+    peer.send(1, *pipelined("a", "b"), bind, QueueDelete(queue="a"), *pipelined("c"))
+    assert peer.take() == []
+
+    def answers() -> list[Method]:
+        definitions.under_way.pop().finish()
+        peer.broker.run()
+        return [method for _, method, _ in peer.take()]
+
+    assert answers() == [QueueDeclareOk(queue="a"), QueueDeclareOk(queue="b"), QueueBindOk()]
+    assert answers() == [QueueDeleteOk(), QueueDeclareOk(queue="c")]
+    assert queue_names(peer) == {"b", "c"}

@@ -7,8 +7,9 @@ import pytest
 from core.clock import Now
 from core.config.settings import Settings
 from core.engine.broker import Broker
-from core.engine.routing.staged import RECORDED_AT_ONCE
+from core.engine.routing.staged import MADE_AT_ONCE, RECORDED_AT_ONCE
 from core.errors import LimitReached, Locked, PreconditionFailed, StillGoing
+from core.store.definition_record import DefinitionRecord
 from tests.kit.engine import binding, exchange, queue
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.settings import make_settings
@@ -18,16 +19,19 @@ NOW = Now(100.0, 1_700_000_000.0)
 
 
 class Grouped:
-    """A recorder that counts records, and refuses them while it is full."""
+    """A recorder that counts records, and refuses them while it is full. With ``slow``, a record is on the disk when
+    the test or the engine takes its steps; its changes are kept already, as they are in the first file."""
 
     def __init__(self):
         self.kept = KeptDefinitions()
-        self.full = False
+        self.full = self.slow = False
         self.records = []
+        self.under_way = []
+        self.waits = 0
         self._now = None
 
     @contextmanager
-    def together(self):
+    def together(self, later):
         self._now = []
         try:
             if self.full:
@@ -36,6 +40,18 @@ class Grouped:
         finally:
             now, self._now = self._now, None
         self.records.append(now)
+        if self.slow:
+            self.under_way.append(DefinitionRecord(self._steps()))
+            later(self.under_way[-1])
+
+    def _steps(self):
+        yield self._wait
+        if self.full:
+            raise PreconditionFailed("no space")
+        yield self._wait
+
+    def _wait(self):
+        self.waits += 1
 
     def add_queue(self, declaration, identity):
         self._note(f"+{declaration.name}")
@@ -118,15 +134,67 @@ def test_a_record_that_fails_makes_nothing_and_tells_each(broker, notes):
     assert again.result()[1]
 
 
-def test_a_record_holds_the_loop_for_a_bounded_time_and_the_next_turns_record_the_rest(broker, notes):
+def test_a_turn_records_and_makes_a_bounded_number_and_the_next_turns_the_rest(broker, notes):
     begun = [broker.begin_declaring(queue(f"q{number}"), "me") for number in range(2 * RECORDED_AT_ONCE + 1)]
-    assert broker.turn(NOW), "work is left"
-    assert [one.done for one in begun] == [True] * RECORDED_AT_ONCE + [False] * (RECORDED_AT_ONCE + 1)
-    assert broker.turn(NOW)
-    broker.turn(NOW)
+    turns = 0
+    while broker.turn(NOW):
+        turns += 1
+        made = min(turns * MADE_AT_ONCE, len(begun))
+        assert [one.done for one in begun] == [True] * made + [False] * (len(begun) - made)
     assert [len(record) for record in notes.records] == [RECORDED_AT_ONCE, RECORDED_AT_ONCE, 1]
     assert [change for record in notes.records for change in record] == [f"+q{n}" for n in range(len(begun))]
     assert all(one.done for one in begun)
+
+
+def test_what_comes_while_a_record_is_under_way_is_the_next_record(broker, notes):
+    notes.slow = True
+    first = broker.begin_declaring(queue("a"), "me")
+    assert not broker.turn(NOW), "the disk is waited for"
+    second = [broker.begin_declaring(queue(name), "me") for name in "bc"]
+    assert not broker.turn(NOW)
+    assert (names(broker), notes.records) == ([], [["+a"]]), "a queue is there when it is on the disk"
+    with pytest.raises(StillGoing):
+        broker.begin_deleting("a", "you")
+    notes.under_way[0].finish()
+    assert not broker.turn(NOW)
+    assert (names(broker), first.result()[1], second[0].done) == (["a"], True, False)
+    assert notes.records == [["+a"], ["+b", "+c"]]
+    notes.under_way[1].finish()
+    broker.turn(NOW)
+    assert names(broker) == ["a", "b", "c"]
+    assert broker.begin_deleting("b", "me").done is False
+    assert names(broker) == ["a", "b", "c"]
+
+
+def test_a_record_that_fails_under_way_makes_nothing_and_the_next_one_may_succeed(broker, notes):
+    notes.slow = True
+    first = broker.begin_declaring(queue("a"), "me")
+    broker.turn(NOW)
+    second = broker.begin_declaring(queue("b"), "me")
+    notes.full = True
+    notes.under_way[0].finish()
+    notes.full = False
+    broker.turn(NOW)
+    with pytest.raises(PreconditionFailed, match="no space"):
+        first.result()
+    notes.under_way[1].finish()
+    broker.turn(NOW)
+    assert (names(broker), second.result()[1]) == (["b"], True)
+    again = broker.begin_declaring(queue("a"), "me")
+    broker.turn(NOW)
+    notes.under_way[2].finish()
+    broker.turn(NOW)
+    assert again.result()[1]
+
+
+def test_a_change_that_cannot_wait_finishes_the_record_of_its_queue_and_leaves_others_under_way(broker, notes):
+    notes.slow = True
+    staged = broker.begin_declaring(queue("a"), "me")
+    broker.turn(NOW)
+    broker.declare_queue(queue("transient", durable=False), "you")
+    assert (notes.waits, names(broker)) == (0, ["transient"])
+    _, made = broker.declare_queue(queue("a"), "you")
+    assert (made, staged.done, notes.waits) == (False, True, 2)
 
 
 def test_a_change_that_cannot_wait_records_all_that_is_staged_before_it(broker, notes):
