@@ -11,9 +11,10 @@ Meanwhile another process asks the broker for a small answer, again and again wi
 wait for such an answer is at least as long as the event loop was ever late; on a busy machine it is longer, because the
 processes wait for a processor too. The last column is the broker's CPU time for the three operations on one queue.
 
-The broker is started for the measurement, with default settings but for the limit of queues. On ext4 a folder with a
-file takes up to 1 ms of CPU time, and not 0.06 ms, for minutes after thousands of files were removed, as each run does:
-compare two brokers on file systems that were just made, or with pauses.
+The broker is started for the measurement, with default settings but for the limit of queues. On ext4 without a journal
+a folder with a file takes up to 2 ms of CPU time, and not 0.1 ms, for minutes after thousands of files were removed, as
+each run does: compare two brokers on file systems that were just made, or with pauses. Headgate writes the description
+of a queue a second after its declaration; the CPU time of those is counted with what is done then.
 
 Examples:
   python -m bench.declarations
