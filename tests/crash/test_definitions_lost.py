@@ -44,6 +44,13 @@ async def fill(url: str) -> None:
             assert [fate.fate for fate in fates] == [Accepted()]
 
 
+async def described(folder: Path) -> None:
+    """Wait until the folder of each queue has its description."""
+    with trio.fail_after(30):
+        while not all((folder_of(folder, kind, n) / DESCRIPTION_FILE).exists() for n, kind in enumerate(KINDS, 1)):
+            await trio.sleep(0.02)
+
+
 async def stop(process: subprocess.Popen[str]) -> None:
     process.terminate()
     assert await trio.to_thread.run_sync(partial(process.wait, 30)) == 0
@@ -100,10 +107,10 @@ def forget_queues(folder: Path) -> None:
 async def test_definitions_are_lost_and_found(tmp_path: Path) -> None:
     filled, folder = tmp_path / "filled", tmp_path / "data"
     with trio.fail_after(240):
-        async with broker(filled) as (url, process):
+        async with broker(filled) as (url, _):
             older = {name: (filled / name).read_bytes() for name in BOTH}
             await fill(url)
-            await stop(process)  # it writes descriptions that are not written yet
+            await described(filled)
 
         shutil.copytree(filled, folder)
         image = bytearray((folder / DEFINITIONS_FILE).read_bytes())
@@ -153,11 +160,10 @@ async def test_definitions_are_lost_and_found(tmp_path: Path) -> None:
 
 async def test_a_description_that_is_damaged_or_missing_is_told_by_name_and_written_anew(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    async with broker(folder) as (url, process):
-        async with connect(url, CLIENT) as connection:
-            for kind in KINDS:
-                await declare(connection, Subject(kind, kind))
-        await stop(process)  # it writes descriptions that are not written yet
+    async with broker(folder) as (url, _), connect(url, CLIENT) as connection:
+        for kind in KINDS:
+            await declare(connection, Subject(kind, kind))
+        await described(folder)
     damaged = folder_of(folder, "classic", 1) / DESCRIPTION_FILE
     image = bytearray(damaged.read_bytes())
     image[-1] ^= 1
