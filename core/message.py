@@ -118,7 +118,7 @@ def as_redelivered(attributes: RunAttributes) -> RunAttributes:
 
 def distinct(attributes: list[Attributes]) -> Iterable[Attributes]:
     """Return each object of the list once."""
-    return {id(each): each for each in attributes}.values()
+    return dict(zip(map(id, attributes), attributes, strict=True)).values()
 
 
 def by_durable(attributes: RunAttributes, count: int) -> Iterable[tuple[int, int, bool]]:
@@ -127,6 +127,9 @@ def by_durable(attributes: RunAttributes, count: int) -> Iterable[tuple[int, int
 
 
 def _durable_ranges(attributes: list[Attributes]) -> Iterator[tuple[int, int, bool]]:
+    if len({each.durable for each in distinct(attributes)}) == 1:
+        yield 0, len(attributes), attributes[0].durable
+        return
     start = 0
     for durable, alike in groupby(map(attrgetter("durable"), attributes)):
         stop = start + len(list(alike))

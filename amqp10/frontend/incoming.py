@@ -24,7 +24,7 @@ from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.targets import parse_target
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
-from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, read_plain
+from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, PlainMessages
 from amqp10.wire.sections import (
     SectionBounds,
     are_plain_annotations,
@@ -83,13 +83,13 @@ class PublisherLink:
         "_bound_by",
         "_engine",
         "_held_up",
+        "_plain",
         "_rights",
         "_settings",
         "_target",
         "_targets",
         "_traffic",
         "_unasked",
-        "_user_ids",
         "_work",
         "bound_by_operator",
         "flow",
@@ -131,8 +131,7 @@ class PublisherLink:
         self._target = publisher.fixed_target
         self._targets: dict[bytes, Target] = {}
         """Where messages of the anonymous terminus go, by their encoded ``to``; the last ones."""
-        self._user_ids = (None, NULL_FIELD, encode_value(rights.user.encode()))
-        """The encoded user-ids that a message may have; None if its properties end before it."""
+        self._plain = PlainMessages((None, NULL_FIELD, encode_value(rights.user.encode())), CC_BYTES)
         self._traffic = traffic
         self._work = work
         self._arrivals = UnansweredArrivals(traffic.flow.settle_seconds)
@@ -401,13 +400,16 @@ class PublisherLink:
         n = len(messages)
         if event.checked:
             return [0] * n + [NOT_PLAIN], [NULL_FIELD] * n, [self._attributes.of(event.header)] * n
-        header_ends, addresses = read_plain(messages, self._user_ids, CC_BYTES)
+        header_ends, addresses = self._plain.read(messages)
         known = self._attributes.known.get
         attributes = [
             known(message[:end], UNKNOWN) if end >= 0 else UNKNOWN
             for message, end in zip(messages, header_ends, strict=True)
         ]
-        header_ends = [NOT_PLAIN if one is UNKNOWN else end for end, one in zip(header_ends, attributes, strict=True)]
+        if id(UNKNOWN) in set(map(id, attributes)):  # far faster than comparing attributes
+            header_ends = [
+                NOT_PLAIN if one is UNKNOWN else end for end, one in zip(header_ends, attributes, strict=True)
+            ]
         return [*header_ends, NOT_PLAIN], addresses, attributes
 
     def _examined(

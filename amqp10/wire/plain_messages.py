@@ -11,14 +11,21 @@ A message that is not plain is not wrong: the caller has it scanned and decoded 
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
-from amqp10.wire.sections import are_plain_annotations
+from amqp10.wire.codec import format_codes as codes
+from amqp10.wire.sections import AMQP_VALUE, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, are_plain_annotations
 
 TEXT_BYTES_MAX = 48
 """The longest text in the properties that is compared: a UUID has 36 characters. Each length is a branch of the
 expression, which takes 20 ms to compile."""
+_LAYOUTS_MAX = 32
+"""Layouts that a link remembers, of 1 KiB each: messages of so many lengths in turn are compared."""
+_READ_FIRST = 3
+"""So many messages of a length that come together are read before the layout of the last one is learned, which takes
+8 us. A layout is learned once at the most for messages that came together, however many have another one."""
 NOT_PLAIN = -1
 NULL_FIELD = b"\x40"
 """An encoded field without a value [1.6.1]."""
@@ -33,6 +40,23 @@ _LONG_BODIES = frozenset({b"\x00\x53\x75\xb0", b"\x00\x53\x77\xb0", b"\x00\x53\x
 string; the size of a long one has four bytes."""
 _LONG_SIZE_AND_COUNT = struct.Struct(">II")
 """What is behind the first bytes of a long list or map. The size counts the count, too [1.6.22, 1.6.23]."""
+_OTHER = NOT_PLAIN, NULL_FIELD
+_SIZED = frozenset({codes.BINARY_8, codes.STRING_8, codes.SYMBOL_8})
+_FIXED_FIELDS = frozenset({2, 3})
+"""The numbers of user-id and to."""
+_TEXTS = frozenset({codes.STRING_8, codes.SYMBOL_8})
+_VALUE_AT = {
+    codes.LIST_0: 4,
+    codes.LIST_8: 6,
+    codes.MAP_8: 6,
+    codes.LIST_32: 12,
+    codes.MAP_32: 12,
+    codes.BINARY_8: 5,
+    codes.STRING_8: 5,
+    codes.BINARY_32: 8,
+    codes.STRING_32: 8,
+}
+"""Where the content of a section begins, behind its descriptor, format code, size, and the count of a list or map."""
 
 
 @cache
@@ -73,79 +97,170 @@ def _property_fields() -> re.Pattern[bytes]:
     return re.compile(expression, re.DOTALL)
 
 
-def read_plain(
-    messages: Sequence[bytes], user_ids: tuple[bytes | None, ...], key: bytes
-) -> tuple[list[int], list[bytes]]:
-    """Return where the header section of each message ends, 0 if it has none and ``NOT_PLAIN`` if the message is not
-    plain, and the encoded ``to`` of each.
+class PlainMessages:
+    """Reads messages of one link. It remembers the *layout* of messages of one length: which of their bytes may be
+    anything, or any ASCII, in a plain message, and what the others are. A message that has the layout of an earlier one
+    is compared with it in two steps, at C speed: 0.5 us, where reading it takes 1.5 us.
 
-    ``user_ids`` are the encoded user-ids that a plain message may have, with None if it may have properties that end
-    before it. A message with the message annotation ``key`` is not plain.
+    What is remembered changes how fast a message is read, and never what is found.
     """
-    header_ends = [NOT_PLAIN] * len(messages)
-    addresses = [NULL_FIELD] * len(messages)
-    compare = _property_fields().fullmatch
+
+    __slots__ = ("_key", "_layouts", "_user_ids")
+
+    def __init__(self, user_ids: tuple[bytes | None, ...], key: bytes) -> None:
+        """``user_ids`` are the encoded user-ids that a plain message may have, with None if it may have properties that
+        end before it. A message with the message annotation ``key`` is not plain."""
+        self._user_ids = user_ids
+        self._key = key
+        self._layouts: dict[int, _Layout] = {}
+        """By the length of the message."""
+
+    def read(self, messages: Sequence[bytes]) -> tuple[list[int], list[bytes]]:
+        """Return where the header section of each message ends, 0 if it has none and ``NOT_PLAIN`` if the message is
+        not plain, and the encoded ``to`` of each."""
+        header_ends = [NOT_PLAIN] * len(messages)
+        addresses = [NULL_FIELD] * len(messages)
+        known = self._layouts.get
+        read: dict[int, int] = {}
+        for index, message in enumerate(messages):
+            layout = known(len(message))
+            if layout is not None:
+                unpack, fixed, unpack_texts, header_end, address = layout
+                if unpack(message) == fixed and b"".join(unpack_texts(message)).isascii():
+                    header_ends[index], addresses[index] = header_end, address
+                    continue
+            header_end, address = _read(message, self._user_ids, self._key)
+            header_ends[index], addresses[index] = header_end, address
+            if header_end != NOT_PLAIN:
+                count = read[len(message)] = read.get(len(message), 0) + 1
+                if count == _READ_FIRST:
+                    self._learn(message, header_end, address)
+        return header_ends, addresses
+
+    def _learn(self, message: bytes, header_end: int, address: bytes) -> None:
+        layout = _layout_of(message, header_end, address)
+        if layout is not None:
+            if len(self._layouts) >= _LAYOUTS_MAX:
+                self._layouts.clear()
+            self._layouts[len(message)] = layout
+
+
+class _Layout(NamedTuple):
+    """What plain messages of one length have in common."""
+
+    unpack: Callable[[bytes], tuple[bytes, ...]]
+    """Takes the bytes that are fixed out of a message."""
+    fixed: tuple[bytes, ...]
+    unpack_texts: Callable[[bytes], tuple[bytes, ...]]
+    """Takes the texts out of a message, which may be any ASCII."""
+    header_end: int
+    address: bytes
+
+
+def _read(message: bytes, user_ids: tuple[bytes | None, ...], key: bytes) -> tuple[int, bytes]:
+    """The same as :meth:`PlainMessages.read`, for one message."""
     size_and_count = _LONG_SIZE_AND_COUNT.unpack_from
-    for index, message in enumerate(messages):
-        try:
-            at = header_end = 0
-            lead = message[:4]
-            if lead == _HEADER:
-                if message[5] >= message[4]:
-                    continue  # more fields than there is room for
-                at = header_end = 5 + message[4]
-                lead = message[at : at + 4]
-            elif lead == _LONG_HEADER:
-                size, count = size_and_count(message, 4)
-                if count > size - 4:
-                    continue
-                at = header_end = 8 + size
-                lead = message[at : at + 4]
-            elif lead == _NO_HEADER_FIELDS:
-                at = header_end = 4
-                lead = message[4:8]
-            if lead == _MESSAGE_ANNOTATIONS:
-                start, at = at, at + 5 + message[at + 4]
-                if not are_plain_annotations(message, start, at, without=key):
-                    continue
-                lead = message[at : at + 4]
-            fields_at = 0
-            if lead == _PROPERTIES:
-                fields_at, count = at + 6, message[at + 5]
-                at += 5 + message[at + 4]
-            elif lead == _LONG_PROPERTIES:
-                fields_at = at + 12
-                size, count = size_and_count(message, at + 4)
-                at += 8 + size
-            elif lead == _NO_PROPERTIES:
-                at += 4
-                lead = message[at : at + 4]
-            if fields_at:
-                fields = compare(message, fields_at, at)
-                if fields is None or (fields.lastindex or 0) != count or fields[2] not in user_ids:
-                    continue
-                addresses[index] = fields[3] or NULL_FIELD
-                lead = message[at : at + 4]
-            if lead == _APPLICATION_PROPERTIES:
-                size = message[at + 4]
-                if message[at + 5] >= size:
-                    continue
-                at += 5 + size
-                lead = message[at : at + 4]
-            elif lead == _LONG_APPLICATION_PROPERTIES:
-                size, count = size_and_count(message, at + 4)
-                if count > size - 4:
-                    continue
-                at += 8 + size
-                lead = message[at : at + 4]
-            if lead in _BODIES:
-                end = at + 5 + message[at + 4]
-            elif lead in _LONG_BODIES:
-                end = at + 8 + int.from_bytes(message[at + 4 : at + 8])
-            else:
-                continue
-        except (IndexError, struct.error):
-            continue  # the message ends within a section
-        if end == len(message):
-            header_ends[index] = header_end
-    return header_ends, addresses
+    to = NULL_FIELD
+    try:
+        at = header_end = 0
+        lead = message[:4]
+        if lead == _HEADER:
+            if message[5] >= message[4]:
+                return _OTHER  # more fields than there is room for
+            at = header_end = 5 + message[4]
+            lead = message[at : at + 4]
+        elif lead == _LONG_HEADER:
+            size, count = size_and_count(message, 4)
+            if count > size - 4:
+                return _OTHER
+            at = header_end = 8 + size
+            lead = message[at : at + 4]
+        elif lead == _NO_HEADER_FIELDS:
+            at = header_end = 4
+            lead = message[4:8]
+        if lead == _MESSAGE_ANNOTATIONS:
+            start, at = at, at + 5 + message[at + 4]
+            if not are_plain_annotations(message, start, at, without=key):
+                return _OTHER
+            lead = message[at : at + 4]
+        fields_at = 0
+        if lead == _PROPERTIES:
+            fields_at, count = at + 6, message[at + 5]
+            at += 5 + message[at + 4]
+        elif lead == _LONG_PROPERTIES:
+            fields_at = at + 12
+            size, count = size_and_count(message, at + 4)
+            at += 8 + size
+        elif lead == _NO_PROPERTIES:
+            at += 4
+            lead = message[at : at + 4]
+        if fields_at:
+            fields = _property_fields().fullmatch(message, fields_at, at)
+            if fields is None or (fields.lastindex or 0) != count or fields[2] not in user_ids:
+                return _OTHER
+            to = fields[3] or NULL_FIELD
+            lead = message[at : at + 4]
+        if lead == _APPLICATION_PROPERTIES:
+            size = message[at + 4]
+            if message[at + 5] >= size:
+                return _OTHER
+            at += 5 + size
+            lead = message[at : at + 4]
+        elif lead == _LONG_APPLICATION_PROPERTIES:
+            size, count = size_and_count(message, at + 4)
+            if count > size - 4:
+                return _OTHER
+            at += 8 + size
+            lead = message[at : at + 4]
+        if lead in _BODIES:
+            end = at + 5 + message[at + 4]
+        elif lead in _LONG_BODIES:
+            end = at + 8 + int.from_bytes(message[at + 4 : at + 8])
+        else:
+            return _OTHER
+    except (IndexError, struct.error):
+        return _OTHER  # the message ends within a section
+    return (header_end, to) if end == len(message) else _OTHER
+
+
+def _layout_of(message: bytes, header_end: int, address: bytes) -> _Layout | None:
+    """The layout of a plain message; None if it has message annotations, which are compared each time."""
+    free: list[tuple[int, int, bool]] = []
+    at = 0
+    while at < len(message):
+        section, code = message[at + 2], message[at + 3]
+        if section == MESSAGE_ANNOTATIONS:
+            return None
+        value_at = at + _VALUE_AT[code]
+        if section in (DATA, AMQP_VALUE):
+            end = len(message)
+        elif code == codes.LIST_0:
+            end = value_at
+        else:
+            long = code in (codes.LIST_32, codes.MAP_32)
+            end = at + 8 + int.from_bytes(message[at + 4 : at + 8]) if long else at + 5 + message[at + 4]
+        if section == PROPERTIES and code != codes.LIST_0:
+            free += _free_in_fields(message, value_at, end)
+        else:
+            free.append((value_at, end, False))
+        at = end
+    bounds, texts, place = "", "", 0
+    for start, stop, text in free:
+        bounds += f"{start - place}s{stop - start}x"
+        texts += f"{start - place}x{stop - start}{'s' if text else 'x'}"
+        place = stop
+    unpack = struct.Struct(f"{bounds}{len(message) - place}s").unpack
+    unpack_texts = struct.Struct(f"{texts}{len(message) - place}x").unpack
+    return _Layout(unpack, unpack(message), unpack_texts, header_end, address)
+
+
+def _free_in_fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Where the values of the properties are that may be others of the same length, and whether they are texts. The
+    user-id and the address have to stay as they are."""
+    fields = _property_fields().fullmatch(message, at, end)
+    assert fields is not None, "the message is plain"
+    for number in range(1, (fields.lastindex or 0) + 1):
+        if number not in _FIXED_FIELDS:
+            start, stop = fields.span(number)
+            code = message[start]
+            yield start + (2 if code in _SIZED else 1), stop, code in _TEXTS

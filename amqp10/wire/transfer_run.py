@@ -28,7 +28,7 @@ it, so it can be compiled.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from operator import add
 from struct import Struct
 
@@ -271,13 +271,15 @@ class TransferRunParser:
         return shape
 
     def _take(self, shape: _Shape, data: bytes, position: int, limit: int) -> TransferRun | None:
-        """The run of frames that equal the shape: first one by one, then many together once two have the same size."""
+        """The run of frames that equal the shape: first one by one, then many together. They are those of one size, or
+        once few in succession have one, those of any size."""
         unpack = shape.template.unpack_from
         content_at, entry_at = shape.template.size, shape.entry_at
         end = len(data)
         entries: list[bytes] = []
         at = position
-        first_delivery_id = delivery_id_due = previous_size = 0
+        first_delivery_id = delivery_id_due = previous_size = like_sizes = 0
+        uneven = False
         ahead = shape.look_ahead
         while len(entries) < limit and at < end:
             enough = end - at >= content_at
@@ -303,13 +305,18 @@ class TransferRunParser:
             entries.append(data[at + entry_at : at + size])
             delivery_id_due = (delivery_id + 1) & serial.MASK
             at += size
-            if size == previous_size:
-                frames = min(ahead, limit - len(entries), (end - at) // size)
-                if frames:
-                    alike = _take_alike(shape, data, at, size, frames, delivery_id_due, entries)
-                    ahead = max(2 * alike, _LOOK_AHEAD_MIN)
-                    delivery_id_due = serial.add(delivery_id_due, alike)
-                    at += alike * size
+            frames = min(ahead, limit - len(entries))
+            if size == previous_size and not uneven and (complete := min(frames, (end - at) // size)):
+                like_sizes = _take_alike(shape, data, at, size, complete, delivery_id_due, entries)
+                uneven = like_sizes < min(complete, _ALIKE_MIN)
+                ahead = max(2 * like_sizes, shape.look_ahead if uneven else _LOOK_AHEAD_MIN)
+                delivery_id_due = serial.add(delivery_id_due, like_sizes)
+                at += like_sizes * size
+            elif frames and (uneven or (previous_size not in (0, size) and like_sizes < _ALIKE_MIN)):
+                uneven = True
+                taken, at = self._take_uneven(shape, data, at, frames, delivery_id_due, entries)
+                ahead = max(2 * taken, _LOOK_AHEAD_MIN)
+                delivery_id_due = serial.add(delivery_id_due, taken)
             previous_size = size
         if not entries:
             return None
@@ -327,6 +334,38 @@ class TransferRunParser:
             buffer=data,
             start_position=position,
         )
+
+    def _take_uneven(
+        self, shape: _Shape, data: bytes, at: int, frames: int, delivery_id: int, entries: list[bytes]
+    ) -> tuple[int, int]:
+        """Append the entries of the frames at ``at`` that equal the shape, at most ``frames``, whatever their sizes.
+
+        Returns the number of these frames, and where they end.
+        """
+        unpack, content_at = shape.template.unpack_from, shape.template.size
+        rows: list[tuple[int, bytes, int, bytes, bytes, int]] = []
+        place, end = at, len(data)
+        while end - place >= content_at and len(rows) < frames:
+            row = unpack(data, place)
+            if not content_at <= row[0] <= min(end - place, self._max_frame_size):
+                break
+            rows.append(row)
+            place += row[0]
+        if not rows:
+            return 0, at
+        sizes, heads, delivery_ids, tag_leads, tails, lengths = zip(*rows, strict=True)
+        alike = min(
+            leading_equal(heads, shape.head),
+            leading_pairs(delivery_ids, tuple(range(delivery_id, delivery_id + len(rows)))),
+            leading_equal(tag_leads, shape.tag_lead),
+            leading_equal(tails, shape.tail),
+        )
+        if shape.checked:
+            alike = min(alike, leading_pairs(lengths, tuple([size - content_at for size in sizes])))
+        ends = list(accumulate(sizes[:alike], initial=at))
+        entry_at = shape.entry_at
+        entries += [data[start + entry_at : stop] for start, stop in pairwise(ends)]
+        return alike, ends[-1]
 
     def _sibling(self, shape: _Shape, data: bytes, at: int) -> _Shape | None:
         """The shape of the frame at ``at`` if it is another one of the same link, whose delivery-ids or delivery-tags
