@@ -18,10 +18,12 @@ cost 10 µs more."""
 class Work:
     """The count of one process. ``spent`` only grows."""
 
-    __slots__ = ("allowance", "spent")
+    __slots__ = ("allowance", "bytes_read", "spent")
 
     def __init__(self) -> None:
         self.spent = 0
+        self.bytes_read = 0
+        """Bytes that were read from sockets; it only grows."""
         self.allowance = AMPLE
         """The most that one peer may do in its turn, whatever is configured; small while many peers want a turn at
         once."""

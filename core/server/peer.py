@@ -181,6 +181,7 @@ class Peer:
         self._heard_at = now.monotonic if data else self._heard_at
         self.bytes_in += len(data)
         self._shared.counters.bytes_in += len(data)
+        self._shared.work.bytes_read += len(data)
         waiting, self._touched, wanted = self._touched, True, True
         try:
             if self._wrapping is not None:

@@ -10,7 +10,17 @@ from trio.testing import wait_all_tasks_blocked
 
 from core.clock import Now
 from core.server.other_tasks import QUIET_MIN, OtherTasks, trios_epoll
-from core.server.reader import BESIDE_THREADS_SECONDS, READS_MAX, MakeReader, open_reader, own_waiting_reader
+from core.server.reader import (
+    AT_ONCE_SECONDS,
+    BESIDE_THREADS_SECONDS,
+    FEW_BYTES,
+    LITTLE_WORK,
+    PAUSE_SECONDS,
+    READS_MAX,
+    MakeReader,
+    open_reader,
+    own_waiting_reader,
+)
 from tests.server.test_reader import Field
 
 PATIENCE = 10.0
@@ -242,3 +252,43 @@ async def test_the_reader_waits_by_itself_again_some_time_after_a_thread_was_at_
         assert await rounds_of_reads() < reads / 2
         nursery.cancel_scope.cancel()
         field.reader.close()
+
+
+@pytest.mark.parametrize(
+    ("bytes_read", "work", "late", "paused"),
+    [
+        pytest.param(FEW_BYTES, LITTLE_WORK - 1, 0.0, True, id="a few frames at once"),
+        pytest.param(FEW_BYTES - 1, LITTLE_WORK - 1, 0.0, False, id="one that came alone"),
+        pytest.param(FEW_BYTES, LITTLE_WORK, 0.0, False, id="many messages"),
+        pytest.param(FEW_BYTES, 0, 2 * AT_ONCE_SECONDS, False, id="after a wait"),
+    ],
+)
+async def test_the_reader_pauses_between_passes_that_follow_at_once_and_have_little_to_do(
+    nursery: trio.Nursery, bytes_read: int, work: int, late: float, paused: bool
+):
+    pauses: list[float] = []
+    reads, now, done = 40, [1.0], trio.Event()
+
+    def clock() -> Now:
+        now[0] += late
+        return Now(now[0], 0.0)
+
+    with ExitStack() as stack:
+        field = Field(own_waiting_reader(sleep=pauses.append), nursery, stack, clock=clock)
+        nursery.start_soon(field.reader.run)
+        watched = field.watch("a")
+        await ping(field, watched.other)
+
+        def send_the_next() -> None:
+            field.work.bytes_read += bytes_read
+            field.work.spent += work
+            watched.other.send(b"x") if len(field.diary) < reads else done.set()
+
+        watched.on_read = send_the_next
+        watched.other.send(b"x")
+        with trio.fail_after(PATIENCE):
+            await done.wait()
+        nursery.cancel_scope.cancel()
+        field.reader.close()
+    assert set(pauses) == ({PAUSE_SECONDS} if paused else set())
+    assert len(pauses) <= reads / 2
