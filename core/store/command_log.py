@@ -4,10 +4,11 @@ The writer holds a lease. Its number, the *fencing token*, is passed with every 
 its lease without knowing it cannot append. A command is *committed* when the log will never lose it: when the lane has
 synced it.
 
-The local log is one sequence of ``COMMAND`` records (core/store/record.py) for all queues, in files ``<n>.log`` whose
-numbers have no gap. Only a prefix of the log is ever removed. A command refers only to earlier commands, so the rest
-replays to the same state, provided that the caller has first appended again everything that is still needed. The log
-does not know what commands mean.
+The local log of a group is one sequence of ``COMMAND`` records (core/store/record.py) for all its queues, in files
+``<n>.log`` whose numbers have no gap. They are in the lane's folder, or in a folder of the group's own below it. The
+groups of a lane share its positions. Only a prefix of the log is ever removed. A command refers only to earlier
+commands, so the rest replays to the same state, provided that the caller has first appended again everything that is
+still needed. The log does not know what commands mean.
 
 Every start begins a new file. A snapshot is written only at a clean stop and used once: it is removed before the next
 command is appended. A file that a start did not read, because of a snapshot, is checked when a part of it is read: up
@@ -23,7 +24,7 @@ in a log everything before a record of a synced batch is synced.
 """
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
@@ -35,6 +36,9 @@ from core.store.lane import Lane, LateWriter
 from core.store.marks import read_marks
 from core.store.places import numbered
 from core.store.record import HEADER_BYTES, READ_BYTES, Damaged, RecordKind, SoundRecord, encode, record_bytes, scan
+
+GROUPS = "groups"
+"""The folder, in the lane's folder, with a folder for each group's log."""
 
 _SNAPSHOT_HEAD = Struct("<QQQ")
 """File and offset of the first record after the snapshot, and the number of its parts."""
@@ -48,10 +52,15 @@ class CommandPlace(NamedTuple):
     """The place of an appended command."""
 
     position: int
-    """The command is committed when :attr:`LocalCommandLog.committed` has reached this."""
+    """The command is committed when the log's ``committed`` has reached this."""
     file: int
+    """The number of the file, 1 or higher; 0 for a command that gets its place when it is committed."""
     offset: int
     """Offset of the payload's first byte in the file."""
+
+
+NOWHERE = CommandPlace(2**62, 0, 0)
+"""The place of a command that was refused: ``committed`` never reaches it."""
 
 
 class RecordPlace(NamedTuple):
@@ -78,15 +87,20 @@ class LocalCommandLog:
     for start and stop.
     """
 
-    def __init__(self, disk: Disk, lane: Lane, *, file_bytes_max: int, salvage: bool = False) -> None:
-        """``salvage``: skip synced records that are damaged, instead of refusing the store."""
+    def __init__(
+        self, disk: Disk, lane: Lane, *, file_bytes_max: int, salvage: bool = False, group: int | None = None
+    ) -> None:
+        """``salvage``: skip synced records that are damaged, instead of refusing the store. ``group``: the group whose
+        log it is; None for the only log of the lane, in the lane's own folder."""
         self.problems: list[str] = []
         """Descriptions of damage found while reading."""
+        self.oldest = 1
+        """The number of the oldest file that the start has found."""
         self._disk = disk
         self._lane = lane
         self._file_bytes_max = file_bytes_max
         self._salvage = salvage
-        self._folder = lane.name
+        self._folder = lane.name if group is None else f"{lane.name}/{GROUPS}/{group}"
         self._fencing_token = 0
         self._sizes: dict[int, int] = {}
         self._filled_at: dict[int, int] = {}
@@ -102,6 +116,11 @@ class LocalCommandLog:
     def committed(self) -> int:
         """All commands up to this position are safe."""
         return self._lane.synced
+
+    @property
+    def written(self) -> int:
+        """All commands up to this position can be read back."""
+        return self._lane.written
 
     # --- the lease: there is no other writer, because the folder is locked
 
@@ -170,11 +189,18 @@ class LocalCommandLog:
 
     # --- reading
 
-    def read(self, start: RecordPlace | None = None) -> Iterator[Logged]:
-        """Iterate over all commands from ``start`` on, in order. Raises StoreDamaged, and OSError."""
+    def read(
+        self, start: RecordPlace | None = None, *, follows: Callable[[bytes], bool] = lambda payload: True
+    ) -> Iterator[Logged]:
+        """Iterate over all commands from ``start`` on, in order. Raises StoreDamaged, and OSError.
+
+        ``follows`` is asked for each payload. If it returns False, records before this one are missing, which is damage
+        that leaves no trace: after the last sync the log ends there.
+        """
         assert not self._file, "the log is read before it is written"
-        files = _LogFiles(self._disk, self._folder)
-        yield from _replay(files, start, salvage=self._salvage, problems=self.problems)
+        files = _LogFiles(self._disk, self._lane.name, self._folder)
+        self.oldest = files.numbers[0] if files.numbers else 1
+        yield from _replay(files, start, follows, salvage=self._salvage, problems=self.problems)
         if start is not None:
             self._unchecked = {number: 0 for number in files.numbers if number <= start.file}
         files.sync()
@@ -185,6 +211,18 @@ class LocalCommandLog:
         self._end = self._sizes.get(self._file, 0)
         self._begin_file()
         self._sizes.pop(0, None)
+
+    def read_again(self) -> Iterator[Logged]:
+        """Iterate over all commands once more, while the log is in use. All of them must be committed. Raises
+        StoreDamaged, and OSError."""
+        assert self._lane.synced == self._lane.staged, "commands that may be lost"
+        for file, size in list(self.files().items()):
+            if size:
+                path = self._path_of(file)
+                for record in scan(partial(self._disk.read, path), size):
+                    if isinstance(record, Damaged):
+                        raise refusal(path, record)
+                    yield Logged(file, record.offset + HEADER_BYTES, record.payload)
 
     def read_bytes(self, file: int, offset: int, length: int) -> bytes:
         """Read part of a payload that was written. Raises StoreFailure, StoreDamaged."""
@@ -281,11 +319,12 @@ class LocalCommandLog:
 class _LogFiles:
     """The files of a log that a start has found: ``<n>.log`` in one folder."""
 
-    def __init__(self, disk: Disk, folder: str) -> None:
+    def __init__(self, disk: Disk, lane: str, folder: str) -> None:
+        """``lane``: the folder of the lane, which has the marks."""
         self._disk = disk
         self.folder = folder
         self.numbers = sorted(number for name in disk.names(folder) if (number := numbered(name, ".log")) is not None)
-        self.marks = read_marks(disk, folder)
+        self.marks = read_marks(disk, lane)
 
     def path(self, number: int) -> str:
         """The path of a file, relative to the data folder."""
@@ -317,7 +356,14 @@ class _LogFiles:
         self._disk.sync_folder(self.folder)
 
 
-def _replay(files: _LogFiles, start: RecordPlace | None, *, salvage: bool, problems: list[str]) -> Iterator[Logged]:
+def _replay(
+    files: _LogFiles,
+    start: RecordPlace | None,
+    follows: Callable[[bytes], bool],
+    *,
+    salvage: bool,
+    problems: list[str],
+) -> Iterator[Logged]:
     """Yield the undamaged commands from ``start`` on. Adds descriptions of damage to ``problems``, and cuts off the
     torn end.
 
@@ -334,8 +380,11 @@ def _replay(files: _LogFiles, start: RecordPlace | None, *, salvage: bool, probl
         before = number
         for record in files.scan(number, start.offset if start is not None and number == start.file else 0):
             if isinstance(record, SoundRecord):
-                yield Logged(number, record.offset + HEADER_BYTES, record.payload)
-            elif _ends_log(files, RecordPlace(number, record.offset), record, salvage=salvage, problems=problems):
+                if follows(record.payload):
+                    yield Logged(number, record.offset + HEADER_BYTES, record.payload)
+                    continue
+                record = Damaged(record.offset, record.end, None, "records before it are missing")
+            if _ends_log(files, RecordPlace(number, record.offset), record, salvage=salvage, problems=problems):
                 return
 
 

@@ -11,12 +11,16 @@ Invariants: resident before paged before uncommitted, each ascending; every read
 one of them, or was handed out. Settlements are gathered and appended when the lane takes its next batch. A settlement
 that a crash loses leads to a second delivery, which is marked as such.
 
+In a group that other nodes have copies of, a command has no place when it is appended. The machine then applies it when
+it is committed, which is before the backing sees the committed position. A node that has lost its group is told so by
+the first command that the log refuses: the backing takes on nothing more, and its messages are never confirmed.
+
 A quorum queue has two priority levels, up to 4 and above. Each level has its own backing on the same log.
 """
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from math import inf
 from typing import NamedTuple
@@ -38,10 +42,11 @@ from core.engine.quorum.commands import (
 )
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
+from core.engine.quorum.replicated_log import ReplicatedLog
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
 from core.message import Attributes, Route, RunPart
-from core.store.command_log import LocalCommandLog
+from core.store.command_log import NOWHERE, CommandPlace, LeaseLost
 from core.store.record import JOIN_BELOW
 
 RESIDENT_MESSAGES_MAX = 2048
@@ -65,9 +70,9 @@ class QuorumBacking:
     """See :class:`core.engine.ready.backing.Backing`."""
 
     __slots__ = (
-        "_annotations", "_cleaner", "_fencing_token", "_log", "_machine", "_paged", "_paged_bytes", "_paged_from",
-        "_resident", "_resident_bytes", "_resident_count", "_route", "_route_facts", "_settled",
-        "_uncommitted", "reads",
+        "_annotations", "_cleaner", "_fencing_token", "_log", "_lost", "_machine", "_next_sequence", "_paged",
+        "_paged_bytes", "_paged_from", "_resident", "_resident_bytes", "_resident_count", "_route", "_route_facts",
+        "_settled", "_uncommitted", "reads",
     )  # fmt: skip
 
     keeps_durable = False
@@ -78,13 +83,18 @@ class QuorumBacking:
     def __init__(
         self,
         machine: QuorumMachine,
-        log: LocalCommandLog,
+        log: ReplicatedLog,
         cleaner: Cleaner,
         annotations: AnnotationCodec,
         *,
         fencing_token: int,
+        lost: Callable[[], None],
     ) -> None:
+        """``lost`` is called when the log refuses a command, because another node leads now."""
         self._machine = machine
+        self._lost = lost
+        self._next_sequence = machine.next_sequence
+        """A sequence number above all that were published."""
         self._log = log
         self._cleaner = cleaner
         self._annotations = annotations
@@ -137,7 +147,7 @@ class QuorumBacking:
             return self._resident[0].sequences[0]
         if self._paged:
             return self._paged_from
-        return self._uncommitted[0].batch.sequences[0] if self._uncommitted else self._machine.next_sequence
+        return self._uncommitted[0].batch.sequences[0] if self._uncommitted else self._next_sequence
 
     def _look(self) -> None:
         """Make the messages ready that the log has committed."""
@@ -197,11 +207,17 @@ class QuorumBacking:
         head = enqueue_head(machine.key, first, sizes, attributes, expires_at, self._route_facts)
         head_bytes = len(head)
         payload = (head + b"".join(entries),) if size < JOIN_BELOW else (head, *entries)
-        position, file, offset = self._log.append(payload, head_bytes + size, self._fencing_token, prompt=True)
-        machine.enqueue(
-            first, sizes, attributes, route, expiry=inf if expires_at is None else expires_at,
-            file=file, offset=offset + head_bytes, head_bytes=head_bytes, body_bytes=size,
-        )  # fmt: skip
+        try:
+            position, file, offset = self._log.append(payload, head_bytes + size, self._fencing_token, prompt=True)
+        except LeaseLost:
+            self._lost()
+            return NOWHERE.position
+        self._next_sequence = first + len(sizes)
+        if file:
+            machine.enqueue(
+                first, sizes, attributes, route, expiry=inf if expires_at is None else expires_at,
+                file=file, offset=offset + head_bytes, head_bytes=head_bytes, body_bytes=size,
+            )  # fmt: skip
         batch = Batch(
             range(first, first + len(sizes)),
             entries.copy(),
@@ -326,9 +342,9 @@ class QuorumBacking:
     def _settle(self, ranges: list[range], *, prompt: bool) -> None:
         machine = self._machine
         live, live_bytes = machine.live, machine.live_bytes
-        self._append(Settle(ranges), prompt=prompt)
-        machine.settle(ranges)
-        self._cleaner.died(live - machine.live, live_bytes - machine.live_bytes)
+        if self._append(Settle(ranges), prompt=prompt).file:
+            machine.settle(ranges)
+            self._cleaner.died(live - machine.live, live_bytes - machine.live_bytes)
 
     def give_back(self, batch: Batch) -> None:
         """See :class:`core.engine.ready.backing.Backing`. Records delivery counts and annotations in the log."""
@@ -341,14 +357,14 @@ class QuorumBacking:
         if all(known.get(sequence) == history for sequence in batch.sequences):
             return
         ranges = as_ranges(batch.sequences)
-        self._append(ReturnedRecord(ranges, history), prompt=False)
-        self._machine.returned(ranges, history)
+        if self._append(ReturnedRecord(ranges, history), prompt=False).file:
+            self._machine.returned(ranges, history)
 
     def discard(self, batch: Batch, reason: str) -> None:
         """Record that messages that were fetched are being dead-lettered. After a start ``discards`` returns them."""
         ranges = as_ranges(batch.sequences)
-        self._append(Discard(ranges, reason), prompt=False)
-        self._machine.discard(ranges, reason)
+        if self._append(Discard(ranges, reason), prompt=False).file:
+            self._machine.discard(ranges, reason)
 
     def discards(self) -> Iterator[tuple[Batch, str]]:
         """Hand out, after a start, the paged-out messages that were being dead-lettered, with the reasons."""
@@ -375,7 +391,7 @@ class QuorumBacking:
         if not purged:
             return 0
         # uncommitted messages go too: they are in the log before this command, which covers them as well
-        self._settle(list(self._without_discards(self.first_undelivered, self._machine.next_sequence)), prompt=True)
+        self._settle(list(self._without_discards(self.first_undelivered, self._next_sequence)), prompt=True)
         self._clear(let_go)
         return purged
 
@@ -398,10 +414,10 @@ class QuorumBacking:
             yield range(start, stop)
 
     def delete(self, let_go: LetGo) -> None:
-        self._append(Delete(), prompt=True)
         machine = self._machine
-        self._cleaner.died(machine.live, machine.live_bytes)
-        let_go(machine.clear())
+        if self._append(Delete(), prompt=True).file:
+            self._cleaner.died(machine.live, machine.live_bytes)
+            let_go(machine.clear())
         self._settled.clear()
         self._clear(let_go)
 
@@ -416,10 +432,17 @@ class QuorumBacking:
             "reads": self.reads,
         }
 
-    def _append(self, command: Settle | ReturnedRecord | Discard | Delete, *, prompt: bool) -> None:
+    def _append(self, command: Settle | ReturnedRecord | Discard | Delete, *, prompt: bool) -> CommandPlace:
+        """Append a command. If its place has a file, the caller applies it."""
         payload = encode(self._machine.key, command)
-        self._log.append((payload,), len(payload), self._fencing_token, prompt=prompt)
-        self._cleaner.appended(len(payload))
+        try:
+            place = self._log.append((payload,), len(payload), self._fencing_token, prompt=prompt)
+        except LeaseLost:
+            self._lost()
+            return NOWHERE
+        if place.file:
+            self._cleaner.appended(len(payload))
+        return place
 
 
 def _fitting(sizes: "array[int]", count: int, room: int) -> int:

@@ -20,7 +20,7 @@ from core.engine.quorum.block import DISCARDED, READY, Block, Held, SpanPart
 from core.engine.quorum.commands import CountersRecord, Messages, carried_head, encode
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
-from core.store.command_log import LocalCommandLog
+from core.store.command_log import LeaseLost, LocalCommandLog
 from core.store.record import HEADER_BYTES, record_bytes
 
 STEP_BYTES = 1 << 20
@@ -47,13 +47,16 @@ class Cleaner:
         fencing_token: int,
         garbage_fraction: float,
         look_bytes: int,
+        repeat: Callable[[int], None] = lambda file: None,
     ) -> None:
-        """``look_bytes``: how many bytes become garbage between two checks."""
+        """``look_bytes``: how many bytes become garbage between two checks. ``repeat`` is called before the files
+        before this one are removed, to append again what else must stay."""
         self.carried = 0
         """How many messages were carried."""
         self.files_removed = 0
         self._log = log
         self._machines = machines
+        self._repeat = repeat
         self._fencing_token = fencing_token
         self._garbage_fraction = garbage_fraction
         self._look_bytes = look_bytes
@@ -79,9 +82,20 @@ class Cleaner:
         self._turnover = 0
         self._log.later(self)
 
-    def write_late(self) -> None:
-        """See :class:`core.store.lane.LateWriter`."""
+    def begin_again(self, fencing_token: int) -> None:
+        """The machines were rebuilt: forget the file that was being carried."""
         self.release()
+        self._waiting.clear()
+        self._carrying = None
+        self._fencing_token = fencing_token
+
+    def write_late(self) -> None:
+        """See :class:`core.store.lane.LateWriter`. Nothing is cleaned without the lease."""
+        self.release()
+        try:
+            self._log.renew_lease(self._fencing_token)
+        except LeaseLost:
+            return
         if self._carrying is None:
             self._choose()
         if self._carrying is not None:
@@ -134,6 +148,7 @@ class Cleaner:
             if machine.counted_in < file:
                 payload = encode(machine.key, CountersRecord(machine.next_sequence))
                 _, machine.counted_in, _ = self._log.append((payload,), len(payload), self._fencing_token, prompt=False)
+        self._repeat(file)
         self.files_removed += sum(number < file for number in self._log.files())
         self._log.truncate(file)
 

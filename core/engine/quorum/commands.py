@@ -189,6 +189,12 @@ def rekeyed(payload: bytes, queue: int) -> bytes:
     return _LEAD.pack(kind, level, queue) + payload[_LEAD.size :]
 
 
+def key_of(payload: bytes) -> QueueKey:
+    """Return which queue and level a command is about."""
+    _, level, queue = _LEAD.unpack_from(payload)
+    return QueueKey(queue, level)
+
+
 def decode(payload: bytes) -> tuple[QueueKey, Command]:
     """Decode a payload. Its checksum was verified, so a payload that cannot be decoded is a bug of the writer."""
     kind, level, queue = _LEAD.unpack_from(payload)

@@ -4,15 +4,18 @@ For each queue and priority level a machine applies the commands of the log. The
 an unclean stop every message may have been delivered before; after a clean stop the snapshot says which.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from core.engine.quorum.annotations import AnnotationCodec, PlainAnnotations
 from core.engine.quorum.backing import QuorumBacking
+from core.engine.quorum.batches import CommandBatch, OrderEnd, decoded, encoded_end, is_of_order
 from core.engine.quorum.cleaning import Cleaner, carried
-from core.engine.quorum.commands import CountersRecord, Delete, QueueKey, decode, encode
+from core.engine.quorum.commands import CountersRecord, Delete, QueueKey, decode, encode, key_of
 from core.engine.quorum.machine import QuorumMachine
+from core.engine.quorum.replicated_log import ReplicatedLog
+from core.engine.quorum.shared_log import Role, SharedLog
 from core.engine.ready.remains import Remains
-from core.store.command_log import LocalCommandLog
+from core.store.command_log import LocalCommandLog, Logged
 
 
 class QuorumQueues:
@@ -25,23 +28,36 @@ class QuorumQueues:
         garbage_fraction: float = 0.5,
         look_bytes: int = 16 << 20,
         annotations: AnnotationCodec | None = None,
+        shared: SharedLog | None = None,
     ) -> None:
-        """``look_bytes``: how many bytes become garbage before the cleaner checks for files to remove; a quarter of a
+        """``log``: the log of a group that this node alone has, or else its copy of the ``shared`` one.
+
+        ``look_bytes``: how many bytes become garbage before the cleaner checks for files to remove; a quarter of a
         file.
 
         ``annotations``: without it, only annotations with CBOR values are kept over a restart.
         """
         self.log = log
+        self.leadership_changed: Callable[[], None] = lambda: None
+        """Called when this node begins to lead the group, and when it leads no more."""
+        self._shared = shared
+        self._commands: ReplicatedLog = shared or log
         self._annotations = annotations or PlainAnnotations()
         self._machines: dict[QueueKey, QuorumMachine] = {}
         self._backings: dict[QueueKey, QuorumBacking] = {}
-        self._fencing_token = log.acquire_lease()
+        self._lease = log.acquire_lease()
+        self._fencing_token = self._lease if shared is None else 0
+        """0 while this node does not lead."""
+        self._end = OrderEnd()
+        self._end_in = 0
+        """The last file of the copy with a record from which ``_end`` follows."""
         self.cleaner = Cleaner(
             log,
             self._machines.values,
-            fencing_token=self._fencing_token,
+            fencing_token=self._lease,
             garbage_fraction=garbage_fraction,
             look_bytes=look_bytes,
+            repeat=self._repeat_end,
         )
 
     # --- the start: blocks
@@ -54,16 +70,110 @@ class QuorumQueues:
         if snapshot is not None:
             start, parts = snapshot
             self._machines.update(QuorumMachine.restored(parts))
-        for file, offset, payload in self.log.read(start):
+        for logged in self.log.read(start, follows=self._follows):
             clean = False
-            key, command = decode(payload)
-            if isinstance(command, Delete):
-                self._machines.pop(key, None)
-            else:
-                self._machine(key).apply(command, file, offset)
+            self._replay(logged)
+        if self._shared is not None:
+            self._shared.begin_after(self._end)
         if not clean:
-            for machine in self._machines.values():
-                machine.delivered_below = machine.next_sequence
+            self._flag_delivered()
+
+    def _replay(self, logged: Logged) -> None:
+        """Apply a record of the log."""
+        file, offset, payload = logged
+        if not is_of_order(payload):
+            self._apply(payload, file, offset)
+            return
+        batch = decoded(payload)
+        self._end, self._end_in = batch.end, file
+        for at, command in batch.commands():
+            self._apply(command, file, offset + at)
+
+    def _follows(self, payload: bytes) -> bool:
+        """Return whether a record of the copy follows those that were read. The oldest file may begin anywhere in the
+        order, if it is not the first one; everything before it was synced when the files before it were removed."""
+        if not is_of_order(payload):
+            return True
+        batch = decoded(payload)
+        begins = not self._end_in and self.log.oldest > 1
+        return begins or batch.end == self._end or batch.follows(self._end)
+
+    def _apply(self, payload: bytes, file: int, offset: int) -> None:
+        key, command = decode(payload)
+        self._machine(key).apply(command, file, offset)
+        if isinstance(command, Delete):
+            del self._machines[key]
+
+    def _flag_delivered(self) -> None:
+        """Count every message as delivered before."""
+        for machine in self._machines.values():
+            machine.delivered_below = machine.next_sequence
+
+    # --- who leads
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads the group: it alone takes on and delivers messages."""
+        return self._fencing_token != 0
+
+    def may_serve(self, now: float) -> bool:
+        """Return whether this node may take on and deliver messages. ``now``: monotonic seconds."""
+        return self.leads and (self._shared is None or self._shared.fresh(now))
+
+    def see_to(self) -> None:
+        """Apply what the group has committed, and begin or cease to lead it."""
+        shared = self._shared
+        assert shared is not None, "a group that this node alone has"
+        for batch in shared.take_committed():
+            self._put(batch, shared)
+        leading = shared.epoch if shared.role is Role.LEADER else 0
+        if leading == self._fencing_token:
+            return
+        self.demote()
+        if leading and not shared.unwritten:  # what is not written cannot be read back
+            self._lead(leading)
+
+    def _put(self, batch: CommandBatch, shared: SharedLog) -> None:
+        """Write a committed batch to the copy, and apply it."""
+        position, file, offset = self.log.append((batch.data,), len(batch.data), self._lease, prompt=False)
+        self._end, self._end_in = batch.end, file
+        for at, payload in batch.commands():
+            machine = self._machine(key_of(payload))
+            live, live_bytes = machine.live, machine.live_bytes
+            self._apply(payload, file, offset + at)
+            if machine.live < live:
+                self.cleaner.died(live - machine.live, live_bytes - machine.live_bytes)
+        shared.noted(batch, position)
+
+    def demote(self) -> None:
+        """Lead no more: nothing is taken on or delivered, and what consumers hold is ready for the next leader."""
+        if self._fencing_token:
+            self._fencing_token = 0
+            self._backings.clear()
+            self.leadership_changed()
+
+    def lead_again(self) -> None:
+        """Lead a group that this node alone has: rebuild its machines from the log. Blocks. Everything must be
+        committed. Raises StoreDamaged and OSError."""
+        assert self._shared is None, "a group that other nodes have too"
+        self._machines.clear()
+        for logged in self.log.read_again():
+            self._replay(logged)
+        self._lease = self.log.acquire_lease()
+        self.cleaner.begin_again(self._lease)
+        self._lead(self._lease)
+
+    def _lead(self, fencing_token: int) -> None:
+        self._fencing_token = fencing_token
+        self._backings.clear()
+        self._flag_delivered()
+        self.leadership_changed()
+
+    def _repeat_end(self, file: int) -> None:
+        """Files of the copy before this one will be removed."""
+        if self._shared is not None and self._end_in < file:
+            payload = encoded_end(self._shared.group, self._end)
+            _, self._end_in, _ = self.log.append((payload,), len(payload), self._lease, prompt=False)
 
     @property
     def numbers(self) -> set[int]:
@@ -104,7 +214,12 @@ class QuorumQueues:
         if backing is None:
             machine = self._machine(key)
             backing = QuorumBacking(
-                machine, self.log, self.cleaner, self._annotations, fencing_token=self._fencing_token
+                machine,
+                self._commands,
+                self.cleaner,
+                self._annotations,
+                fencing_token=self._fencing_token,
+                lost=self.demote,
             )
             self._backings[key] = backing
         return backing
@@ -116,8 +231,9 @@ class QuorumQueues:
     def forget(self, queue: int) -> None:
         """Forget a deleted queue, after ``delete`` was called on its backings."""
         for key in [key for key in self._machines if key.queue == queue]:
-            del self._machines[key]
             self._backings.pop(key, None)
+            if self._shared is None:  # otherwise the deletion is applied when it is committed
+                del self._machines[key]
 
     def _machine(self, key: QueueKey) -> QuorumMachine:
         machine = self._machines.get(key)
@@ -128,8 +244,11 @@ class QuorumQueues:
     # --- the end: blocks
 
     def put_snapshot(self) -> None:
-        """Save the state for the next start. The lane must have synced everything, and no command may follow."""
+        """Save the state for the next start. The lane must have synced everything, and no command may follow. There is
+        no snapshot of a copy, whose next leader flags every message anyway."""
         self.cleaner.release()
+        if self._shared is not None:
+            return
         for key, backing in self._backings.items():
             machine = self._machines[key]
             machine.delivered_below = max(machine.delivered_below, backing.first_undelivered)

@@ -7,7 +7,7 @@ another system call.
 from collections.abc import Sequence
 
 from core.engine.quorum.block import SpanPart
-from core.store.command_log import LocalCommandLog
+from core.engine.quorum.replicated_log import ReplicatedLog
 
 GAP_BYTES_MAX = 512
 """More than the overhead of a record with a route. Copying 4 KiB from the page cache takes as long as a system call."""
@@ -15,7 +15,7 @@ READ_BYTES_MAX = 1 << 20
 """The most bytes joined into one read. A single piece may be larger."""
 
 
-def read_bodies(log: LocalCommandLog, pieces: Sequence[SpanPart]) -> list[list[bytes]]:
+def read_bodies(log: ReplicatedLog, pieces: Sequence[SpanPart]) -> list[list[bytes]]:
     """Return the bodies of each piece, in order. Raises StoreFailure."""
     bodies: list[list[bytes]] = []
     start = 0

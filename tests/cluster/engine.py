@@ -1,0 +1,98 @@
+"""An engine in memory that orders the batches of one group, and the mistakes that can be put into it.
+
+Each method is one step, as a transaction of etcd is. What was answered is never lost, except with a mistake.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from core.engine.quorum.batches import CommandBatch
+from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer, cut_at
+
+READ_MAX = 8
+"""The most batches in one answer."""
+
+
+class Mistake(Enum):
+    """What can be wrong with an engine and its driver, one at a time. The simulation must find each of them."""
+
+    EARLY_ANSWER = "acknowledge before majority"
+    NO_FENCE = "fence not checked"
+    HOLE_KEPT = "hole kept"
+    STALE_LEADER = "stale leader delivers"
+    CUT_TOO_FAR = "truncate too far"
+
+
+class SimulatedEngine:
+    """Owner and batches of one group."""
+
+    def __init__(self, members: Sequence[int], mistake: Mistake | None = None) -> None:
+        self.mistake = mistake
+        self.owner = Owner()
+        self.batches: dict[int, bytes] = {}
+        self.cut = 0
+        """The highest number that was cut away."""
+        self.synced = dict.fromkeys(members, 0)
+        """What each member has reported."""
+        self.copying: set[int] = set()
+        self._unsafe: list[int] = []
+        """With a mistake: batches that were answered and that a majority has not."""
+
+    @property
+    def end(self) -> int:
+        """The highest number that there is, or was before it was cut away."""
+        return max(self.batches, default=self.cut)
+
+    def put(self, batch: CommandBatch, node: int) -> PutAnswer:
+        """Put a batch, if its node is still the owner and nothing has its number."""
+        number, epoch = batch.end.number, batch.end.epoch
+        existing = self.batches.get(number)
+        mine = self.owner == Owner(epoch, node)
+        if self.mistake is Mistake.NO_FENCE and number > self.cut:
+            mine = True
+        if mine and existing is None:
+            self.batches[number] = batch.data
+            if self.mistake is Mistake.EARLY_ANSWER:
+                self._unsafe.append(number)
+        return PutAnswer(Owner(epoch, node) if mine else self.owner, existing)
+
+    def claim(self, claim: Claim) -> ClaimAnswer:
+        """Change the owner, if the group is in the epoch before."""
+        won = self.owner.epoch == claim.epoch - 1
+        if won:
+            self.owner = Owner(claim.epoch, claim.node)
+        return ClaimAnswer(self.owner, won)
+
+    def read(self, after: int) -> LogRead:
+        """Read some batches after a number, and what belongs to the answer."""
+        numbers = sorted(number for number in self.batches if number > after)
+        some = [(number, self.batches[number]) for number in numbers[:READ_MAX]]
+        return LogRead(after, self.owner, self.cut + 1, self.end, some, len(numbers) <= READ_MAX)
+
+    def delete(self, numbers: Sequence[int], owner: Owner) -> Owner:
+        """Delete batches, if this is still the owner."""
+        if self.owner == owner and self.mistake is not Mistake.HOLE_KEPT:
+            for number in numbers:
+                self.batches.pop(number, None)
+        return self.owner
+
+    def report(self, node: int, number: int) -> None:
+        """A member has synced its copy up to this number."""
+        self.synced[node] = max(self.synced[node], number)
+
+    def trim(self, applied: int) -> None:
+        """Cut away what no member needs. ``applied``: up to where the leader has applied the log."""
+        upto = applied if self.mistake is Mistake.CUT_TOO_FAR else cut_at(self.synced, self.copying)
+        for number in [number for number in self.batches if number <= upto]:
+            del self.batches[number]
+        self.cut = max(self.cut, upto)
+
+    def replicate(self) -> None:
+        """A majority has caught up."""
+        self._unsafe.clear()
+
+    def lose_leader(self) -> None:
+        """Another member of the engine leads it now."""
+        for number in self._unsafe:
+            self.batches.pop(number, None)
+        self._unsafe.clear()

@@ -1,0 +1,236 @@
+"""One node of a simulated cluster: a disk, a lane, and the product's quorum queues over the log of their group.
+
+The publishers and consumers of the group are in :mod:`tests.cluster.world`. It is told what happened to each message.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from core.clock import Now
+from core.engine.quorum.commands import Messages, decode
+from core.engine.quorum.queues import QuorumQueues
+from core.engine.quorum.shared_log import SharedLog
+from core.engine.ready.batch import Batch
+from core.message import Attributes, Return, Run, RunPart
+from core.store.command_log import NOWHERE, LocalCommandLog
+from core.store.lane import Lane
+from core.store.store import QUORUM
+from tests.cluster.claims import Seen
+from tests.cluster.engine import SimulatedEngine
+from tests.cluster.network import Network
+from tests.cluster.simulated_log import SimulatedLog
+from tests.kit.faulty_disk import MemoryDisk
+
+GROUP = 7
+FILE_BYTES = 2048
+"""So small that files are begun, carried and removed all the time."""
+DURABLE = Attributes(durable=True)
+
+
+class Clients(Protocol):
+    """What the publishers and consumers see."""
+
+    def confirmed(self, queue: int, numbers: Sequence[int]) -> None:
+        """These messages were accepted."""
+
+    def released(self, queue: int, numbers: Sequence[int]) -> None:
+        """These messages were answered as never taken on."""
+
+    def delivered(self, queue: int, numbers: Sequence[int], *, redelivered: bool) -> None:
+        """A consumer got these messages."""
+
+    def settled(self, queue: int, numbers: Sequence[int]) -> None:
+        """A consumer has settled these messages; the settlement is not committed yet."""
+
+    def gone(self, queue: int, numbers: Sequence[int]) -> None:
+        """The settlement of these messages is committed."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Messages whose command has this position."""
+
+    position: int
+    queue: int
+    numbers: Sequence[int]
+
+
+class Node:
+    """One life of one node. After :meth:`end` nothing of it happens any more."""
+
+    def __init__(
+        self,
+        number: int,
+        disk: MemoryDisk,
+        generation: int,
+        *,
+        engine: SimulatedEngine,
+        network: Network,
+        clients: Clients,
+        seen: list[Seen],
+        speed: float,
+    ) -> None:
+        """``speed``: of its monotonic clock. Raises StoreDamaged."""
+        self.number = number
+        self.disk = disk
+        self.generation = generation
+        self.wall_offset = 0.0
+        """By how much its wall clock is wrong, in seconds."""
+        self.lane = Lane(QUORUM, generation=generation, sync_interval_s=0.2)
+        self.copy = LocalCommandLog(disk, self.lane, file_bytes_max=FILE_BYTES, group=GROUP)
+        self.log = SharedLog(self.copy, node=number, group=GROUP)
+        self.queues = QuorumQueues(self.copy, shared=self.log, look_bytes=FILE_BYTES // 2)
+        self.queues.recover()
+        self.queues.leadership_changed = self._leadership_changed
+        self.driver = SimulatedLog(self.log, engine, network, self.clock, seen)
+        self._network = network
+        self._clients = clients
+        self._speed = speed
+        self._next: dict[int, int] = {}
+        self._held: list[tuple[int, Batch]] = []
+        self._unconfirmed: deque[Waiting] = deque()
+        self._settled: list[tuple[int, Sequence[int]]] = []
+        self._settling: deque[Waiting] = deque()
+
+    def clock(self) -> float:
+        """Its monotonic clock."""
+        return self._network.now * self._speed
+
+    @property
+    def now(self) -> Now:
+        """Its clocks."""
+        return Now(self.clock(), self._network.now + self.wall_offset)
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes on and delivers messages now."""
+        return self.queues.may_serve(self.clock())
+
+    @property
+    def holds(self) -> bool:
+        """Whether its consumers hold messages."""
+        return bool(self._held)
+
+    def end(self) -> None:
+        """The process ends."""
+        self.driver.over = True
+
+    # --- clients
+
+    def publish(self, queue: int, numbers: Sequence[int], size: int) -> None:
+        """Publish messages whose bodies begin with their numbers."""
+        backing = self.queues.backing(queue)
+        first = self._next.setdefault(queue, self.queues.next_sequence(queue))
+        bodies = [b"%d:" % number + b"x" * size for number in numbers]
+        position = backing.publish_run(RunPart(Run(0, bodies, DURABLE), 0, len(bodies), None), first, self.now)
+        assert position != NOWHERE.position, "a node that serves leads"
+        self._next[queue] = first + len(bodies)
+        self._unconfirmed.append(Waiting(position, queue, numbers))
+
+    def deliver(self, queue: int, n: int) -> None:
+        """Deliver some messages."""
+        batch = self.queues.backing(queue).fetch(n)
+        if batch is not None:
+            self._held.append((queue, batch))
+            self._clients.delivered(queue, numbers_of(batch), redelivered=not batch.first_acquirer)
+
+    def drain(self, queue: int) -> list[tuple[int, bool]]:
+        """Take out everything that no consumer holds: numbers, and whether they are flagged."""
+        found: list[tuple[int, bool]] = []
+        while (batch := self.queues.backing(queue).fetch(10**6)) is not None:
+            found += [(number, not batch.first_acquirer) for number in numbers_of(batch)]
+        return found
+
+    def settle(self, rng: Random) -> None:
+        """Let a consumer settle a batch."""
+        if self._held:
+            queue, batch = self._held.pop(rng.randrange(len(self._held)))
+            numbers = numbers_of(batch)
+            self.queues.backing(queue).settle(batch)
+            self._clients.settled(queue, numbers)
+            self._settled.append((queue, numbers))
+            self.log.later(self)
+
+    def give_back(self, rng: Random) -> None:
+        """Let a consumer return a batch as failed; another gets it later, so it is held on."""
+        if self._held:
+            queue, batch = self._held[rng.randrange(len(self._held))]
+            batch.delivery_count += Return(True).delivery_failed
+            batch.first_acquirer = False
+            self.queues.backing(queue).give_back(batch)
+            self._clients.delivered(queue, numbers_of(batch), redelivered=True)
+
+    def write_late(self) -> None:
+        """See LateWriter. The backings were called before, so their settlements have positions."""
+        for queue, numbers in self._settled:
+            self._settling.append(Waiting(self.log.staged, queue, numbers))
+        self._settled.clear()
+
+    # --- the turn
+
+    def turn(self) -> None:
+        """Apply, answer, and send what is to be sent."""
+        self.queues.see_to()
+        self._answer()
+        self.driver.drive()
+
+    def _answer(self) -> None:
+        committed = self.log.committed
+        for first, last in self.log.take_voids():
+            void = [one for one in self._unconfirmed if first <= one.position <= last]
+            self._unconfirmed = deque(one for one in self._unconfirmed if not first <= one.position <= last)
+            self._settling = deque(one for one in self._settling if not first <= one.position <= last)
+            for one in void:
+                self._clients.released(one.queue, one.numbers)
+        while self._unconfirmed and self._unconfirmed[0].position <= committed:
+            one = self._unconfirmed.popleft()
+            self._clients.confirmed(one.queue, one.numbers)
+        while self._settling and self._settling[0].position <= committed:
+            one = self._settling.popleft()
+            self._clients.gone(one.queue, one.numbers)
+
+    def _leadership_changed(self) -> None:
+        self._next.clear()
+        self._held.clear()
+        self._settled.clear()
+
+    # --- the disk
+
+    def write(self) -> None:
+        """Write what is staged."""
+        batch = self.lane.take_write()
+        if batch is not None:
+            batch.run(self.disk)
+            self.lane.wrote(batch)
+
+    def sync(self) -> None:
+        """Sync what is written, and remove what may go."""
+        batch = self.lane.take_sync(self.clock() + self.generation)
+        if batch is not None:
+            batch.run(self.disk)
+            self.lane.did_sync(batch)
+
+    def flush(self) -> None:
+        """Write and sync everything."""
+        while self.lane.synced < self.lane.staged or self.lane.has_late_writers or self.lane.has_records:
+            self.lane.want_sync()
+            self.write()
+            self.sync()
+
+    def content(self, queue: int) -> list[int]:
+        """The sequence numbers of the live messages of a queue, as its copy has them."""
+        found: list[int] = []
+        for payload in self.queues.commands_of(queue):
+            _, command = decode(payload)
+            if isinstance(command, Messages):
+                for first, count in zip(command.firsts, command.counts, strict=True):
+                    found += range(first, first + count)
+        return sorted(found)
+
+
+def numbers_of(batch: Batch) -> list[int]:
+    """The numbers of these messages."""
+    return [int(entry[: entry.index(b":")]) for entry in batch.entries]

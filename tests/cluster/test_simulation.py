@@ -1,0 +1,34 @@
+"""Simulated clusters keep their promises, and each mistake that is put in on purpose is found."""
+
+import pytest
+
+from tests.cluster.engine import Mistake
+from tests.cluster.simulate import main, simulate
+
+SEEDS = 200
+
+
+@pytest.mark.slow
+def test_the_promises_are_kept():
+    broken = {seed: outcome.why for seed in range(SEEDS) if (outcome := simulate(seed)).why}
+    assert broken == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", Mistake)
+def test_each_mistake_is_found(mistake):
+    assert any(simulate(seed, mistake).why for seed in range(2 * SEEDS))
+
+
+def test_a_seed_repeats_everything(capsys):
+    lines = []
+    for _ in range(2):
+        assert main(["--seed", "7", "--trace"]) == 0
+        lines.append(capsys.readouterr().out)
+    assert lines[0] == lines[1]
+    assert "all promises were kept" in lines[0]
+
+
+def test_the_command_names_the_seeds_that_fail(capsys):
+    assert main(["--seeds", "20", "--mistake", Mistake.EARLY_ANSWER.value]) == 1
+    assert "--seed " in capsys.readouterr().out

@@ -1,0 +1,363 @@
+"""A simulated cluster: nodes with one group of quorum queues, an engine, publishers and consumers, and faults.
+
+Everything happens in one thread and in virtual time, from one random generator, so a seed repeats it exactly. What
+clients saw is in a ledger for each queue (:mod:`tests.crash.ledger`). These promises are checked:
+
+- a confirmed message that was not settled is there at the end, with every node; one that was answered as released, or
+  never published, never is;
+- of all deliveries of a message at most one is not flagged as redelivered;
+- a message is not delivered later than a second after its settlement was committed;
+- the messages of each publisher are in order;
+- what nodes saw of the group's owner has an order (:mod:`tests.cluster.claims`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from core.engine.quorum.shared_log import FRESH_S, Role
+from core.store.errors import StoreDamaged
+from tests.cluster.claims import Seen, contradiction
+from tests.cluster.engine import Mistake, SimulatedEngine
+from tests.cluster.network import Network
+from tests.cluster.node import Node
+from tests.crash.ledger import BARRIERS, Found, Ledger
+from tests.kit.faulty_disk import MemoryDisk
+
+QUEUES = (1, 2)
+SPEED_ERROR = 0.02
+"""By how much a monotonic clock may be too fast or too slow."""
+GRACE_S = FRESH_S * (1 + 2 * SPEED_ERROR) + 0.05
+"""After the commit of a settlement, a leader that does not know of its end may deliver the message for this long. Its
+clock may be too slow, and 50 ms are the longest turn."""
+CALM_ROUNDS = 400
+
+
+class Broken(Exception):
+    """A promise was not kept."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """What is known of one queue."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    gone_at: dict[int, float] = field(default_factory=dict)
+    unflagged: Counter[int] = field(default_factory=Counter)
+    released: set[int] = field(default_factory=set)
+
+
+class World:
+    """One cluster."""
+
+    def __init__(
+        self, seed: int, mistake: Mistake | None = None, trace: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self.rng = Random(seed)
+        self.network = Network(self.rng, lambda line: self.say(line))
+        self.size = self.rng.choice((3, 3, 3, 5))
+        self.engine = SimulatedEngine(range(self.size), mistake)
+        self.subjects = {queue: Subject() for queue in QUEUES}
+        self.seen: list[Seen] = []
+        self.did: Counter[str] = Counter()
+        self._trace = trace
+        self._numbers = [0, BARRIERS]
+        """The next number of each publisher."""
+        self._generations = [0] * self.size
+        self._disks = [MemoryDisk() for _ in range(self.size)]
+        self._paused: dict[int, float] = {}
+        self.nodes: list[Node | None] = [None] * self.size
+        self._spoilt: int | None = None
+        """The node whose copy is damaged; no other one is damaged at the same time."""
+        for number in range(self.size):
+            self._start(number)
+
+    def say(self, text: str) -> None:
+        """Add a line to the trace."""
+        self._trace(f"{self.network.now:8.3f} {text}")
+
+    # --- what clients see (Clients)
+
+    def confirmed(self, queue: int, numbers: Sequence[int]) -> None:
+        ledger = self.subjects[queue].ledger
+        ledger.uncertain.difference_update(numbers)
+        ledger.confirmed.update(numbers)
+        self.did["confirmed"] += len(numbers)
+
+    def released(self, queue: int, numbers: Sequence[int]) -> None:
+        subject = self.subjects[queue]
+        subject.ledger.uncertain.difference_update(numbers)
+        subject.released.update(numbers)
+        self.did["released"] += len(numbers)
+        if subject.ledger.seen.intersection(numbers):
+            raise Broken(f"queue {queue}: {list(numbers)} were delivered, and are answered as never taken on")
+
+    def delivered(self, queue: int, numbers: Sequence[int], *, redelivered: bool) -> None:
+        subject = self.subjects[queue]
+        self.did["delivered"] += len(numbers)
+        self.say(f"queue {queue}: delivered {list(numbers)}{' again' if redelivered else ''}")
+        late = [n for n in numbers if self.network.now > subject.gone_at.get(n, self.network.now) + GRACE_S]
+        if late:
+            raise Broken(f"queue {queue}: {late} were settled long ago, and come back")
+        if subject.released.intersection(numbers):
+            raise Broken(f"queue {queue}: {list(numbers)} were answered as never taken on, and are delivered")
+        if not redelivered:
+            subject.unflagged.update(numbers)
+            twice = [n for n in numbers if subject.unflagged[n] > 1]
+            if twice:
+                raise Broken(f"queue {queue}: {twice} are delivered twice without the flag")
+        subject.ledger.seen.update(numbers)
+
+    def settled(self, queue: int, numbers: Sequence[int]) -> None:
+        self.subjects[queue].ledger.going.update(numbers)
+
+    def gone(self, queue: int, numbers: Sequence[int]) -> None:
+        subject = self.subjects[queue]
+        subject.ledger.gone.update(numbers)
+        subject.gone_at.update(dict.fromkeys(numbers, self.network.now))
+        self.did["settled"] += len(numbers)
+
+    # --- clients act
+
+    def _serving(self) -> Node | None:
+        serving = [node for node in self._awake() if node.serves]
+        return self.rng.choice(serving) if serving else None
+
+    def publish(self) -> None:
+        """Publish some messages of one publisher."""
+        node = self._serving()
+        if node is not None:
+            queue, publisher = self.rng.choice(QUEUES), self.rng.randrange(2)
+            first = self._numbers[publisher]
+            numbers = range(first, first + self.rng.choice((1, 1, 2, 5)))
+            self._numbers[publisher] = numbers.stop
+            self.subjects[queue].ledger.uncertain.update(numbers)
+            self.say(f"node {node.number}: queue {queue}: publish {list(numbers)}")
+            node.publish(queue, numbers, self.rng.choice((0, 10, 150)))
+
+    def deliver(self) -> None:
+        """Let a consumer take some messages."""
+        node = self._serving()
+        if node is not None:
+            node.deliver(self.rng.choice(QUEUES), self.rng.randint(1, 6))
+
+    def settle(self) -> None:
+        """Let a consumer settle."""
+        node = self._serving()
+        if node is not None:
+            node.settle(self.rng)
+
+    def give_back(self) -> None:
+        """Let a consumer return messages."""
+        node = self._serving()
+        if node is not None:
+            node.give_back(self.rng)
+
+    # --- nodes act
+
+    def _awake(self) -> list[Node]:
+        return [node for node in self.nodes if node is not None and node.number not in self._paused]
+
+    def turn(self) -> None:
+        """Give every node a turn, and some of them the disk."""
+        now = self.network.now
+        self._paused = {number: until for number, until in self._paused.items() if until > now}
+        for node in self._awake():
+            node.turn()
+            if self.rng.random() < 0.8:
+                node.write()
+            if self.rng.random() < 0.4:
+                node.sync()
+            if node.log.must_copy:
+                self._stop(node.number, "its batches are cut away")
+                self._copy(node.number)
+
+    def claim(self) -> None:
+        """A node takes the group, whether its owner has ended or not: leases lapse early, late or never."""
+        awake = self._awake()
+        led = any(node.log.role is Role.LEADER and node.number not in self.network.cut_off for node in awake)
+        if awake and (not led or self.rng.random() < 0.1):
+            node = self.rng.choice(awake)
+            self.say(f"node {node.number}: claims epoch {node.log.owner.epoch + 1}")
+            node.driver.claim()
+
+    def report(self) -> None:
+        """Members report, and the engine is cut."""
+        for node in self._awake():
+            node.driver.report()
+            if node.log.role is Role.LEADER and self.rng.random() < 0.5:
+                trim = partial(self.engine.trim, node.log.ends_at)
+                self.network.ask(node.number, trim, lambda _: None, lambda: None)
+
+    # --- faults
+
+    def weather(self) -> None:
+        """Change how the network behaves."""
+        rng = self.rng
+        self.network.loss = rng.choice((0.0, 0.0, 0.05, 0.3))
+        self.network.delay_s = rng.choice((0.002, 0.01, 0.05))
+        leaders = {node.number for node in self._awake() if node.log.role is Role.LEADER}
+        anyone = {number for number in range(self.size) if rng.random() < 0.3}
+        self.network.cut_off = rng.choice((set(), set(), leaders, anyone))
+        self.say(f"network: loss {self.network.loss}, delay {self.network.delay_s}, cut off {self.network.cut_off}")
+
+    def pause(self) -> None:
+        """A node stands still, with its sockets open."""
+        if awake := self._awake():
+            node = self.rng.choice(awake)
+            self._paused[node.number] = self.network.now + self.rng.choice((0.3, 1.5, 3.0))
+            self.say(f"node {node.number}: stands still")
+
+    def jump(self) -> None:
+        """A wall clock jumps."""
+        if awake := self._awake():
+            self.rng.choice(awake).wall_offset = self.rng.choice((-60.0, 0.0, 60.0))
+
+    def power(self) -> None:
+        """Cut the power of one node, or of all."""
+        everywhere = self.rng.random() < 0.15
+        for number in range(self.size) if everywhere else (self.rng.randrange(self.size),):
+            self._stop(number, "the power fails")
+
+    def _stop(self, number: int, why: str) -> None:
+        node = self.nodes[number]
+        if node is not None:
+            self.say(f"node {number}: {why}")
+            node.end()
+            self.nodes[number] = None
+            self._paused.pop(number, None)
+            self._disks[number] = node.disk.power_cut(self.rng)
+            self.did["stops"] += 1
+
+    def start(self) -> None:
+        """Start a node that is down."""
+        down = [number for number in range(self.size) if self.nodes[number] is None]
+        if down:
+            self._start(self.rng.choice(down))
+
+    def _start(self, number: int) -> None:
+        self._generations[number] += 1
+        try:
+            self.nodes[number] = self._node(number)
+        except StoreDamaged as damage:
+            self.say(f"node {number}: {damage}")
+            self.did["damage found"] += 1
+            if number != self._spoilt:
+                raise
+            self._copy(number)
+            return
+        self.say(f"node {number}: starts after batch {self.nodes[number].log.ends_at}")
+        if number == self._spoilt:
+            self._spoilt = None  # nothing that matters was damaged
+
+    def _node(self, number: int) -> Node:
+        speed = 1 + self.rng.uniform(-SPEED_ERROR, SPEED_ERROR)
+        return Node(
+            number, self._disks[number], self._generations[number], engine=self.engine, network=self.network,
+            clients=self, seen=self.seen, speed=speed,
+        )  # fmt: skip
+
+    def _copy(self, number: int) -> None:
+        """Give a node the copy of another one, if there is one that can give it."""
+        donors = [node for node in self._awake() if node.number != number]
+        if not donors:
+            return
+        donor = max(donors, key=lambda node: node.log.ends_at)
+        donor.flush()
+        self._disks[number] = donor.disk.power_cut(self.rng)
+        self._generations[number] = max(self._generations[number], donor.generation) + 1
+        self._spoilt = None if self._spoilt == number else self._spoilt
+        self.nodes[number] = self._node(number)
+        self.did["copies"] += 1
+        self.say(f"node {number}: has the copy of node {donor.number}")
+
+    def spoil(self) -> None:
+        """Flip a bit in the copy of a node that is down."""
+        down = [number for number in range(self.size) if self.nodes[number] is None]
+        if self._spoilt is None and down:
+            number = self.rng.choice(down)
+            disk = self._disks[number]
+            logs = [path for path in disk.paths if path.endswith(".log") and disk.size(path)]
+            if logs:
+                path = self.rng.choice(logs)
+                disk.flip_bit(path, self.rng.randrange(8 * disk.size(path)))
+                self._spoilt = number
+                self.did["flips"] += 1
+                self.say(f"node {number}: a bit of {path} flips")
+
+    def engine_fails(self) -> None:
+        """The engine's leader ends, or a majority catches up."""
+        if self.rng.random() < 0.5:
+            self.engine.lose_leader()
+            self.say("engine: another member leads")
+        else:
+            self.engine.replicate()
+
+    # --- the run
+
+    def step(self) -> None:
+        """Do one thing, and let a little time pass."""
+        self.rng.choices(ACTS, WEIGHTS)[0](self)
+        self.network.pass_time(self.rng.expovariate(40))
+
+    def run(self, steps: int) -> None:
+        """Do many things, then mend everything and check. Raises Broken, LogBroken, StoreDamaged."""
+        for _ in range(steps):
+            self.step()
+        self.calm()
+        self.audit()
+
+    def calm(self) -> None:
+        """Let everything be mended, and all nodes come to rest."""
+        self.network.loss, self.network.delay_s, self.network.cut_off = 0.0, 0.002, set()
+        self._paused.clear()
+        self.engine.replicate()
+        self.say("calm")
+        for number in range(self.size):
+            if self.nodes[number] is None:
+                self._start(number)
+        self.network.pass_time(1.0)
+        epoch = self.engine.owner.epoch
+        for round_ in range(CALM_ROUNDS):
+            self.turn()
+            self.start()
+            if not round_ % 20 and self.engine.owner.epoch == epoch:  # a leader that has delivered nothing
+                for node in self._awake()[:2]:
+                    node.driver.claim()
+            self.network.pass_time(0.05)
+            if round_ > 10 and self._at_rest(epoch):
+                return
+        if all(node.log.ends_at < self.engine.cut for node in self._awake()):
+            raise Broken("batches were cut away that no node has")
+        raise Broken("the cluster does not come to rest")
+
+    def _at_rest(self, epoch: int) -> bool:
+        leads = any(node.serves and node.log.epoch > epoch for node in self._awake())
+        ends = {node.log.ends_at for node in self._awake()}
+        return leads and ends == {self.engine.end} and len(self._awake()) == self.size
+
+    def audit(self) -> None:
+        """Compare what is there with the ledgers."""
+        if why := contradiction(self.seen):
+            raise Broken(why)
+        leader = max((node for node in self._awake() if node.serves), key=lambda node: node.log.epoch)
+        if leader.holds:
+            raise Broken("the last leader has delivered before it was asked to")
+        for queue, subject in self.subjects.items():
+            contents = {tuple(node.content(queue)) for node in self._awake()}
+            if len(contents) > 1:
+                raise Broken(f"queue {queue}: the nodes have different messages")
+            found = [Found(number, redelivered) for number, redelivered in leader.drain(queue)]
+            verdict = subject.ledger.audit(found)
+            if verdict.broken:
+                raise Broken(f"queue {queue}: {verdict}; found {[one.number for one in found][:50]}")
+
+
+ACTS: Sequence[Callable[[World], None]] = (
+    World.turn, World.publish, World.deliver, World.settle, World.give_back, World.claim, World.report, World.weather,
+    World.pause, World.jump, World.power, World.start, World.spoil, World.engine_fails,
+)  # fmt: skip
+WEIGHTS = (40, 16, 10, 10, 1, 4, 3, 1, 0.7, 0.3, 0.8, 3, 0.5, 1)
+"""How often each of them happens."""
