@@ -571,6 +571,7 @@ class FlowReason(StrEnum):
     PAUSED = "paused"
     RATE_LIMIT = "rate-limit"
     POLICY = "policy"
+    NO_QUORUM = "no-quorum"
     QUEUE_FULL = "queue-full"
     MEMORY_SHARE = "memory-share"
     STORE_SLOW = "store-slow"

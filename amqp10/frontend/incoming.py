@@ -214,6 +214,11 @@ class PublisherLink:
         return self._arrivals.oldest
 
     @property
+    def held_up(self) -> FlowReason | None:
+        """Why the engine wants no more messages for the target; None when it takes them."""
+        return self._held_up
+
+    @property
     def full_queue(self) -> str | None:
         """The full queue that holds a link of the anonymous terminus up."""
         full = None if self.recent is None else self.recent.full

@@ -182,6 +182,14 @@ class Confirms:
             progress.rejected(place, start, stop, error)
             self._answer_progress(submission)
 
+    def withdrawn(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
+        """The place had taken on these messages, and cannot keep them. Messages that went to no other place are
+        released; the others are rejected, because another place may have taken them on."""
+        if submission.progress is None:
+            self.release(submission.publisher, submission.run.first + start, submission.run.first + stop - 1)
+        else:
+            self.reject(submission, place, start, stop, error)
+
     def gone(self, submission: Submission, place: Hashable, start: int, stop: int | None = None) -> None:
         """The place was deleted: it takes on none of these messages, nor any after them. Without ``stop``: all from
         ``start`` on."""

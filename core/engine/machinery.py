@@ -15,6 +15,7 @@ from core.config.settings import Settings
 from core.credit_flow.flow import StageCreditSpec
 from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.confirms import Confirms
+from core.engine.options.in_force import QueueType
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter, QueueTurns
 from core.engine.queue.store_stage import StoreStage
@@ -98,6 +99,15 @@ class Machinery:
         self.shown: list[Snapshots] = []
         """The snapshots of each virtual host."""
         self._sampled_at = -inf
+        if storage is not None:
+            storage.quorum.leadership_changed = self._leadership_changed
+
+    def _leadership_changed(self) -> None:
+        """The node leads the quorum queues no more, or again: each sees to it in its next turn."""
+        for shown in self.shown:
+            for queue in shown.queues.values():
+                if queue.options.type is QueueType.QUORUM:
+                    self.pump.touch(queue)
 
     def enter(self, remover: Callable[[AnyQueue], bool], shown: Snapshots) -> None:
         """A virtual host has been made."""

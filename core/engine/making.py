@@ -25,6 +25,7 @@ from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue import Queue
 from core.engine.queue.store_stage import ToStore
+from core.engine.quorum.leadership import Leadership
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.waits import Waits
 from core.engine.routing.topology import QueueDefinition
@@ -114,8 +115,9 @@ class QueueMaker:
         *,
         written: Waits[PositionWaiter] | None = None,
         synced: Waits[PositionWaiter] | None = None,
-        first_sequence: int = 0,
+        first_sequence: Callable[[], int] = lambda: 0,
         to_store: ToStore | None = None,
+        leadership: Leadership | None = None,
     ) -> Queue:
         return Queue(
             name,
@@ -128,6 +130,7 @@ class QueueMaker:
             first_sequence=first_sequence,
             stage_credit=self._stage_credit(name),
             to_store=to_store,
+            leadership=leadership,
         )
 
     def _classic(
@@ -160,7 +163,7 @@ class QueueMaker:
             levels.__getitem__,
             written=lanes.classic_written,
             synced=lanes.classic_synced,
-            first_sequence=first_sequence,
+            first_sequence=lambda: first_sequence,
             to_store=to_store,
         )
         self._kept_as[queue] = kept_as
@@ -180,7 +183,8 @@ class QueueMaker:
             options,
             lambda level: storage.quorum.backing(number, level),
             synced=lanes.quorum_synced,
-            first_sequence=storage.quorum.next_sequence(number),
+            first_sequence=lambda: storage.quorum.next_sequence(number),
+            leadership=storage.quorum.leadership,
         )
         self._kept_as[queue] = str(number)
         return queue

@@ -248,6 +248,24 @@ def store_slow() -> Scenario[WirePeer]:
     return Scenario(broker, peer, sync)
 
 
+def no_quorum() -> Scenario[WirePeer]:
+    """The node does not lead the queue."""
+    storage = open_storage(MemoryDisk(), KeptDefinitions())
+    broker = InProcessBroker(storage=storage)
+    peer = publishing(broker, broker.queue(x_queue_type="quorum"))
+    broker.run()
+    storage.quorum.demote()
+    use_up(peer)
+
+    def lead() -> None:
+        storage.quorum.lead_again()
+        broker.run()
+        while work(storage, broker.now.monotonic):
+            broker.run()
+
+    return Scenario(broker, peer, lead)
+
+
 def session_window() -> Scenario[WirePeer]:
     """The client opens its session window for less than it asks for."""
     broker = InProcessBroker()
@@ -313,6 +331,7 @@ LINKS: Sequence[Cause[WirePeer]] = (
     Cause("policy of an operator for a consumer", bounded_consumer, OUT, "policy", "operator"),
     Cause("policy for a consumer", policed_consumer, OUT, "policy", "policy of queue q"),
     Cause("policy of a consumer's own", frugal_consumer, OUT, "policy", "client"),
+    Cause("no-quorum", no_quorum, IN, "no-quorum", "queue q"),
     Cause("queue-full", queue_full, IN, "queue-full", "queue q"),
     Cause("unconfirmed-limit", unconfirmed_limit, IN, "unconfirmed-limit", "queue q"),
     Cause("memory-share", memory_share, IN, "memory-share", "bytes of the link"),

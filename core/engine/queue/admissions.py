@@ -20,7 +20,10 @@ from core.engine.confirms import Confirms, Submission
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter
 from core.engine.ready.waits import Waits
-from core.errors import EngineError
+from core.errors import EngineError, PreconditionFailed
+from core.store.command_log import NOWHERE
+
+NOT_COMMITTED = PreconditionFailed("the leader of the queue has changed before the message was safe; publish it again")
 
 
 @dataclass(eq=False, slots=True)
@@ -37,6 +40,8 @@ class Admission:
     """Whether it waits for a sync."""
     error: EngineError | None = None
     """Why the messages were rejected; None if they were taken on."""
+    refused: bool = False
+    """Whether the log has refused them, so that they were not taken on after all."""
 
     def reached(self, confirms: Confirms) -> AnyQueue | None:
         """The lane has reached the position of this admission."""
@@ -89,6 +94,9 @@ class Admissions:
         if position is not None and waits is not None:
             admission = Admission(self, submission, start, stop, due=False, synced=self._synced)
             self._pending.append(admission)
+            if position == NOWHERE.position:
+                admission.synced, admission.refused = False, True
+                return
             waits.add(position, admission)
             if self._synced:
                 submission.publisher.unsynced += stop - start
@@ -118,11 +126,18 @@ class Admissions:
         pending = self._pending
         while pending and pending[0].due:
             one = pending.popleft()
-            if one.error is None:
+            if one.refused:
+                confirms.withdrawn(one.submission, self._queue, one.start, one.stop, NOT_COMMITTED)
+            elif one.error is None:
                 confirms.took(one.submission, self._queue, one.start, one.stop)
             else:
                 confirms.reject(one.submission, self._queue, one.start, one.stop, one.error)
         return None if self._ready_before else self._queue
+
+    def give_up(self, confirms: Confirms) -> None:
+        """Answer, in their order, the messages that the log has refused."""
+        for admission in [one for one in self._pending if one.refused]:
+            self.reached(admission, confirms)
 
     def dissolve(self, confirms: Confirms) -> None:
         """The queue is deleted: answer all messages that still wait here as gone."""

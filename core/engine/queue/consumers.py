@@ -27,6 +27,8 @@ from core.engine.ready.unsettled import Unsettled
 from core.interface import ActivityChanged, BoundChanged, Consumer, Delivered, GrantReply
 from core.message import first_of
 
+SEQUENCE_ANNOTATION = "x-opt-sequence"
+
 
 @dataclass(eq=False, slots=True)
 class Attachment:

@@ -172,14 +172,19 @@ class DeadLetters:
 
     def retire(self) -> None:
         """The queue is deleted."""
+        self.abandon()
+        del self._queue
+
+    def abandon(self) -> None:
+        """Forget all messages; those that are under way still arrive."""
         for courier in self._couriers.values():
             courier.retire()
         self._couriers.clear()  # breaks their reference cycle with the queue
-        del self._queue
         self._waiting.clear()
         self._failed.clear()
         self._retry_at = inf
         self.here = 0
+        self.room = True
 
     def _cut(self, batch: Batch, reason: DeathReason, n: int) -> Batch:
         """Return the first ``n`` messages, and put the others back at the front of the waiting ones."""

@@ -18,7 +18,8 @@ from core.errors import LimitReached
 from core.interface import Publisher, PublisherBlocked
 
 QUEUE_FULL = "queue-full"
-"""The reason in ``PublisherBlocked``, one of docs/flow-reasons."""
+NO_QUORUM = "no-quorum"
+"""Reasons in ``PublisherBlocked``, of docs/flow-reasons."""
 
 
 class LengthLimit:
@@ -69,12 +70,12 @@ class BlockedPublishers:
     def __init__(self) -> None:
         self._told: set[Publisher] = set()
 
-    def tell(self, publishers: Iterable[Publisher], full: bool) -> None:
-        """Tell each publisher once that the queue is full, and once that it is not full any more."""
+    def tell(self, publishers: Iterable[Publisher], full: bool, reason: str = QUEUE_FULL) -> None:
+        """Tell each publisher once that the queue is full, or has no leader, and once that this has ended."""
         if full:
             for publisher in publishers:
                 if publisher not in self._told:
-                    publisher.mailbox.put(PublisherBlocked(publisher, QUEUE_FULL))
+                    publisher.mailbox.put(PublisherBlocked(publisher, reason))
             self._told = set(publishers)
         elif self._told:
             for publisher in publishers:

@@ -79,6 +79,14 @@ def peek(sub_queues: Sequence[SubQueue], n: int) -> list[Peeked]:
     return peeked
 
 
+def counts_of_move(move: "Move | None") -> dict[str, object]:
+    """What the snapshot of a queue shows of its latest move."""
+    return {
+        "messages_moving": 0 if move is None else move.under_way,
+        "last_move": None if move is None else move.shown(),
+    }
+
+
 class Move:
     """A move of ready messages from one queue to a target, or of each message to the queue in which it died first."""
 

@@ -28,18 +28,21 @@ from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
 from core.engine.queue.admissions import Admissions
 from core.engine.queue.attachments import Attachments
-from core.engine.queue.consumers import Attachment, Consumers, Level
+from core.engine.queue.budgets import DELIVERY_WORK, DISPATCH_WORK, REMOVALS_PER_TURN, REMOVED_AT_ONCE
+from core.engine.queue.consumers import SEQUENCE_ANNOTATION, Attachment, Consumers, Level
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.dead_letter import LETTER_WORK, DeadLetters
 from core.engine.queue.endings import Endings
 from core.engine.queue.expiry import Disuse, has_expired, monotonic, one_end
 from core.engine.queue.kinds import Peeked
+from core.engine.queue.led import Led
 from core.engine.queue.length_limit import BlockedPublishers, LengthLimit
-from core.engine.queue.moving import Move, peek
+from core.engine.queue.moving import Move, counts_of_move, peek
 from core.engine.queue.parts import parts
 from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue_counters import QueueCounters, counts_of
 from core.engine.queue.store_stage import ToStore
+from core.engine.quorum.leadership import Leadership
 from core.engine.ready.backing import Backing
 from core.engine.ready.batch import NOWHERE, Batch
 from core.engine.ready.remains import LetGo
@@ -51,31 +54,15 @@ from core.message import Return, RunPart
 from core.slices import Walk
 from core.waiting.times import Times
 
-REMOVALS_PER_TURN = 10_000
-"""How many messages may expire or be pushed out in one turn of a queue; equal to the default of
-``queue_messages_per_turn``."""
-
-DISPATCH_WORK = 4_000
-"""The most work that one dispatch spends on deliveries and settlements, in units of :mod:`core.work`; the rest is done
-in the next turn."""
-
-DELIVERY_WORK = 4
-"""The cost of delivering one run to a consumer, in these units."""
-
-REMOVED_AT_ONCE = 1024
-"""The most messages in one batch that is removed; the length of a record of the memory backing."""
-
-SEQUENCE_ANNOTATION = "x-opt-sequence"
-
 
 class Queue:
     """A classic or quorum queue. Its definition is kept in the topology."""
 
     __slots__ = (
         "_admissions", "_asking", "_blocked", "_by_durable", "_cares", "_context", "_disuse", "_endings", "_getting",
-        "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging", "_passes", "_removable",
-        "_sub_queues", "_to_store", "_work_left", "arrivals", "attachments", "consumers", "counters", "deadline",
-        "expired", "inbox", "name", "options", "publishers", "stage_credit",
+        "_led", "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging", "_passes",
+        "_removable", "_sub_queues", "_to_store", "_work_left", "arrivals", "attachments", "consumers", "counters",
+        "deadline", "expired", "inbox", "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -88,16 +75,17 @@ class Queue:
         synced: Waits[PositionWaiter] | None = None,
         context: CourierContext | None = None,
         messages_per_turn: int | None = None,
-        first_sequence: int = 0,
+        first_sequence: Callable[[], int] = lambda: 0,
         stage_credit: CreditFlow,
         to_store: ToStore | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         """``backings`` makes the backing of each priority level, from 0 up.
 
         ``written`` and ``synced`` are the waits of the backings' lane: messages are accepted when written, or when
         synced. If a queue has both, its options choose. Without ``context``, messages that would be dead-lettered are
-        dropped. ``stage_credit`` is the stage credit of each publisher that uses it. ``to_store`` is given if bodies
-        may go to the message store.
+        dropped. ``first_sequence`` returns a number above all that were used. ``stage_credit`` is that of each
+        publisher that uses it. ``to_store`` is given if bodies may go to the message store.
         """
         self.name = name
         self.options = options
@@ -116,7 +104,7 @@ class Queue:
         self._passes = all(sub_queue.backing.passes for sub_queue in self._sub_queues)
         self._admissions = Admissions(self, written=written, synced=synced, ready_before=self._passes)
         self._admissions.expect(sync=options.sync_always)
-        self._next_sequence = first_sequence
+        self._next_sequence = first_sequence()
         self._letters = DeadLetters(self, context)
         self._endings = Endings(self._sub_queues, self._letters, self.counters, options)
         self._context = context
@@ -124,6 +112,10 @@ class Queue:
         """The latest move, which may be finished; None if there was none."""
         self._limit = LengthLimit(name, options)
         self._blocked = BlockedPublishers()
+        self._led: Led | None = None
+        if leadership is not None:
+            self._led = Led(leadership, backings, first_sequence, self._sub_queues, self._blocked)
+            self._led.knows(self.attachments, self._admissions, self._endings, self._letters)
         self._disuse = Disuse()
         self.deadline = inf
         """When the queue next needs a turn, as of the last dispatch (monotonic seconds); infinity for never."""
@@ -171,20 +163,24 @@ class Queue:
 
     def counts(self) -> Mapping[str, object]:
         """Counters and states for the snapshot."""
-        move = self._move
         return {
             **asdict(self.counters),
             **self._letters.counts(),
             **counts_of(self._sub_queues),
+            **counts_of_move(self._move),
             "next_sequence": self._next_sequence,
-            "messages_moving": 0 if move is None else move.under_way,
-            "last_move": None if move is None else move.shown(),
         }
 
     # --- what the pump does: taking on ----------------------------------------------------------------------
 
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Take on messages within the stage's budget. Returns True if messages are left for another turn."""
+        if (led := self._led) is not None:
+            if led.term != led.leadership.term:
+                self._next_sequence = led.follow(confirms, self.publishers, self._move)
+                self._mortal = True
+            if not led.term:
+                return False
         if now.monotonic >= self.arrivals.due:
             if not (self.ready or self.unacknowledged):
                 self.arrivals.clear()
@@ -281,6 +277,10 @@ class Queue:
         """Do what is due, deliver ready messages to consumers within their grants, then answer the grants."""
         letters = self._letters
         self.deadline = inf
+        if self._led is not None and not self._led.leadership.term:
+            self._led.tell(self.publishers)
+            self._answer_grants()
+            return 1
         self._removable = REMOVALS_PER_TURN
         self._work_left = DISPATCH_WORK
         if self._endings.count:

@@ -11,6 +11,7 @@ from core.engine.quorum.backing import QuorumBacking
 from core.engine.quorum.batches import CommandBatch, OrderEnd, decoded, encoded_end, is_of_order
 from core.engine.quorum.cleaning import Cleaner, carried
 from core.engine.quorum.commands import CountersRecord, Delete, QueueKey, decode, encode, key_of
+from core.engine.quorum.leadership import Leadership
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.replicated_log import ReplicatedLog
 from core.engine.quorum.shared_log import Role, SharedLog
@@ -46,8 +47,8 @@ class QuorumQueues:
         self._machines: dict[QueueKey, QuorumMachine] = {}
         self._backings: dict[QueueKey, QuorumBacking] = {}
         self._lease = log.acquire_lease()
-        self._fencing_token = self._lease if shared is None else 0
-        """0 while this node does not lead."""
+        self.leadership = Leadership(self._lease if shared is None else 0)
+        """The term is the fencing token of the backings."""
         self._end = OrderEnd()
         self._end_in = 0
         """The last file of the copy with a record from which ``_end`` follows."""
@@ -114,7 +115,7 @@ class QuorumQueues:
     @property
     def leads(self) -> bool:
         """Whether this node leads the group: it alone takes on and delivers messages."""
-        return self._fencing_token != 0
+        return self.leadership.term != 0
 
     def may_serve(self, now: float) -> bool:
         """Return whether this node may take on and deliver messages. ``now``: monotonic seconds."""
@@ -127,7 +128,7 @@ class QuorumQueues:
         for batch in shared.take_committed():
             self._put(batch, shared)
         leading = shared.epoch if shared.role is Role.LEADER else 0
-        if leading == self._fencing_token:
+        if leading == self.leadership.term:
             return
         self.demote()
         if leading and not shared.unwritten:  # what is not written cannot be read back
@@ -147,8 +148,8 @@ class QuorumQueues:
 
     def demote(self) -> None:
         """Lead no more: nothing is taken on or delivered, and what consumers hold is ready for the next leader."""
-        if self._fencing_token:
-            self._fencing_token = 0
+        if self.leads:
+            self.leadership.term = 0
             self._backings.clear()
             self.leadership_changed()
 
@@ -164,7 +165,7 @@ class QuorumQueues:
         self._lead(self._lease)
 
     def _lead(self, fencing_token: int) -> None:
-        self._fencing_token = fencing_token
+        self.leadership.term = fencing_token
         self._backings.clear()
         self._flag_delivered()
         self.leadership_changed()
@@ -218,7 +219,7 @@ class QuorumQueues:
                 self._commands,
                 self.cleaner,
                 self._annotations,
-                fencing_token=self._fencing_token,
+                fencing_token=self.leadership.term,
                 lost=self.demote,
             )
             self._backings[key] = backing

@@ -8,6 +8,7 @@ from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.engine.broker import Broker
 from core.engine.options.in_force import QueueOptions
+from core.engine.queue.budgets import REMOVED_AT_ONCE
 from core.engine.queue.dead_letter import (
     HERE_MAX,
     KEPT_UNDER_WAY_MAX,
@@ -17,7 +18,7 @@ from core.engine.queue.dead_letter import (
     SENT_BYTES_AT_ONCE,
     is_cycle,
 )
-from core.engine.queue.queue import REMOVED_AT_ONCE, Queue
+from core.engine.queue.queue import Queue
 from core.engine.ready.backing import MemoryBacking
 from core.engine.routing.router import HEADERS_WORK
 from core.interface import Consumer, DeathReason, Delivered, Disposal, ExchangeTarget

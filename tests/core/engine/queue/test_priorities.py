@@ -272,7 +272,7 @@ def test_messages_that_were_paged_out_are_read_back_before_delivery():
 
 
 def test_options_that_change_and_a_stop_in_order():
-    one = Alone(first_sequence=100)
+    one = Alone(first_sequence=lambda: 100)
     one.publish(3)
     consumer = one.consume(0)
     one.turn()
