@@ -3,7 +3,7 @@
 Each method is one step, as a transaction of etcd is. What was answered is never lost, except with a mistake.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from core.engine.quorum.batches import CommandBatch
@@ -35,6 +35,8 @@ class SimulatedEngine:
         self.synced = dict.fromkeys(members, 0)
         """What each member has reported."""
         self.copying: set[int] = set()
+        self.damage: Callable[[bytes], bytes] = lambda data: data
+        """What a member with a damaged file makes of a batch that is read from it."""
         self._unsafe: list[int] = []
         """With a mistake: batches that were answered and that a majority has not."""
 
@@ -66,7 +68,7 @@ class SimulatedEngine:
     def read(self, after: int) -> LogRead:
         """Read some batches after a number, and what belongs to the answer."""
         numbers = sorted(number for number in self.batches if number > after)
-        some = [(number, self.batches[number]) for number in numbers[:READ_MAX]]
+        some = [(number, self.damage(self.batches[number])) for number in numbers[:READ_MAX]]
         return LogRead(after, self.owner, self.cut + 1, self.end, some, len(numbers) <= READ_MAX)
 
     def delete(self, numbers: Sequence[int], owner: Owner) -> Owner:

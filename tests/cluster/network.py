@@ -15,7 +15,7 @@ TIMEOUT_S = 0.25
 class Network:
     """Requests under way, and the time. Everything in it follows from one random generator."""
 
-    def __init__(self, rng: Random, trace: Callable[[str], None]) -> None:
+    def __init__(self, rng: Random) -> None:
         self.now = 0.0
         self.loss = 0.0
         """The probability that a request, or an answer, is lost."""
@@ -24,7 +24,6 @@ class Network:
         self.cut_off: set[int] = set()
         """Nodes that reach the engine in neither direction."""
         self._rng = rng
-        self._trace = trace
         self._numbers = count()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
 

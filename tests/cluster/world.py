@@ -56,9 +56,12 @@ class World:
         self, seed: int, mistake: Mistake | None = None, trace: Callable[[str], None] = lambda line: None
     ) -> None:
         self.rng = Random(seed)
-        self.network = Network(self.rng, lambda line: self.say(line))
+        self.network = Network(self.rng)
         self.size = self.rng.choice((3, 3, 3, 5))
         self.engine = SimulatedEngine(range(self.size), mistake)
+        self.engine.damage = self._damaged
+        self._damage = 0.0
+        """The probability that a batch is read from a member of the engine whose file is damaged."""
         self.subjects = {queue: Subject() for queue in QUEUES}
         self.seen: list[Seen] = []
         self.did: Counter[str] = Counter()
@@ -287,9 +290,18 @@ class World:
                 self.did["flips"] += 1
                 self.say(f"node {number}: a bit of {path} flips")
 
+    def _damaged(self, data: bytes) -> bytes:
+        if self.rng.random() >= self._damage:
+            return data
+        self.did["damaged reads"] += 1
+        bit = self.rng.randrange(8 * len(data))
+        return bytes(byte ^ (1 << bit % 8 if at == bit // 8 else 0) for at, byte in enumerate(data))
+
     def engine_fails(self) -> None:
-        """The engine's leader ends, or a majority catches up."""
-        if self.rng.random() < 0.5:
+        """The engine's leader ends, a majority catches up, or files of a minority are damaged or mended."""
+        if self.rng.random() < 0.3:
+            self._damage = 0.0 if self._damage else 0.1
+        elif self.rng.random() < 0.5:
             self.engine.lose_leader()
             self.say("engine: another member leads")
         else:
@@ -313,6 +325,7 @@ class World:
         """Let everything be mended, and all nodes come to rest."""
         self.network.loss, self.network.delay_s, self.network.cut_off = 0.0, 0.002, set()
         self._paused.clear()
+        self._damage = 0.0
         self.engine.replicate()
         self.say("calm")
         for number in range(self.size):
