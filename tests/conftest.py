@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import none
 
 # An example may take long on a busy machine, and that is no fault of the code.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -25,6 +26,13 @@ settings.register_profile("default", UNTIMED, derandomize=True)
 settings.register_profile("ci", UNTIMED)
 settings.register_profile("long", UNTIMED, max_examples=2000)
 settings.load_profile("default")
+
+
+@given(none())
+def _first_property(_: None) -> None:
+    """Has Hypothesis make its random numbers before a test freezes the garbage collector: it would find then that no
+    object refers to them, and warn."""
+
 
 # Many environments forbid Python to keep what it compiles. The processes of ``-n`` would compile everything each for
 # itself, and each broker that a test starts would compile all that it imports, which takes two thirds of its start.
@@ -85,6 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Modules and collected tests stay until the end, so the collector need not examine them."""
+    _first_property()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)

@@ -24,7 +24,7 @@ from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.targets import parse_target
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
-from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, PlainMessages
+from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, PlainMessageReader
 from amqp10.wire.sections import (
     SectionBounds,
     are_plain_annotations,
@@ -131,7 +131,7 @@ class PublisherLink:
         self._target = publisher.fixed_target
         self._targets: dict[bytes, Target] = {}
         """Where messages of the anonymous terminus go, by their encoded ``to``; the last ones."""
-        self._plain = PlainMessages((None, NULL_FIELD, encode_value(rights.user.encode())), CC_BYTES)
+        self._plain = PlainMessageReader((None, NULL_FIELD, encode_value(rights.user.encode())), CC_BYTES)
         self._traffic = traffic
         self._work = work
         self._arrivals = UnansweredArrivals(traffic.flow.settle_seconds)

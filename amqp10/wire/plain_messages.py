@@ -97,7 +97,7 @@ def _property_fields() -> re.Pattern[bytes]:
     return re.compile(expression, re.DOTALL)
 
 
-class PlainMessages:
+class PlainMessageReader:
     """Reads messages of one link. It remembers the *layout* of messages of one length: which of their bytes may be
     anything, or any ASCII, in a plain message, and what the others are. A message that has the layout of an earlier one
     is compared with it in two steps, at C speed: 0.5 us, where reading it takes 1.5 us.
@@ -158,7 +158,7 @@ class _Layout(NamedTuple):
 
 
 def _read(message: bytes, user_ids: tuple[bytes | None, ...], key: bytes) -> tuple[int, bytes]:
-    """The same as :meth:`PlainMessages.read`, for one message."""
+    """The same as :meth:`PlainMessageReader.read`, for one message."""
     size_and_count = _LONG_SIZE_AND_COUNT.unpack_from
     to = NULL_FIELD
     try:

@@ -1,8 +1,8 @@
 """Writes the descriptions of new queues into their folders, beside the event loop and some time after the declaration.
 
-A folder and a file take the disk longer than the record of the definitions, which proves the queue already. So nobody
-waits for a description, and a queue that is deleted soon never gets one. After a kill the next start writes those that
-are missing, as after a power cut. An orderly stop writes all.
+A folder and a file take the disk longer than the record of the definitions, which proves the queue already. No
+client waits for a description, and a queue that is deleted soon never gets one. After a kill the next start writes
+those that are missing, as after a power cut. An orderly stop writes all.
 
 A queue may be deleted while its description is being written. Then the folder of the queue is removed before, behind or
 between; so what was written is removed once more behind it, and the queue's number stays known until then

@@ -1,8 +1,8 @@
 """A change of the definitions on its way to the disk, in steps.
 
 Some steps wait for the disk, and may run in any thread; those between them belong to the thread that uses the
-definitions. Whoever needs the change at once takes the steps itself (:meth:`DefinitionRecord.finish`): where a thread
-is at one of them, that waits for the thread. So nobody has to know who takes which step.
+definitions. A caller that needs the change at once takes the steps itself (:meth:`DefinitionRecord.finish`): where a
+thread is at one of them, that waits for the thread. So no caller has to know where the other steps are taken.
 """
 
 import threading

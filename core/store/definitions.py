@@ -91,7 +91,7 @@ class _Underway:
     record: DefinitionRecord | None = None
     """None while both files are synced."""
     begun: Callable[[DefinitionRecord], None] | None = None
-    """Called with each record that is begun; None while nobody takes the steps of records."""
+    """Called with each record that is begun; None while each record is finished at once."""
 
 
 class DefinitionsDatabase:
@@ -226,9 +226,8 @@ class DefinitionsDatabase:
     # --- changing -------------------------------------------------------------------------------------------
 
     def record_in_steps(self, begun: Callable[[DefinitionRecord], None] | None) -> None:
-        """Have ``begun`` called with each record that may be taken to the disk in steps, in all virtual hosts, so that
-        somebody takes the steps. With None nobody does so any more: the last record is finished, and changes are
-        recorded before they return."""
+        """Have ``begun`` called with each record that may be taken to the disk in steps, in all virtual hosts: its
+        owner takes the steps. With None the last record is finished, and changes are recorded before they return."""
         self._underway.begun = begun
         if begun is None:
             self._finish()

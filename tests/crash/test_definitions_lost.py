@@ -46,9 +46,12 @@ async def fill(url: str) -> None:
 
 async def described(folder: Path) -> None:
     """Wait until the folder of each queue has its description."""
-    with trio.fail_after(30):
-        while not all((folder_of(folder, kind, n) / DESCRIPTION_FILE).exists() for n, kind in enumerate(KINDS, 1)):
-            await trio.sleep(0.02)
+    files = [folder_of(folder, kind, number) / DESCRIPTION_FILE for number, kind in enumerate(KINDS, 1)]
+    for _ in range(1500):
+        if all(file.exists() for file in files):
+            return
+        await trio.sleep(0.02)
+    raise AssertionError(f"a queue is not described after 30 s: {files}")
 
 
 async def stop(process: subprocess.Popen[str]) -> None:

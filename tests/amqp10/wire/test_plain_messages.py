@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from amqp10.errors import DecodeError
 from amqp10.wire.codec.encode import encode_value
-from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, TEXT_BYTES_MAX, PlainMessages
+from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, TEXT_BYTES_MAX, PlainMessageReader
 from amqp10.wire.sections import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
@@ -90,7 +90,7 @@ ordinary = st.tuples(
 
 def read_plain(message: bytes) -> tuple[int, bytes] | None:
     """The same for one message that has others around it; None if it is not plain."""
-    header_ends, addresses = PlainMessages(USER_IDS, KEY).read([BODY, message, b"", message])
+    header_ends, addresses = PlainMessageReader(USER_IDS, KEY).read([BODY, message, b"", message])
     assert (header_ends[0], header_ends[2]) == (0, NOT_PLAIN)
     assert header_ends[1] == header_ends[3]
     return None if header_ends[1] == NOT_PLAIN else (header_ends[1], addresses[1])
@@ -160,7 +160,7 @@ def test_a_plain_message_is_one_that_the_scan_and_the_decoders_accept(whole, dat
 @settings(max_examples=400)
 def test_what_a_reader_remembers_changes_nothing_that_it_finds(wholes, data):
     """Messages with one length, and mostly one layout: bytes of them are changed, and none is inserted."""
-    reader, messages = PlainMessages(USER_IDS, KEY), []
+    reader, messages = PlainMessageReader(USER_IDS, KEY), []
     for whole in wholes:
         messages += [whole] * 4
         for _ in range(data.draw(st.integers(1, 8))):
@@ -172,7 +172,7 @@ def test_what_a_reader_remembers_changes_nothing_that_it_finds(wholes, data):
     cut = data.draw(st.integers(0, len(messages)))
     parts = [reader.read(messages[:cut]), reader.read(messages[cut:])]
     found = [one for ends, addresses in parts for one in zip(ends, addresses, strict=True)]
-    alone = [PlainMessages(USER_IDS, KEY).read([message]) for message in messages]
+    alone = [PlainMessageReader(USER_IDS, KEY).read([message]) for message in messages]
     assert found == [(ends[0], addresses[0]) for ends, addresses in alone]
 
 
@@ -186,17 +186,17 @@ def test_every_byte_of_a_message_whose_layout_is_known_is_compared_or_free():
             BODY,
         )
     )
-    reader = PlainMessages(USER_IDS, KEY)
+    reader = PlainMessageReader(USER_IDS, KEY)
     reader.read([message] * 4)
     for at in range(len(message)):
         for value in range(256):
             changed = message[:at] + bytes((value,)) + message[at + 1 :]
-            assert reader.read([changed]) == PlainMessages(USER_IDS, KEY).read([changed])
+            assert reader.read([changed]) == PlainMessageReader(USER_IDS, KEY).read([changed])
 
 
 def test_messages_of_very_many_lengths_are_read():
     messages = [encode_section(DATA, bytes(n)) for n in range(100) for _ in range(4)]
-    header_ends, _ = PlainMessages(USER_IDS, KEY).read(messages)
+    header_ends, _ = PlainMessageReader(USER_IDS, KEY).read(messages)
     assert header_ends == [0] * len(messages)
 
 

@@ -113,7 +113,7 @@ def test_a_payload_that_does_not_follow_ends_the_log_where_nothing_was_synced():
         return not read or payload == b"%d" % (int(read[-1]) + 1)
 
     for _, _, payload in log.read(follows=follows):
-        read.append(payload)  # noqa: PERF401
+        read.append(payload)
     assert read == [b"1", b"2"]
     assert "records before it are missing" in log.problems[0]
     again = LocalCommandLog(logs.disk, Lane("quorum", generation=3, sync_interval_s=0.2), file_bytes_max=512, group=1)
