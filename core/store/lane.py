@@ -16,7 +16,8 @@ synced.
 
 Marks tell recovery how far a lane was synced, and which files must exist (:mod:`core.store.marks`). A mark is written
 at the head of the first batch after a sync, to a separate file; when that is full, another file is begun. A mark that
-is written and synced just before a removal announces it.
+is written and synced just before a removal announces it, and says that everything before the removal is synced: so
+damage to what was copied out of a removed file is never taken for torn.
 """
 
 import errno
@@ -136,12 +137,15 @@ class SyncBatch:
         """Run the batch, in a worker. Raises StoreFailure; the contents of the disk are unknown then."""
         if self.files:
             self.before()
-        if self.announcement is not None:
-            self._announce(disk, self.announcement)
+        marks = None if self.announcement is None else self.announcement.path
         for path in self.files:
-            _attempt("sync", path, disk.sync)
+            if path != marks:
+                _attempt("sync", path, disk.sync)
         for folder in self.folders:
             _attempt("sync", folder, partial(_sync_names, disk))
+        if self.announcement is not None:  # it says that the files are synced, so it comes last
+            self._announce(disk, self.announcement)
+            _attempt("sync", self.announcement.path, disk.sync)
         _check_folder(disk)  # if the folder has gone meanwhile, what was synced is lost
         for removal in self.removals if self.announced else ():
             _attempt("remove", removal.path, disk.remove_folder if removal.is_folder else disk.unlink)
@@ -399,12 +403,13 @@ class Lane:
         if due is None or due > now:
             return None
         removals = self._take_removals(now)
+        number = self._batch_number - (1 if self.writing is None else 2)
         announcement = self.marks.announcement(
-            [(removal.path, removal.is_folder) for removal in removals], self._batch_number
+            [(removal.path, removal.is_folder) for removal in removals], self._batch_number, synced=number
         )
         files = self._take_dirty(now, with_marks=announcement is not None)
         batch = SyncBatch(
-            number=self._batch_number - (1 if self.writing is None else 2),
+            number=number,
             position=self.written,
             files=files,
             folders=self._take_folders(files),

@@ -10,8 +10,8 @@ about to be removed. Crash windows:
 
 - A file is added to the marks only after it and its folder were synced. So no power cut can remove a file in the marks.
 - Before a file is removed, a mark that announces the removal is synced. So a file that was removed on purpose is not
-  reported as missing. That mark is written with the sync and not with a batch, because a batch may be waiting for the
-  space that the file takes.
+  reported as missing. That mark is written after the sync of everything before it, which it proves, and not with a
+  batch, because a batch may be waiting for the space that the file takes.
 - Of the files of marks with a sound first record, the one with the highest number is used. The older file is removed
   when the newer one is synced.
 

@@ -89,9 +89,9 @@ class MarksWriter:
         begun.chunks.append(bytes(ROOM_BYTES))
         return begun._replace(full=full)
 
-    def announcement(self, removals: Sequence[tuple[str, bool]], batch: int) -> Mark | None:
+    def announcement(self, removals: Sequence[tuple[str, bool]], batch: int, *, synced: int) -> Mark | None:
         """Return the mark that announces removals (path, and whether it is a folder); None if no mark names any of
-        them."""
+        them. ``synced``: the last batch that will be synced when the mark is written."""
         left, self._left = self._left, []
         for path, is_folder in removals:
             if self._proven.pop(path, None) is not None:
@@ -105,17 +105,24 @@ class MarksWriter:
         if self._gone and self._news:
             self._news = {path: end for path, end in self._news.items() if not within(path, self._gone)}
         self._left = left
-        return self._mark(batch, left=left)
+        return self._mark(batch, left=left, synced=synced)
 
     def announced(self) -> None:
         """The last announcement is written and synced."""
         self._left = []
 
     def _mark(
-        self, batch: int, *, files: Mapping[str, int] = _NOTHING, left: Sequence[str] = (), whole: bool = False
+        self,
+        batch: int,
+        *,
+        files: Mapping[str, int] = _NOTHING,
+        left: Sequence[str] = (),
+        whole: bool = False,
+        synced: int = 0,
     ) -> Mark:
+        synced = synced or self.synced_batch
         payload = mark(
-            synced=(self._generation, self.synced_batch) if self.synced_batch else self._synced_before,
+            synced=(self._generation, synced) if synced else self._synced_before,
             files=files,
             left=left,
             whole=whole,

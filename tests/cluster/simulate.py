@@ -15,8 +15,8 @@ from core.store.errors import StoreDamaged, StoreFailure
 from tests.cluster.engine import Mistake
 from tests.cluster.world import Broken, World
 
-STEPS = 250
-"""Steps of one seed; about seven seconds of virtual time."""
+STEPS = 300
+"""Steps of one seed; about seven and a half seconds of virtual time."""
 SHOWN_MAX = 10
 BATCH = 50
 """Seeds that one process simulates at a time."""

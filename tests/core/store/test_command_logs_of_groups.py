@@ -132,3 +132,21 @@ def test_a_log_in_use_is_read_again(logs):
     logs.commit()
     last = list(logs.logs[22].read_again())[-1]
     assert (last.file, last.offset, last.payload) == (place.file, place.offset, b"more")
+
+
+def test_a_removed_file_proves_that_what_was_copied_out_of_it_is_synced(logs):
+    """The simulation of clusters found this: damage to a copied message counted as torn, and was cut off."""
+    logs.append(1, b"begins a batch, with the mark of the sync before")
+    logs.write()
+    place = logs.append(1, b"copied")
+    logs.lane.want_sync()
+    logs.logs[1].truncate(place.file)
+    logs.write()
+    batch = logs.lane.take_sync(1e9)
+    assert "quorum/groups/1/1.log" in [removal.path for removal in batch.removals]
+    batch.run(logs.disk)
+    disk = logs.disk
+    assert "quorum/groups/1/1.log" not in disk.paths
+    disk.flip_bit(f"quorum/groups/1/{place.file}.log", 8 * place.offset)
+    with pytest.raises(StoreDamaged):
+        Logs(disk, 2)
