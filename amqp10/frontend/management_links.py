@@ -40,9 +40,9 @@ REQUEST_WORK = 100
 
 
 LINK_CREDIT_WHILE_RECORDED = 64
-"""The link credit of a client whose requests all wait for the disk: as many changes of queues as are recorded together
-(:data:`core.engine.routing.staged.RECORDED_AT_ONCE`). With less, a record has few changes, and its two syncs and four
-ways between threads are shared by few."""
+"""The link credit of a client that has used all that it had, for requests that wait for the disk: as many changes of
+queues as are recorded together (:data:`core.engine.routing.staged.RECORDED_AT_ONCE`). With less, a record has few
+changes, and its two syncs and four ways between threads are shared by few."""
 
 
 class Asked(NamedTuple):
@@ -119,12 +119,14 @@ class Pair:
                     return 0
                 if not first.waits:
                     return work
+                self._withhold(wanted=True)
                 return self._begin_next(node, engine, owner, wake) + (0 if begun else work)
         except RequestError as error:
             raise LinkFault(error.condition, str(error)) from error
         self._served.popleft()
         self.asked.popleft()
         assert first.response is not None
+        self._withhold(wanted=False)
         self._send(asked, first.response)
         return work
 
@@ -146,12 +148,22 @@ class Pair:
             work += STEP_WORK if last.begun else 0
         return work
 
-    def _allow_more(self) -> None:
-        """All requests that have come are being recorded: let more come, as far as they have no more bytes than as many
-        frames as the link credit was at first. The size of the last one tells."""
+    def _withhold(self, *, wanted: bool) -> None:
+        """Give no more link credit while a request waits for the disk, so that it comes with the answer as it does for
+        other requests; unless the client has none left."""
         link = self.receiver
-        if link is None:
+        if link is not None and link.credit.withheld is not wanted:
+            link.credit.withheld = wanted
+            link.confirmed(0)
+
+    def _allow_more(self) -> None:
+        """All requests that have come are being recorded. Where the client has no link credit left, let more come, as
+        far as they have no more bytes than as many frames as the link credit was at first. The size of the last one
+        tells."""
+        link = self.receiver
+        if link is None or link.credit.link_credit:
             return
+        self._withhold(wanted=False)
         credit = link.credit
         maximum = min(LINK_CREDIT_WHILE_RECORDED, self.bytes_max // max(1, len(self.asked[-1].message)))
         if maximum > credit.maximum:
@@ -173,6 +185,7 @@ class Pair:
 
     def forget_requests(self) -> None:
         """Drop all requests. A link for requests that stays attached gets its link credit back."""
+        self._withhold(wanted=False)
         self._served.clear()
         asked, self.asked = self.asked, deque()
         for one in asked:
@@ -323,7 +336,8 @@ class ManagementLinks:
         pair = self._pairs.get(event.link.end.name)
         if pair is not None:
             pair.answers_gone(event.first, event.last)
-            self._requests.wake()  # to send the link credit that this has given back
+            if pair.receiver is not None and not pair.receiver.credit.link_credit:
+                self._requests.wake()  # to send the link credit that this has given back, for which the client waits
 
     def credit_received(self, event: CreditReceived) -> None:
         """The client gave link credit for answers, or drains what is left of it."""

@@ -208,7 +208,7 @@ def _publisher(user: PublisherLink, now: Now) -> Snapshot:
         "unconfirmed_limit": credit.unconfirmed_limit if credit.window is None else credit.window.size,
         "unsynced": publisher.unsynced,
         "withheld": credit.withheld,
-        "withheld_for": user.held_up,
+        "withheld_for": None if user.held_up is None else user.held_up.value,
         "full_queue": user.full_queue,
         "bound_by_policy": publisher.link_credit_max,
         "bound_by_operator": user.bound_by_operator,

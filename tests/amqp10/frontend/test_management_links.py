@@ -263,6 +263,22 @@ def test_a_client_whose_requests_all_wait_for_the_disk_may_send_as_many_as_a_rec
 def test_large_requests_get_no_more_link_credit_than_their_bytes_allow():
     pair, definitions = slow_pair(make_settings(amqp10={"max_frame_size": 512}))
     for number in range(8):
+        assert pair.peer.link(pair.requests).credit.maximum == 8
         pair.send("PUT", f"/queues/q{number}", {"arguments": {"x-dead-letter-exchange": "e" * 200}})
     assert 8 < pair.peer.link(pair.requests).credit.maximum < 20
     assert recorded(pair, definitions) == ["201"]
+
+
+def test_link_credit_comes_with_the_answer_and_is_not_kept_back_when_requests_are_dropped():
+    pair, definitions = slow_pair()
+    for number in range(5):
+        pair.send("PUT", f"/queues/q{number}", {})
+    assert link_credit_for_requests(pair) == 3
+    assert recorded(pair, definitions) == ["201"]
+    recorded(pair, definitions)
+    assert link_credit_for_requests(pair) == 8
+    for number in range(5, 9):
+        pair.send("PUT", f"/queues/q{number}", {})
+    pair.peer.detach(pair.answers)
+    pair.peer.broker.run()
+    assert link_credit_for_requests(pair) == 8
