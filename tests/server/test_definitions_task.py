@@ -53,7 +53,7 @@ async def test_a_thread_waits_for_the_disk_and_a_turn_follows(tmp_path: Path):
         assert len(threads) == 2
         assert threading.main_thread() not in threads
         assert judged(tmp_path / DEFINITIONS_FILE).seal == judged(tmp_path / COPY_FILE).seal
-        assert begin(database, "b") == [], "nobody takes steps any more"
+        assert begin(database, "b") == [], "the record is finished at once"
 
 
 async def test_a_stop_finishes_the_record_that_is_under_way(tmp_path: Path):
