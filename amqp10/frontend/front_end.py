@@ -113,8 +113,7 @@ class Amqp10FrontEnd:
         can guess; ``wake`` asks for a turn. ``traffic``, ``flow`` and ``work`` count for all connections."""
         self.info, self.connection = info, connection
         self.traffic, self.settings = traffic or Traffic(), settings.amqp10
-        self._work = work or Work()
-        self._work_per_turn_max = settings.engine.work_per_turn.peer
+        self._work, self._work_per_turn_max = work or Work(), settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
         self._engine, self._mailbox, self._converter = engine, mailbox, converter
@@ -205,9 +204,10 @@ class Amqp10FrontEnd:
         if self._flow.recorder is not None:
             self._flow.report(now)
         pieces = self.connection.pieces_to_send(now.monotonic)
-        if self._blocks.watches and self._alarms.tell(now):
-            pieces += self.connection.pieces_to_send(now.monotonic)
+        told = self._blocks.watches and self._alarms.tell(now)
         self._alarms.refilled.clear()
+        if told:
+            pieces += self.connection.pieces_to_send(now.monotonic)
         if self.connection.events:
             self._answer_events(now)
         return pieces
