@@ -21,7 +21,8 @@ others, the disk does four fifths of what it can."""
 SHORT_SHARE, SHORT_FROM, SHORT_WAIT = 12.0, 0.001, 0.03
 """The same for a wait of up to 30 ms: with messages that wait for as long as thirteen syncs, the disk does twelve
 thirteenths of what it can. With 32 links that send 4 KiB to a quorum queue, adaptive has 0.93 to 0.96 of the rate of
-fixed link credit, and 0.86 without this. A confirm of a millisecond may be that of a slow queue, where more wait gains nothing."""
+fixed link credit, and 0.86 without this. A confirm of a millisecond may be that of a slow queue, where more wait gains
+nothing."""
 BELIEVED_SECONDS = 10.0
 FALL = 0.7
 """How long a time that has become longer counts, and as what share of itself it counts then: a disk may have become
