@@ -15,11 +15,16 @@ import os
 import resource
 from types import TracebackType
 
-RESERVED = 64
-"""Descriptors that neither connections nor the store's files may use: 32 for connections being refused, the others for
-listeners, the event loop's own, the log and the spare."""
+from core.server.connections import REFUSALS_MAX
+
 FILES_MIN = 8
 """The fewest files that the store needs at once: one being written for each lane, and some being read."""
+OWN = 56
+"""Descriptors that are neither connections nor the store's open files: an idle broker with one listener uses 23, and the
+others are for more listeners, for the operator's interface, and for the journals and folders that the definitions open
+while they sync."""
+RESERVED = REFUSALS_MAX + FILES_MIN + OWN
+"""Descriptors that no connection that is served may use."""
 
 
 def sockets_allowed(total_limit: int) -> int:
@@ -29,7 +34,7 @@ def sockets_allowed(total_limit: int) -> int:
 
 def files_allowed(total_limit: int, sockets_used: int) -> int:
     """Return how many files may be open beside ``sockets_used`` sockets."""
-    return max(FILES_MIN, total_limit - RESERVED - sockets_used)
+    return max(FILES_MIN, total_limit - REFUSALS_MAX - OWN - sockets_used)
 
 
 def raise_limit() -> int:

@@ -63,4 +63,4 @@ def test_row_0_28_the_limit_that_holds_is_logged_at_the_start(tmp_path: Path):
     with limited_broker(tmp_path, limit=256) as broker:
         pass
     (line,) = broker.logged("descriptor-limit")
-    assert (line["total_limit"], line["sockets_limit"]) == (256, 192)
+    assert (line["total_limit"], line["sockets_limit"]) == (256, 160)

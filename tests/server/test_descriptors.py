@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from core.server.descriptors import FILES_MIN, too_few_left, total_limit
+from core.server.descriptors import FILES_MIN, RESERVED, too_few_left, total_limit
 from tests.kit.echo import HEADER
 
 LIMIT = 256
@@ -71,7 +71,7 @@ async def meet_all(port: int) -> Sequence[tuple[bytes, float]]:
     return answers
 
 
-@pytest.mark.parametrize("used_up", [0, 80], ids=["soft limit", "hard limit"])
+@pytest.mark.parametrize("used_up", [0, RESERVED + 16], ids=["soft limit", "hard limit"])
 def test_when_descriptors_run_out_every_client_gets_an_answer_at_once(used_up: int):
     with echo_process(LIMIT, used_up) as (process, port):
         answers = trio.run(meet_all, port)
@@ -80,13 +80,17 @@ def test_when_descriptors_run_out_every_client_gets_an_answer_at_once(used_up: i
         log = [json.loads(line) for line in process.stdout]
     assert len(answers) == CLIENTS
     served = [answer for answer, _ in answers if answer == HEADER + b"hello\n"]
-    told = [answer for answer, _ in answers if b"refused: the limit of 192 connections is reached" in answer]
+    told = [
+        answer
+        for answer, _ in answers
+        if f"refused: the limit of {LIMIT - RESERVED} connections is reached".encode() in answer
+    ]
     assert max(seconds for _, seconds in answers) < AT_ONCE_S
     if used_up:
         assert LIMIT - used_up - 20 < len(served) < LIMIT - used_up
         assert "out of file descriptors" in {line.get("reason") for line in log}
     else:
-        assert len(served) == LIMIT - 64
+        assert len(served) == LIMIT - RESERVED
         assert len(told) == CLIENTS - len(served), "not everybody was told why"
     assert len([line for line in log if line["event"] == "connection-refused"]) <= 3
 
