@@ -51,7 +51,7 @@ from bench.trial import LoadProcess, TrialError, conduct, summarise
 ROUND_TRIPS_MS = (0.0, 0.5, 2.0, 10.0, 50.0, 100.0)
 LINKS = (1, 4, 32)
 SIZES = (12, 4096)
-BYTES_MAX = 400 * 2**20
+BYTES_MAX = 2**30
 """What a run sends at most, so that the messages of a consumer that is behind fit into memory."""
 CONSUMER_LINK_CREDIT = 2000
 LOAD = [sys.executable, "-m", "bench.load"]

@@ -39,10 +39,14 @@ FULL = 0.9
 class ConfirmTime:
     """The least time of a target's confirms, without a queue, by the periods of its fair rate."""
 
-    __slots__ = ("_believed_until", "_confirms", "_rate", "_seen", "_wait", "least", "now")
+    __slots__ = ("_believed_until", "_confirms", "_rate", "_seen", "_wait", "allowance", "least", "now", "target")
 
     def __init__(self) -> None:
         self.least = 0.0
+        self.allowance = WAIT_MIN
+        """Seconds that messages may wait beyond the time of a confirm."""
+        self.target = WAIT_MIN
+        """Seconds from the arrival of a message to its confirm that the rate aims at."""
         self.now = 0.0
         """The least time in the last period: what exceeds ``least`` is a queue that does not get empty."""
         self._seen = inf
@@ -50,17 +54,6 @@ class ConfirmTime:
         self._believed_until = inf
         self._wait = self._confirms = self._rate = 0.0
         """Of the last period with a queue before the confirms became fewer: time, confirms a second, and the rate."""
-
-    @property
-    def allowance(self) -> float:
-        """Seconds that messages may wait beyond the time of a confirm."""
-        short = min(SHORT_SHARE * (self.least - SHORT_FROM), SHORT_WAIT)
-        return max(WAIT_MIN, WAIT_SHARE * (self.least - WAIT_FROM), short)
-
-    @property
-    def target(self) -> float:
-        """Seconds from the arrival of a message to its confirm that the rate aims at."""
-        return self.least + self.allowance
 
     @property
     def is_short(self) -> bool:
@@ -83,7 +76,7 @@ class ConfirmTime:
         if now > self._believed_until:
             self.least = max(self._seen, FALL * self.least)
             self._believed_until = now + BELIEVED_SECONDS
-        self.least = min(self.least, seconds)
+        self._aim(min(self.least, seconds))
         if not self.is_long:
             self._confirms = 0.0
         elif confirms >= FULL * self._confirms or seconds * FULL > self._wait:
@@ -91,10 +84,17 @@ class ConfirmTime:
         elif self._fewer_by_rate(confirms, rate) and seconds * self._confirms >= confirms * self._wait:
             without_queue, self._confirms = self._without_queue(seconds, confirms), 0.0
             if without_queue > LONGER * self.least:
-                self.least = without_queue
+                self._aim(without_queue)
                 self._believed_until = now + BELIEVED_SECONDS
                 return self._rate
         return None
+
+    def _aim(self, least: float) -> None:
+        """A confirm takes so long without a queue."""
+        self.least = least
+        short = min(SHORT_SHARE * (least - SHORT_FROM), SHORT_WAIT)
+        self.allowance = max(WAIT_MIN, WAIT_SHARE * (least - WAIT_FROM), short)
+        self.target = least + self.allowance
 
     def _fewer_by_rate(self, confirms: float, rate: float) -> bool:
         """Whether confirms became fewer, and no more so than the windows became smaller: else the target is slower."""

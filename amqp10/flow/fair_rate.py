@@ -98,7 +98,6 @@ class FairRate:
         "_confirmed",
         "_least",
         "_limited",
-        "_period",
         "_period_end",
         "_period_start",
         "_probe",
@@ -108,6 +107,7 @@ class FairRate:
         "_waiting",
         "awaited",
         "confirms",
+        "period",
         "rate",
         "unconfirmed",
     )
@@ -130,7 +130,8 @@ class FairRate:
         """When a link has asked for a turn."""
         self.awaited = 0
         """Messages of called links that are not here, and may come still."""
-        self._period = 0
+        self.period = 0
+        """How many periods are over: with each, the rate may be another one."""
         self._period_start = self._period_end = self._round_trips = 0.0
         self._confirmed = self._limited = self._active = self._active_before = 0
         """In this period: messages, those of links that waited for flows, and the weight of all links with messages."""
@@ -164,8 +165,8 @@ class FairRate:
         self._round_trips += messages * link.round_trip
         if link.limited:
             self._limited += messages
-        if link.period != self._period:
-            link.period = self._period
+        if link.period != self.period:
+            link.period = self.period
             self._active += link.weight
         if age < self._least:
             self._least = age
@@ -282,7 +283,7 @@ class FairRate:
 
     def _begin_period(self, now: float, round_trip: float) -> None:
         """A rate shows after a round trip and a confirm, however long that takes now."""
-        self._period += 1
+        self.period += 1
         # Before a long queue, a period has confirms of some of the links only.
         self._active_before = max(self._active, self._active_before // 2)
         self._period_start = now
@@ -306,6 +307,7 @@ class PublisherWindow:
         "_fair",
         "_least_clean",
         "_limit_before",
+        "_looked_in",
         "_most",
         "_raised_at",
         "_received",
@@ -385,7 +387,9 @@ class PublisherWindow:
         self._most = WINDOW_MAX
         """The largest window that it may have, when it began to wait for its turn."""
         self._due = 0
-        """With so many confirmed, a flow may be due, until the limit is reached."""
+        """With so many confirmed, a flow may be due; if the limit is reached, also when the rate is another one."""
+        self._looked_in = -1
+        """The period of the rate for which ``_due`` was computed."""
         self._came_before = 0
         """What had been received when ``message_bytes`` was computed."""
         self.closed = False
@@ -453,7 +457,7 @@ class PublisherWindow:
             self._end_round(now)
         if fresh and fair.due(now):
             fair.turn(now)
-        if most and (confirmed >= self._due or received >= self.limit):
+        if most and (confirmed >= self._due or (received >= self.limit and self._looked_in != fair.period)):
             self._top_up(now, most)
 
     def skip(self, messages: int) -> None:
@@ -548,6 +552,7 @@ class PublisherWindow:
         if room >= step:
             self._raise(self._received + left + room, now)
         self._due = self.limit - self.size + step
+        self._looked_in = self._fair.period
 
     def _keep_to(self, budget: ByteBudget, under_way: int) -> None:
         """Make the window so small that the budget has room for it. Link credit that was granted keeps its room, up to
@@ -582,6 +587,7 @@ class PublisherWindow:
     def _end_round(self, now: float) -> None:
         seconds, first = now - self._raised_at, self._limit_before == 0
         self._limit_before = None
+        self._looked_in = -1  # its use is another one
         if first:  # from the attach, so it may have waited for the application
             self.round_trip, self._sure_at = min(seconds, ROUND_TRIP_MAX), now
         else:

@@ -183,24 +183,22 @@ class BlockWatches:
         at: a turn would cost more with each link that waits. All are when the alarms have changed, when a reason may be
         due, and after :data:`ALL_AFTER`, since a reason can become another one without a change of the link.
         """
-        said, watches = False, self.watches
+        said, watches, times = False, self.watches, self._report_times
         for link in self._links_to_check(alarms, refilled, now):
             if (watch := watches.get(link)) is None:
                 continue
-            before = watch.reason
-            watch.observe(link.blocked_by(alarms), now)
-            if watch.reason is not before:
-                self._report(link, watch.reason, now)
-            properties = None if self._report_times is None else watch.due(self._report_times, now)
-            if properties is not None:
-                link.tell(properties)
-                said = True
+            reason = link.blocked_by(alarms)
+            if reason is not watch.reason:
+                watch.observe(reason, now)
+                self._report(link, reason, now)
+            if times is not None and (deadline := watch.deadline(times)) is not None:
+                if (properties := watch.due(times, now)) is not None:
+                    link.tell(properties)
+                    said = True
+                elif deadline < self._next:
+                    self._next = deadline
             if watch.settled:
                 del watches[link]
-            elif self._report_times is not None:
-                deadline = watch.deadline(self._report_times)
-                if deadline is not None and deadline < self._next:
-                    self._next = deadline
         return said
 
     def _links_to_check(
