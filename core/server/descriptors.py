@@ -20,7 +20,7 @@ from core.server.connections import REFUSALS_MAX
 FILES_MIN = 8
 """The fewest files that the store needs at once: one being written for each lane, and some being read."""
 OWN = 56
-"""Descriptors that are neither connections nor the store's open files: an idle broker with one listener uses 23, and the
+"""Descriptors that are neither connections nor the store's open files: an idle broker with one listener uses 23. The
 others are for more listeners, for the operator's interface, and for the journals and folders that the definitions open
 while they sync."""
 RESERVED = REFUSALS_MAX + FILES_MIN + OWN
