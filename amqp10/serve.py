@@ -88,6 +88,7 @@ def connection_settings(settings: Amqp10Settings) -> ConnectionSettings:
             max_incoming_window=settings.max_incoming_window,
             window_top_up=settings.window_top_up,
             incoming_window_margin=settings.incoming_window_margin,
+            unsettled_limit=settings.unsettled_limit,
             handle_max=settings.handle_max,
         ),
         properties={

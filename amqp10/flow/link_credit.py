@@ -132,6 +132,7 @@ class ReceiverCredit:
         "top_up_at",
         "unconfirmed",
         "unconfirmed_limit",
+        "unsettled_full",
         "window",
         "withheld",
     )
@@ -150,6 +151,8 @@ class ReceiverCredit:
         self.unconfirmed = 0
         self.withheld = False
         """True while something other than the rule (a full queue) forbids more link credit."""
+        self.unsettled_full = False
+        """True while the peer has to settle deliveries before it gets more link credit."""
         self.ceiling = serial.MASK
         """The most link credit that an operator allows; 0 while the link is paused."""
         self.window: PublisherWindow | None = None
@@ -220,7 +223,7 @@ class ReceiverCredit:
                 return True
             maximum = min(maximum, self.ceiling)
             top_up_at = min(top_up_at, maximum // 2)
-        if self.link_credit > top_up_at or self.withheld or self.link_credit >= maximum:
+        if self.link_credit > top_up_at or self.withheld or self.unsettled_full or self.link_credit >= maximum:
             return False
         since = 0 if self.unconfirmed < self.unconfirmed_limit else top_up_at - self.link_credit
         if self.unconfirmed - since >= self.unconfirmed_limit:
@@ -256,7 +259,7 @@ class ReceiverCredit:
             self.grant(self.ceiling, drain=self.drain)
             window.take_back(self.ceiling, received)
             return True
-        most = 0 if self.withheld else self.most
+        most = 0 if self.withheld or self.unsettled_full else self.most
         window.look(received, received - self.unconfirmed, self._clock(), most)
         if not most or window.limit - received <= self.link_credit:
             return False

@@ -9,6 +9,7 @@ record, and settling in order is constant work for any number of messages.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 Owner = TypeVar("Owner")
@@ -80,6 +81,9 @@ class UnsettledMap(Generic[Owner]):
         taken: list[DeliveryIdRange[Owner]] = []
         kept: list[DeliveryIdRange[Owner]] = []
         for record in records[begin:end]:
+            if first <= record.first and record.last <= last:
+                taken.append(record)
+                continue
             if record.last < first:
                 kept.append(record)
                 continue
@@ -140,6 +144,51 @@ class UnsettledMap(Generic[Owner]):
     def ranges(self) -> list[DeliveryIdRange[Owner]]:
         """All records, in order of their ids."""
         return list(self._records)
+
+
+class UnsettledLimit(Generic[Owner]):
+    """Bounds the deliveries of a session that only their sender can settle: those of links whose rcv-settle-mode is
+    second [2.8.3]. Nothing else ends them, so a sender that never settles would fill any memory.
+
+    Owners tell how many they have whenever the receiver has given outcomes and whenever the sender has settled; what
+    comes in between is covered by link credit.
+    """
+
+    __slots__ = ("_counts", "count", "held", "maximum")
+
+    def __init__(self, maximum: int) -> None:
+        self.maximum = maximum
+        self.count = 0
+        """The deliveries that were told."""
+        self.held: dict[Owner, None] = {}
+        """Owners that get no more link credit before the count is below the maximum again."""
+        self._counts: dict[Owner, int] = {}
+
+    def tell(self, owner: Owner, n: int) -> bool:
+        """An owner has ``n`` of them now. Returns whether it is held, because the limit is reached."""
+        self.count += n - self._counts.get(owner, 0)
+        self._counts[owner] = n
+        if self.count >= self.maximum:
+            self.held[owner] = None
+        return owner in self.held
+
+    def forget(self, owner: Owner) -> None:
+        """An owner is over, and its deliveries are."""
+        self.count -= self._counts.pop(owner, 0)
+        self.held.pop(owner, None)
+
+    def released(self) -> Iterable[Owner]:
+        """Take the owners that were held and are no longer; none while the limit is reached."""
+        if self.count >= self.maximum or not self.held:
+            return ()
+        released, self.held = self.held, {}
+        return released
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.count = 0
+        self.held.clear()
+        self._counts.clear()
 
 
 class PendingDisposition(NamedTuple, Generic[State]):

@@ -184,6 +184,8 @@ class PublisherLink:
                 return self.link.credit.held_back_by
             case FlowReason.MEMORY_SHARE if self._window is not None:
                 return f"bytes of the {self._window.byte_budget}"
+            case FlowReason.UNCONFIRMED_LIMIT if self.link.credit.unsettled_full:
+                return "client"
             case FlowReason.POLICY:
                 return OPERATOR if self._operator_binds else f"policy of {self._where}"
         return self._where

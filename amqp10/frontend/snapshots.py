@@ -207,6 +207,8 @@ def _publisher(user: PublisherLink, now: Now) -> Snapshot:
         "exchange": target.exchange if isinstance(target, ExchangeTarget) else None,
         "unconfirmed_limit": credit.unconfirmed_limit if credit.window is None else credit.window.size,
         "unsynced": publisher.unsynced,
+        "unsettled": session_of(user.link).incoming.held_by(user.link),
+        "unsettled_full": credit.unsettled_full,
         "withheld": credit.withheld,
         "withheld_for": None if user.held_up is None else user.held_up.value,
         "full_queue": user.full_queue,

@@ -110,6 +110,8 @@ class IncomingSettled(NamedTuple):
     first: int
     last: int
     state: DeliveryState | None
+    ranges: Sequence[tuple[int, int]]
+    """The exact deliveries, in order, both ends inclusive."""
 
 
 LinkEvent = (

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.flow.session_window import SessionWindow
-from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
+from amqp10.flow.unsettled import DispositionBatch, UnsettledLimit, UnsettledMap
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.link import LinkChannel, LinkEnd
 from amqp10.wire.framing import Piece
@@ -59,6 +59,7 @@ class ReceivingChannel(LinkChannel, Protocol):
 
     window: SessionWindow
     incoming: "UnsettledMap[ReceiverLink]"
+    unsettled_limit: "UnsettledLimit[ReceiverLink]"
     dispositions: "DispositionBatch[DeliveryState | None]"
 
     def extend_delivery_id(self, delivery_id: int, n: int) -> int:
@@ -164,6 +165,8 @@ class ReceiverLink:
             offered_capabilities=offered_capabilities,
             properties=properties,
         )
+        if rcv_settle_mode == SECOND:
+            self.count_unsettled()
         self.refill()  # now, so that a transfer pipelined behind the peer's attach has link credit
 
     def attach_received(self) -> None:
@@ -252,9 +255,20 @@ class ReceiverLink:
         if self.rcv_settle_mode == SECOND:
             for delivery_ids in self.channel.incoming.overlap(first, last):
                 self.channel.dispositions.add(delivery_ids.first, delivery_ids.last, state, settled=False)
+            self.count_unsettled()
         else:
             for delivery_ids in self.channel.incoming.settle(first, last):
                 self.channel.dispositions.add(delivery_ids.first, delivery_ids.last, state, settled=True)
+        self.channel.refill_later(self)
+
+    def count_unsettled(self) -> None:
+        """On a link whose rcv-settle-mode is second: hold back link credit if the sender settles too little."""
+        unsettled = self.channel.incoming.held_by(self)
+        self.credit.unsettled_full = self.channel.unsettled_limit.tell(self, unsettled)
+
+    def unsettled_released(self) -> None:
+        """The sender has settled enough."""
+        self.credit.unsettled_full = False
         self.channel.refill_later(self)
 
     def confirmed(self, n: int) -> None:

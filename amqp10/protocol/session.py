@@ -14,7 +14,7 @@ from typing import NewType, Protocol, TypeVar
 
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault, SessionFault
 from amqp10.flow.session_window import OUTGOING_WINDOW, SessionWindow
-from amqp10.flow.unsettled import UnsettledMap
+from amqp10.flow.unsettled import UnsettledLimit, UnsettledMap
 from amqp10.protocol.events import (
     CreditReceived,
     DeliveriesSettled,
@@ -30,7 +30,7 @@ from amqp10.protocol.events import (
 from amqp10.protocol.lifecycle import SESSION, IllegalTransition, Input, LinkState, SessionState, step
 from amqp10.protocol.link import RECEIVER, SENDER, InputHandle, LinkEnd, OutputHandle, error_from
 from amqp10.protocol.link_names import LinkNames
-from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.receiver_link import SECOND, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session_output import SessionOutput
 from amqp10.protocol.settings import SessionLimits
@@ -75,7 +75,7 @@ class Session:
     __slots__ = (
         "_due", "_last_delivery_id", "_links_in", "_links_out", "_to_flush", "_unanswered", "connection",
         "dispositions", "incoming", "incoming_channel", "limits", "next_delivery_id", "outgoing", "outgoing_channel",
-        "output_room", "reference", "remote", "report", "state", "window", "write_frames",
+        "output_room", "reference", "remote", "report", "state", "unsettled_limit", "window", "write_frames",
     )  # fmt: skip
 
     def __init__(self, connection: SessionConnection, channel: OutgoingChannel, limits: SessionLimits) -> None:
@@ -95,6 +95,7 @@ class Session:
         )
         self.outgoing: UnsettledMap[SenderLink] = UnsettledMap()
         self.incoming: UnsettledMap[ReceiverLink] = UnsettledMap()
+        self.unsettled_limit: UnsettledLimit[ReceiverLink] = UnsettledLimit(limits.unsettled_limit)
         self._due = SessionOutput(connection.refilled)
         self.dispositions = self._due.as_receiver
         self.remote: Begin | None = None
@@ -293,8 +294,21 @@ class Session:
             self._outgoing_disposed(extended, extended + span, settled, state if terminal else None)
         elif settled and self._last_delivery_id is not None:
             extended = serial.extend(self._last_delivery_id, first)
-            for delivery_ids in self.incoming.settle(extended, extended + span):
-                self.report(IncomingSettled(delivery_ids.owner, delivery_ids.first, delivery_ids.last, state))
+            self._incoming_disposed(extended, extended + span, state)
+
+    def _incoming_disposed(self, first: int, last: int, state: DeliveryState | None) -> None:
+        by_link: dict[ReceiverLink, list[tuple[int, int]]] = {}
+        for delivery_ids in self.incoming.settle(first, last):
+            by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.first, delivery_ids.last))
+        for link, ranges in by_link.items():
+            self.report(IncomingSettled(link, ranges[0][0], ranges[-1][1], state, ranges))
+            if link.rcv_settle_mode == SECOND:
+                link.count_unsettled()
+        self._release_held()
+
+    def _release_held(self) -> None:
+        for link in self.unsettled_limit.released():
+            link.unsettled_released()
 
     def _outgoing_disposed(self, first: int, last: int, settled: bool, state: DeliveryState | None) -> None:
         if state is None and not settled:
@@ -555,12 +569,17 @@ class Session:
             self.outgoing.forget(link)
         else:
             self.incoming.forget(link)
+            self.unsettled_limit.forget(link)
+            self._release_held()
         self._due.forget(link)
         self.connection.link_names.release(link.end.name, link.end.role, link)
 
     def forget(self) -> None:
         """The session is over and its user has dropped its links: break the reference cycles, to free all at once."""
-        for held in (self._links_in, self._links_out, self._unanswered, self.incoming, self.outgoing, self._due):
+        for held in (
+            self._links_in, self._links_out, self._unanswered, self.incoming, self.unsettled_limit, self.outgoing,
+            self._due,
+        ):  # fmt: skip
             held.clear()
         self.reference = None
 

@@ -17,6 +17,9 @@ class SessionLimits:
     """The window is restored when at most this is left: half, so that one flow covers 200 transfers."""
     incoming_window_margin: int = 400
     """Transfers tolerated after an alarm closed the window: all that can have been in flight."""
+    unsettled_limit: int = 4_096
+    """Deliveries on links with the rcv-settle-mode second that the sender may leave unsettled before these links get no
+    more link credit. To settle so many, each a range of its own, takes about 3 ms."""
     handle_max: int = 255
     """256 links a session."""
     initial_outgoing_id: int = 0

@@ -76,6 +76,10 @@ class Amqp10Settings(Section):
     unconfirmed_limit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
     """No new link credit while this many messages of the link are not confirmed."""
 
+    unsettled_limit: Messages = Field(default=4096, ge=1, le=WINDOW_MAX)
+    """How many messages a session's publishers with the rcv-settle-mode second may leave unsettled, together. While
+    there are as many, these publishers get no new link credit. To settle so many one by one takes about 3 ms."""
+
     connection_publish_rate: Annotated[int, Unit("messages a second; 0 for no limit")] = Field(
         default=0, ge=0, le=10**9
     )

@@ -107,10 +107,13 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType({
         do="A quicker disk; more messages under way at a time, for all that come in during a sync share the next one;"
         " or a classic queue, where what it promises is enough."),
     FlowReason.UNCONFIRMED_LIMIT: Advice(direction="in", hop=HopKind.LINK_QUEUE,
-        means="As many messages of the link as may be are without an outcome: the queue does not take them on.",
-        shows="`link_credit` 0, `unconfirmed` and `unconfirmed_limit`, `messages_waiting` of the queue",
+        means="As many messages of the link as may be are without an outcome: the queue does not take them on. With the"
+        " rcv-settle-mode second, the client does not settle: the culprit is `client` then.",
+        shows="`link_credit` 0, `unconfirmed` and `unconfirmed_limit`, `messages_waiting` of the queue; `unsettled` and"
+        " `unsettled_full` when the client does not settle",
         do="Find out why the queue is slow: `headgate queues show QUEUE`. Raise `amqp10.unconfirmed_limit` for long"
-        " round trips only."),
+        " round trips only. If the culprit is the client, let it settle what has an outcome, or attach with the"
+        " rcv-settle-mode first; `amqp10.unsettled_limit` is how many messages it may leave unsettled."),
     FlowReason.STAGE_CREDIT: Advice(direction="in", hop=HopKind.READER_CHANNEL,
         means="The broker reads no more from an AMQP 0.9.1 connection: a later stage is slower than its client.",
         shows="`stage_credit_state` and `stage_credit_held_up_by` of connection, channel and queue",

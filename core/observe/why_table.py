@@ -129,8 +129,14 @@ def _withheld(look: Look) -> bool:
     return _used_up(look) and look.link.get("withheld") is True
 
 
+def _client_must_settle(look: Look) -> bool:
+    return _used_up(look) and look.link.get("unsettled_full") is True
+
+
 def _target_figures(look: Look) -> Snapshot:
     numbers = figures(look.link, "link_credit", "unconfirmed", "unconfirmed_limit", "withheld", "full_queue")
+    if look.link.get("unsettled_full") is True:
+        numbers |= figures(look.link, "unsettled", "unsettled_full")
     numbers |= figures(look.queue, "messages_waiting", "messages_ready", "max_length")
     by_bytes = number(look.queue, "max_length_bytes") is not None
     return numbers | (figures(look.queue, "ready_bytes", "max_length_bytes") if by_bytes else {})
@@ -161,8 +167,12 @@ TARGET = WaitEdge(HopKind.LINK_QUEUE, _target_figures,
         lambda look: _withheld(look) and look.link.get("withheld_for") == FlowReason.NO_QUORUM, _where,
         lambda look: f"{_where(look)} has no leader here: its group has no majority, or another node leads it"),
      Cause(FlowReason.QUEUE_FULL, _withheld, _where, _full),
+     Cause(FlowReason.UNCONFIRMED_LIMIT, _client_must_settle, "client",
+        lambda look: f"the client has not settled {count(look.link, 'unsettled')} of its messages, which have an"
+            " outcome, and its rcv-settle-mode second leaves that to it"),
      Cause(FlowReason.UNCONFIRMED_LIMIT,
-        lambda look: _used_up(look) and not count(look.link, "unsynced") and "unconfirmed_limit" in look.link, _where,
+        lambda look: _used_up(look) and not count(look.link, "unsynced") and "unconfirmed_limit" in look.link
+            and not _client_must_settle(look), _where,
         lambda look: f"{_where(look)} has not taken on {count(look.link, 'unconfirmed')} of its messages yet")],
     exists=lambda look: not text(look.link, "exchange"))  # fmt: skip
 

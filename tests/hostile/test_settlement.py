@@ -6,9 +6,10 @@ import pytest
 
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
+from core.config.amqp10 import Amqp10Settings
 from core.slices import run_at_once
 from tests.kit.hostile import VICTIMS, Arena, composite, frame, held, map_of_pairs
-from tests.kit.wire import WirePeer, numbered
+from tests.kit.wire import WirePeer, data_message, numbered
 
 UINT_MAX = 2**32 - 1
 HALF = 2**31 - 1
@@ -110,6 +111,62 @@ def test_every_second_delivery_is_settled_first(arena: Arena):
     peer.dispose(0, HALF, state=ACCEPTED)
     assert time.process_time() - began < 0.5, "one verb for 10,000 pieces; one verb for each took 70 us and more"
     assert arena.broker.unacknowledged() == 0
+
+
+@pytest.mark.slow
+def test_a_sender_that_never_settles_runs_out_of_link_credit(arena: Arena):
+    """Its rcv-settle-mode leaves settling to it. Two links by turns make a range of each delivery."""
+    limit = Amqp10Settings().unsettled_limit
+    peer = arena.attacker()
+    links = []
+    for handle in (0, 1):
+        peer.attach_sender(arena.address, handle=handle, rcv_settle_mode=1)
+        links.append(peer.link(handle))
+    sent = 0
+    while share := min(link.credit.link_credit for link in links):
+        peer.send_bytes(b"".join(unsettled_transfer(n, handle=n % 2) for n in range(sent, sent + 2 * share)))
+        sent += 2 * share
+        assert sent < 2 * limit, "the link credit goes on and on"
+    session = peer.session()
+    assert session.incoming.count == len(session.incoming.ranges()) == sent >= limit
+    assert [link.credit.unconfirmed for link in links] == [0, 0]
+    assert any(link.credit.unsettled_full for link in links)
+    peer.detach(1)
+    peer.attach_sender(arena.address, handle=1, name="another", rcv_settle_mode=1)
+    assert peer.link(1).credit.link_credit > 0, "what was unsettled on the first link is gone with it"
+    peer.detach(1)
+
+    began = time.process_time()
+    peer.dispose(0, HALF, role=False, settled=True, state=ACCEPTED)
+    assert time.process_time() - began < 0.5
+    assert session.incoming.count == session.unsettled_limit.count == 0
+    assert peer.link(0).credit.link_credit > 0
+    arena.expected += [b"x"] * sent
+
+
+def unsettled_transfer(number: int, *, handle: int) -> bytes:
+    """A whole delivery in one frame."""
+    transfer = Transfer(handle=handle, delivery_id=number, delivery_tag=b"t", message_format=0, settled=False)
+    return frame(encode_performative(transfer) + data_message(b"x"))
+
+
+def test_other_links_of_the_session_are_not_held(arena: Arena):
+    peer = arena.attacker()
+    peer.attach_sender(arena.address, handle=0, rcv_settle_mode=1)
+    peer.attach_sender(arena.address, handle=1)
+    sent = 0
+    while share := peer.link(0).credit.link_credit:
+        peer.send_bytes(b"".join(unsettled_transfer(n, handle=0) for n in range(sent, sent + share)))
+        sent += share
+    assert len(peer.session().incoming.ranges()) == 1
+    for _ in range(3):
+        share = peer.link(1).credit.link_credit
+        assert share
+        peer.send_bytes(b"".join(unsettled_transfer(n, handle=1) for n in range(sent, sent + share)))
+        sent += share
+    arena.attacker().attach_sender(arena.address, rcv_settle_mode=1)
+    assert arena.broker.peers[-1].link(0).credit.link_credit > 0
+    arena.expected += [b"x"] * sent
 
 
 UNKNOWN_STATES = {

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.session_window import SessionWindow
-from amqp10.flow.unsettled import DispositionBatch, UnsettledMap
+from amqp10.flow.unsettled import DispositionBatch, UnsettledLimit, UnsettledMap
 from amqp10.protocol.connection import Event
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
@@ -45,6 +45,7 @@ class LinkChannelInMemory:
         self.window.remote_incoming_window = remote_window
         self.outgoing: UnsettledMap[SenderLink] = UnsettledMap()
         self.incoming: UnsettledMap[ReceiverLink] = UnsettledMap()
+        self.unsettled_limit: UnsettledLimit[ReceiverLink] = UnsettledLimit(4096)
         self.dispositions: DispositionBatch[DeliveryState | None] = DispositionBatch()
         self.written: list[tuple[Performative, bytes]] = []
         self.pieces: list[Piece] = []

@@ -300,8 +300,12 @@ def lines_of(event: Event) -> list[Line]:
             return [
                 (link.end.name, "settled", number, state) for first, last in ranges for number in range(first, last + 1)
             ]
-        case IncomingSettled(link, first, last, state):
-            return [(link.end.name, "settled by sender", number, state) for number in range(first, last + 1)]
+        case IncomingSettled(link, _, _, state, ranges):
+            return [
+                (link.end.name, "settled by sender", number, state)
+                for first, last in ranges
+                for number in range(first, last + 1)
+            ]
         case DeliveriesSent(link, first, last):
             return [(link.end.name, "sent", number) for number in range(first, last + 1)]
 

@@ -225,6 +225,21 @@ def unconfirmed_limit() -> Scenario[WirePeer]:
     return Scenario(broker, peer, broker.recover)
 
 
+def unsettled_limit() -> Scenario[WirePeer]:
+    """The client settles nothing, although its rcv-settle-mode leaves that to it."""
+    broker = InProcessBroker(make_settings(amqp10={"unsettled_limit": 100}))
+    broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_sender("/queues/q", rcv_settle_mode=1)
+    use_up(peer)
+
+    def settle() -> None:
+        peer.dispose(0, 2**31 - 1, role=False, settled=True)
+
+    return Scenario(broker, peer, settle)
+
+
 def memory_share() -> Scenario[WirePeer]:
     """The queue takes on no messages, and those of the link are larger than its budget of bytes."""
     broker = InProcessBroker(make_settings(amqp10={"flow": "adaptive", "link_unconfirmed_bytes_max": 1000}))
@@ -334,6 +349,7 @@ LINKS: Sequence[Cause[WirePeer]] = (
     Cause("no-quorum", no_quorum, IN, "no-quorum", "queue q"),
     Cause("queue-full", queue_full, IN, "queue-full", "queue q"),
     Cause("unconfirmed-limit", unconfirmed_limit, IN, "unconfirmed-limit", "queue q"),
+    Cause("unconfirmed-limit of the client", unsettled_limit, IN, "unconfirmed-limit", "client"),
     Cause("memory-share", memory_share, IN, "memory-share", "bytes of the link"),
     Cause("store-slow", store_slow, IN, "store-slow", "store"),
     Cause("session-window", session_window, OUT, "session-window", "client"),

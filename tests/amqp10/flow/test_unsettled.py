@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.flow.unsettled import DeliveryIdRange, DispositionBatch, PendingDisposition, UnsettledMap
+from amqp10.flow.unsettled import DeliveryIdRange, DispositionBatch, PendingDisposition, UnsettledLimit, UnsettledMap
 
 
 def ten_of_each() -> UnsettledMap[str]:
@@ -170,3 +170,35 @@ def test_dispositions_that_do_not_adjoin_keep_their_order(first, state, settled)
         PendingDisposition(first, first, settled, state),
         PendingDisposition(20, 20, True, "accepted"),
     ]
+
+
+def test_owners_are_held_at_the_limit_and_released_below_it():
+    limit: UnsettledLimit[str] = UnsettledLimit(10)
+    assert not limit.tell("a", 9)
+    assert limit.tell("b", 1)
+    assert limit.count == 10
+    assert list(limit.released()) == []
+    assert not limit.tell("a", 8)
+    assert list(limit.released()) == ["b"]
+    assert list(limit.released()) == []
+    assert not limit.tell("b", 1)
+
+
+def test_an_owner_that_is_over_counts_no_more():
+    limit: UnsettledLimit[str] = UnsettledLimit(10)
+    limit.tell("a", 6)
+    assert limit.tell("b", 6)
+    limit.forget("a")
+    limit.forget("never told")
+    assert limit.count == 6
+    assert list(limit.released()) == ["b"]
+    assert limit.tell("b", 10)
+    limit.forget("b")
+    assert (limit.count, list(limit.released())) == (0, [])
+
+
+def test_nothing_is_held_once_all_is_forgotten():
+    limit: UnsettledLimit[str] = UnsettledLimit(1)
+    limit.tell("a", 5)
+    limit.clear()
+    assert (limit.count, list(limit.released())) == (0, [])

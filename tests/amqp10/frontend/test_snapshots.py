@@ -101,7 +101,7 @@ def test_links_in_both_directions():
         "channel": 2, "remote_channel": 2, "remote_handle": 0,
         "link_credit": 9, "delivery_count": 1, "unconfirmed": 1, "max_link_credit": 10,
         "exchange": None, "unconfirmed_limit": 170, "unsynced": 0, "withheld": False, "withheld_for": None,
-        "full_queue": None,
+        "full_queue": None, "unsettled": 1, "unsettled_full": False,
         "bound_by_operator": None, "rate_limit": None,
         "round_trip_ms": None, "window": None, "weight": None, "used_per_second": None,
         "share_per_second": None, "limited_by": None,

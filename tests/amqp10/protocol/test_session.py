@@ -551,7 +551,7 @@ def test_the_peer_settles_what_it_has_sent():
     world.take(Disposition(role=SENDER, first=1, last=5, settled=False, state=ACCEPTED))
     assert world.events() == []
     world.take(Disposition(role=SENDER, first=1, last=5, settled=True, state=ACCEPTED))
-    assert world.events() == [IncomingSettled(link, 1, 2, ACCEPTED)]
+    assert world.events() == [IncomingSettled(link, 1, 2, ACCEPTED, [(1, 2)])]
     assert world.session.incoming.count == 1
 
 
