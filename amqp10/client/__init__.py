@@ -1,4 +1,4 @@
-"""A Trio client for AMQP 1.0: its public names. Begin with :func:`connect`.
+"""An AMQP 1.0 client for asyncio and Trio: its public names. Begin with :func:`connect`.
 
 It imports ``amqp10.client_core`` and the rooms below it, and nothing of ``core``. Begin reading with
 ``connection.py``.

@@ -1,4 +1,4 @@
-"""A connection to a broker for a Trio program: opens it, keeps it, opens it again when it breaks, and closes it.
+"""A connection to a broker, under asyncio or Trio: opens it, keeps it, opens it again when it breaks, and closes it.
 
     async with connect("amqp://guest:guest@localhost") as connection:
         sender = await connection.open_sender("/queues/orders")
@@ -20,7 +20,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
 from math import inf
 
-import trio
+import anyio
+from anyio.abc import ByteStream, TaskStatus
+from anyio.streams.tls import TLSStream
 
 from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.management import Management
@@ -49,13 +51,13 @@ async def connect(url: str | Url, settings: ClientSettings | None = None) -> Asy
     """
     connection = ClientConnection(Url.parse(url) if isinstance(url, str) else url, settings or ClientSettings())
     with single_errors():
-        async with trio.open_nursery() as nursery:
-            await nursery.start(connection.run)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(connection.run)
             try:
                 yield connection
             finally:
                 await connection.close()
-                nursery.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
 
 
 class ClientConnection:
@@ -69,8 +71,8 @@ class ClientConnection:
         self._names = count(1)
         self._engine: Connection | None = None
         self._wire: Wire | None = None
-        self._opening = trio.CancelScope()
-        self._task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self._opening = anyio.CancelScope()
+        self._task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
         self._established = False
         self._closing = False
         self._failure: ClientError | None = None
@@ -120,9 +122,9 @@ class ClientConnection:
         self._closing = True
         if self._engine is not None and self.status.up:
             self._settle()
-            self._engine.close(monotonic=trio.current_time())
+            self._engine.close(monotonic=anyio.current_time())
             self.wake()
-            with trio.move_on_after(self.settings.close_time_out_s), suppress(ClientError):
+            with anyio.move_on_after(self.settings.close_time_out_s), suppress(ClientError):
                 while self.status.up:
                     await self.status.change()
         self._end(ConnectionLost("the connection was closed"))
@@ -140,22 +142,22 @@ class ClientConnection:
 
     # --- the connection's life -------------------------------------------------------------------------------------
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Connect, and connect again after each loss. Raises only when the first attempt fails."""
         self._task_status = task_status
         backoff, attempt = self.settings.reconnect, 0
         while True:
-            began = trio.current_time()
+            began = anyio.current_time()
             failure = await self._connect_once()
             if not self._established:
                 raise failure
             self._lose(failure)
-            if backoff is not None and trio.current_time() - began > backoff.longest_s:
+            if backoff is not None and anyio.current_time() - began > backoff.longest_s:
                 attempt = 0
             if self._closing or backoff is None or isinstance(failure, NotLetIn) or not backoff.allows(attempt):
                 self._end(failure)
                 return
-            await trio.sleep(backoff.delay_s(attempt, self.settings.random_fraction()))
+            await anyio.sleep(backoff.delay_s(attempt, self.settings.random_fraction()))
             attempt += 1
 
     async def _connect_once(self) -> ClientError:
@@ -163,7 +165,7 @@ class ClientConnection:
         settings, place = self.settings, self.url.place
         engine = new_engine(self.url, self.url.password, self._engine_settings(), settings.mechanisms)
         self._failure = None
-        with trio.move_on_after(settings.connect_time_out_s) as self._opening:
+        with anyio.move_on_after(settings.connect_time_out_s) as self._opening:
             try:
                 stream = await settings.open_stream(self.url.host, self.url.port)
                 if self.url.tls is not None:
@@ -263,24 +265,26 @@ class ClientConnection:
         )
 
 
-async def _encrypted(stream: trio.abc.Stream, context: ssl.SSLContext, host: str) -> trio.abc.Stream:
+async def _encrypted(stream: ByteStream, context: ssl.SSLContext, host: str) -> ByteStream:
     """Make the TLS handshake. Raises OSError; its subclass SSLError where the other side is not accepted."""
-    encrypted = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
     try:
-        await encrypted.do_handshake()
-    except trio.BrokenResourceError as error:
-        await trio.aclose_forcefully(stream)
-        if isinstance(error.__cause__, ssl.SSLError):
-            raise error.__cause__ from None
+        # Not standard_compatible: a peer that ends the connection without a farewell of TLS has ended it all the same.
+        return await TLSStream.wrap(stream, hostname=host, ssl_context=context, standard_compatible=False)
+    except ssl.SSLError:
+        await anyio.aclose_forcefully(stream)
+        raise
+    except (anyio.BrokenResourceError, anyio.EndOfStream):
+        await anyio.aclose_forcefully(stream)
         raise ConnectionResetError(errno.ECONNRESET, "the connection ended in the TLS handshake") from None
-    return encrypted
 
 
 def _cause(error: OSError) -> str:
-    """The system's text alone; Trio adds the addresses, and puts the errors of single attempts into a group."""
-    if isinstance(error.__cause__, BaseExceptionGroup):
-        attempts = [one for one in error.__cause__.exceptions if isinstance(one, OSError)]
-        return _cause(attempts[0]) if attempts else str(error)
+    """The system's text alone: anyio puts an error of its own around those of the single attempts."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        cause = next((one for one in cause.exceptions if isinstance(one, OSError)), None)
+    if isinstance(cause, OSError):
+        return _cause(cause)
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)  # the look-up of a name has error numbers of its own
@@ -288,7 +292,7 @@ def _cause(error: OSError) -> str:
 
 @contextmanager
 def single_errors() -> Iterator[None]:
-    """Raise the only exception of a group by itself: a nursery wraps errors, and users want to catch their own type."""
+    """Raise the only exception of a group by itself: a task group wraps errors, and users want to catch their own."""
     try:
         yield
     except BaseExceptionGroup as group:

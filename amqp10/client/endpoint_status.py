@@ -7,8 +7,7 @@ connection is being opened again; an endpoint that is *over* will not come back.
 
 from enum import Enum
 
-import trio
-
+from amqp10.client.waiting import Waiters
 from amqp10.client_core.errors import ClientError
 
 
@@ -31,7 +30,7 @@ class EndpointStatus:
         """Why the endpoint was lost the last time, or why it is over."""
         self.losses = 0
         """How many times the endpoint went away after being up."""
-        self._waiters = trio.lowlevel.ParkingLot()
+        self._waiters = Waiters()
 
     @property
     def up(self) -> bool:
@@ -67,7 +66,7 @@ class EndpointStatus:
 
     def changed(self) -> None:
         """Wake the waiting tasks, which then check their conditions again."""
-        self._waiters.unpark_all()
+        self._waiters.wake_all()
 
     def check(self, losses: int | None = None) -> None:
         """Raise the reason when the endpoint is over, or when ``losses`` is given and it has been lost since."""
@@ -78,7 +77,7 @@ class EndpointStatus:
     async def change(self) -> None:
         """Wait for the next change. Raises the reason once the endpoint is over."""
         self.check()
-        await self._waiters.park()
+        await self._waiters.wait()
         self.check()
 
     async def usable(self) -> None:

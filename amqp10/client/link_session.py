@@ -5,7 +5,7 @@ It stands below senders and receivers; :class:`~amqp10.client.session.ClientSess
 
 from collections.abc import Callable
 
-import trio
+import anyio
 
 from amqp10.client.settings import ClientSettings
 from amqp10.client_core.events import LinkUser
@@ -29,7 +29,7 @@ class LinkSession:
         self._settings = settings
         self._wake = wake
         self._settling: list[Callable[[], None]] = []
-        self._closing: dict[SenderLink | ReceiverLink, trio.Event] = {}
+        self._closing: dict[SenderLink | ReceiverLink, anyio.Event] = {}
         self._buffered_messages = 0
         self._buffered_bytes = 0
 
@@ -73,10 +73,10 @@ class LinkSession:
             return
         self.engine.detach(link)
         link.reference = None
-        answered = self._closing[link] = trio.Event()
+        answered = self._closing[link] = anyio.Event()
         self._wake()
         try:
-            with trio.move_on_after(self._settings.close_time_out_s):
+            with anyio.move_on_after(self._settings.close_time_out_s):
                 await answered.wait()
         finally:
             self._closing.pop(link, None)

@@ -5,7 +5,7 @@ One request is in flight at a time. The session is separate, because an alarm cl
 publish, and must not keep an operator out.
 """
 
-import trio
+import anyio
 
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
@@ -24,7 +24,7 @@ class Management:
         self._name = name
         self._requests = Requests(name)
         self._time_out_s = time_out_s
-        self._turn = trio.StrictFIFOLock()
+        self._turn = anyio.Lock(fast_acquire=True)
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
 
@@ -33,7 +33,7 @@ class Management:
 
         Raises RequestRefused for an error status, TimedOut when no answer comes.
         """
-        with trio.move_on_after(self._time_out_s):
+        with anyio.move_on_after(self._time_out_s):
             async with self._turn:
                 return await self._exchange(method, path, body)
         raise TimedOut(f"{method} {path} was not answered within {self._time_out_s:g} s")

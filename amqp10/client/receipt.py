@@ -1,7 +1,8 @@
 """The outcomes of the messages of one ``post``, awaited without a task for each message."""
 
-import trio
+from anyio.lowlevel import checkpoint
 
+from amqp10.client.waiting import Waiters
 from amqp10.client_core.outcomes import FateRange, Outcomes
 
 
@@ -12,8 +13,8 @@ class Receipt:
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
-        self._waiters = trio.lowlevel.ParkingLot()
-        outcomes.when_done = self._waiters.unpark_all
+        self._waiters = Waiters()
+        outcomes.when_done = self._waiters.wake_all
 
     def __len__(self) -> int:
         return len(self._outcomes)
@@ -36,9 +37,9 @@ class Receipt:
     async def fates(self) -> list[FateRange]:
         """Wait for the fate of every message; returns all of them, in ranges, in order."""
         if self.done:
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
         while not self.done:
-            await self._waiters.park()
+            await self._waiters.wait()
         return self.so_far()
 
     def so_far(self) -> list[FateRange]:

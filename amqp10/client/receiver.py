@@ -16,7 +16,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import trio
+import anyio
+from anyio.lowlevel import checkpoint
 
 from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.link_session import LinkSession
@@ -217,7 +218,7 @@ class Receiver:
     async def receive_batch(self, n_max: int) -> list[Delivery]:
         """Take the next 1 to ``n_max`` deliveries: those that wait here, or the first ones that come."""
         if self._buffer:
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
         while not self._buffer:
             await self.status.change()
         return self.receive_nowait(n_max)
@@ -421,7 +422,7 @@ class Receiver:
         self._set_link_credit(self.link_credit if drain else 0, drain=drain, echo=True)
 
     async def _until(self, reached: Callable[[], bool], losses: int, time_out_s: float, complaint: str) -> None:
-        with trio.move_on_after(time_out_s) as scope:
+        with anyio.move_on_after(time_out_s) as scope:
             while self.status.losses == losses and not reached():
                 await self.status.change()
         self.status.check(losses)

@@ -13,7 +13,8 @@ sent; ``post`` goes on with the rest when the link is attached again.
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-import trio
+import anyio
+from anyio.lowlevel import checkpoint
 
 from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.link_session import LinkSession
@@ -57,7 +58,7 @@ class Sender:
         self._core = SenderCore(
             name=name, address=address, settled=settled, unsettled_max=unsettled_max, properties=properties
         )
-        self._turn = trio.StrictFIFOLock()
+        self._turn = anyio.Lock(fast_acquire=True)
 
     # --- the user's side -------------------------------------------------------------------------------------------
 
@@ -107,7 +108,7 @@ class Sender:
         Raises MessageTooLarge, and LinkClosed and the like when the sender is over. Messages that were sent before
         that, or before the call is cancelled, stay sent.
         """
-        await trio.lowlevel.checkpoint()
+        await checkpoint()
         async with self._turn:
             self.status.check()
             outcomes = Outcomes(self.posted)
@@ -124,13 +125,13 @@ class Sender:
     def post_nowait(self, messages: Iterable[Sendable]) -> Receipt:
         """Send messages without waiting: all of them, or none. Their outcomes come with the receipt.
 
-        Raises trio.WouldBlock when they are more than there is :attr:`room` for, which is 0 while a :meth:`post` is in
+        Raises anyio.WouldBlock when they are more than there is :attr:`room` for, which is 0 while a :meth:`post` is in
         progress; otherwise raises the same as ``post``.
         """
         self.status.check()
         run = [_encoded(message) for message in messages]
         if len(run) > self.room:
-            raise trio.WouldBlock
+            raise anyio.WouldBlock
         outcomes = Outcomes(self.posted)
         if run:
             self._give(run, outcomes)
@@ -197,7 +198,7 @@ class Sender:
             room = await self._room()
             self._give(run[:room], outcomes)
             run = run[room:]
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
 
     def _give(self, run: list[bytes], outcomes: Outcomes) -> None:
         """Give these messages to the link, which has room for them."""

@@ -9,7 +9,7 @@ without waiting for answers.
 
 from collections.abc import Callable, Mapping
 
-import trio
+import anyio
 
 from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.link_session import LinkSession
@@ -148,7 +148,7 @@ class ClientSession:
         self._wake()
         try:
             await link.status.usable()
-        except trio.Cancelled:
+        except anyio.get_cancelled_exc_class():
             self._forget(link)
             link.ended(LinkClosed("the link was given up before the broker had answered"))
             raise

@@ -7,7 +7,8 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-import trio
+import anyio
+from anyio.abc import ByteStream
 
 from amqp10.client_core.opening import MECHANISMS, MechanismName
 
@@ -64,7 +65,7 @@ class ClientSettings:
     closed, until half of them are taken. Transfers in flight come on top: at most one window."""
     unsettled_max: int = 10_000
     """Messages of one sender without an outcome; the next one waits, whatever link credit there is."""
-    open_stream: Callable[[str, int], Awaitable[trio.abc.Stream]] = trio.open_tcp_stream
-    """How to reach a host and port."""
+    open_stream: Callable[[str, int], Awaitable[ByteStream]] = anyio.connect_tcp
+    """How to reach a host and port. Raises OSError when nothing can be reached."""
     random_fraction: Callable[[], float] = random.random
     """Returns a random number from 0 to 1, for the back-off."""

@@ -20,7 +20,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from amqp10.client.receipt import Receipt
 from amqp10.client.sender import RUN_MESSAGES_MAX, Sender
@@ -50,9 +51,9 @@ class Destination:
         """No message is sent before this time, because no queue took the last one."""
         self._singly = 0
         """This number of messages are sent in a run each, because one of them is too large."""
-        self._changed = trio.Event()
-        self._posted = trio.Event()
-        self.scope = trio.CancelScope()
+        self._changed = anyio.Event()
+        self._posted = anyio.Event()
+        self.scope = anyio.CancelScope()
 
     @property
     def idle(self) -> bool:
@@ -72,16 +73,16 @@ class Destination:
     async def run(self) -> None:
         """Send messages and process outcomes, until the destination is closed or the session is over."""
         with self.scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._settle)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._settle)
                 with suppress(SessionClosed, ConnectionLost):
                     while True:
                         await self._something_waits()
-                        await trio.sleep_until(self._again_at)
+                        await anyio.sleep_until(self._again_at)
                         self.sender = await self._outbox.open_sender(self)
                         if self.sender is not None:
                             await self._send(self.sender)
-                nursery.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
 
     async def _something_waits(self) -> None:
         """Wait until there is a message to send."""
@@ -93,7 +94,7 @@ class Destination:
                 self.waiting.popleft()
             if self.waiting:
                 return
-            self._changed = trio.Event()
+            self._changed = anyio.Event()
             await self._changed.wait()
 
     async def _send(self, sender: Sender) -> None:
@@ -101,8 +102,8 @@ class Destination:
         try:
             while True:
                 await self._something_waits()
-                if self._again_at > trio.current_time():
-                    await trio.sleep_until(self._again_at)
+                if self._again_at > anyio.current_time():
+                    await anyio.sleep_until(self._again_at)
                 room = min(sender.room, RUN_MESSAGES_MAX)
                 if room <= 0:
                     await sender.status.change()
@@ -110,7 +111,7 @@ class Destination:
                     self._hand_over(sender, room if self._singly == 0 else 1)
         except LinkClosed:
             # The queue behind the address was deleted, or an operator closed the link: wait before the next attempt.
-            self._again_at = trio.current_time() + self._outbox.options.resend_delay_s
+            self._again_at = anyio.current_time() + self._outbox.options.resend_delay_s
 
     def _hand_over(self, sender: Sender, room: int) -> None:
         """Send the next run, of at most ``room`` messages; there is link credit for it."""
@@ -146,7 +147,7 @@ class Destination:
         """Process the outcomes of the runs, in their order."""
         while True:
             while not self._runs:
-                self._posted = trio.Event()
+                self._posted = anyio.Event()
                 await self._posted.wait()
             receipt, run = self._runs[0]
             for first, last, fate in await receipt.fates():
@@ -175,7 +176,7 @@ class Destination:
                 self._once_more(entry)
             case _ if self._outbox.options.unroutable == "resend":
                 entry.unroutable = True
-                self._again_at = trio.current_time() + self._outbox.options.resend_delay_s
+                self._again_at = anyio.current_time() + self._outbox.options.resend_delay_s
                 self._once_more(entry)
             case _:
                 self._outbox.table.end(entry, None, Unroutable(f"no queue takes messages to {self.address}"))
@@ -188,7 +189,7 @@ class Destination:
     def give_up(self, why: str) -> None:
         """There is no such address, for example because its queue was deleted."""
         if self._outbox.options.unroutable == "resend":
-            self._again_at = trio.current_time() + self._outbox.options.resend_delay_s
+            self._again_at = anyio.current_time() + self._outbox.options.resend_delay_s
             for entry in self.waiting:
                 entry.unroutable = True
             return
@@ -203,7 +204,7 @@ class Outbox:
     def __init__(
         self,
         session: ClientSession,
-        nursery: trio.Nursery,
+        tasks: TaskGroup,
         table: CallTable,
         options: ServiceOptions,
         declare_again: Callable[[], Awaitable[None]],
@@ -211,7 +212,7 @@ class Outbox:
         self.table = table
         self.options = options
         self._session = session
-        self._nursery = nursery
+        self._tasks = tasks
         self._declare_again = declare_again
         self._destinations: dict[str, Destination] = {}
         self.on_outcomes: Callable[[], None] = lambda: None
@@ -256,7 +257,7 @@ class Outbox:
         if len(self._destinations) >= self.options.destinations_max:
             self._make_room()
         destination = self._destinations[address] = Destination(self, address)
-        self._nursery.start_soon(destination.run)
+        self._tasks.start_soon(destination.run)
         return destination
 
     def _make_room(self) -> None:
@@ -269,4 +270,4 @@ class Outbox:
         del self._destinations[idle.address]
         idle.scope.cancel()
         if idle.sender is not None:
-            self._nursery.start_soon(idle.sender.close)
+            self._tasks.start_soon(idle.sender.close)

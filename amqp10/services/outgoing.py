@@ -7,12 +7,10 @@ request. Encoded forms are kept, because a service sends few different ones.
 
 import secrets
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from math import inf
 
-import outcome
-import trio
+import anyio
 
 from amqp10.services.calls import CallStage, CallTable, InFlight
 from amqp10.services.envelope import Envelope, Template, answer_template, encode_answer, request_template
@@ -24,6 +22,29 @@ INSTANCE_BYTES = 6
 """48 random bits make the message ids of two processes different."""
 TEMPLATES_MAX = 1000
 """Encoded forms of requests that are kept; when there are more, all are dropped and made anew."""
+
+
+class EndOfRequest:
+    """The body or the error with which a request ends, and the one task that waits for it."""
+
+    __slots__ = ("_body", "_error", "_has_come")
+
+    def __init__(self) -> None:
+        self._body: object = None
+        self._error: ServiceError | None = None
+        self._has_come = anyio.Event()
+
+    def come(self, body: object, error: ServiceError | None) -> None:
+        """The request is over."""
+        self._body, self._error = body, error
+        self._has_come.set()
+
+    async def wait(self) -> object:
+        """Wait for the end. Raises the error if there is one."""
+        await self._has_come.wait()
+        if self._error is not None:
+            raise self._error
+        return self._body
 
 
 class OutgoingMessages:
@@ -39,7 +60,7 @@ class OutgoingMessages:
         self._templates: dict[object, Template] = {}
         self._instance = secrets.token_hex(INSTANCE_BYTES).encode()
         self._numbers = count(1)
-        self._sooner = trio.Event()
+        self._sooner = anyio.Event()
 
     def end(self) -> None:
         """The service ends: end all requests with an error."""
@@ -72,7 +93,7 @@ class OutgoingMessages:
             identity,
             address,
             template.encode(identity, body),
-            deadline=trio.current_time() + limit_s,
+            deadline=anyio.current_time() + limit_s,
             answered=answer_to == self._address,
             on_end=_unheard,
         )
@@ -84,14 +105,13 @@ class OutgoingMessages:
 
     async def end_of(self, entry: InFlight) -> object:
         """Begin a request, and wait until it is over. A cancelled task withdraws it before it can be sent."""
-        entry.on_end = partial(_wake, trio.lowlevel.current_task())
+        end = EndOfRequest()
+        entry.on_end = end.come
         self.begin(entry)
-
-        def give_up(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+        try:
+            return await end.wait()
+        finally:
             self.table.withdraw(entry)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        return await trio.lowlevel.wait_task_rescheduled(give_up)
 
     def answer(
         self,
@@ -119,7 +139,7 @@ class OutgoingMessages:
                 self.identity(),
                 envelope.reply_to,
                 encoded,
-                deadline=trio.current_time() + limit_s,
+                deadline=anyio.current_time() + limit_s,
                 answered=False,
                 on_end=on_end,
             )
@@ -133,10 +153,10 @@ class OutgoingMessages:
         """End the messages whose deadline has passed, as long as the service runs."""
         while True:
             deadline = self.table.next_deadline()
-            with trio.move_on_at(inf if deadline is None else deadline):
+            with anyio.CancelScope(deadline=inf if deadline is None else deadline):
                 await self._sooner.wait()
-            self._sooner = trio.Event()
-            self.table.expire(trio.current_time(), self.outbox.waiting_reason)
+            self._sooner = anyio.Event()
+            self.table.expire(anyio.current_time(), self.outbox.waiting_reason)
 
     def _enter(self, entry: InFlight) -> None:
         self.outbox.put(entry)
@@ -148,11 +168,6 @@ class OutgoingMessages:
             self._templates.clear()
         self._templates[form] = template
         return template
-
-
-def _wake(task: trio.lowlevel.Task, answer: object, error: ServiceError | None) -> None:
-    """Resume a task with the result that it waits for."""
-    trio.lowlevel.reschedule(task, outcome.Value(answer) if error is None else outcome.Error(error))
 
 
 def _unheard(body: object, error: ServiceError | None) -> None:

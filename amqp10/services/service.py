@@ -7,7 +7,7 @@
         return await request.service.call("STORE", "read", request.body)
 
     async with Service.open("amqp://guest:guest@localhost", type="REPO", host="host1", commands=commands):
-        await trio.sleep_forever()
+        await anyio.sleep_forever()
 
 Three kinds of links share the session: a receiver from the queue TYPE.HOST, a receiver from the queue TYPE if the
 service has commands, and a sender for each destination. Link credit is per link, so none of them delays another.
@@ -15,7 +15,7 @@ service has commands, and a sender for each destination. Link credit is per link
 :class:`ServiceRequest` and :class:`Commands` are here, because a request names its service, and a service is opened
 with commands, whose handlers get requests.
 
-Durations are seconds of Trio's clock. The options of the connection provide the randomness.
+Durations are seconds of the clock of asyncio or Trio. The options of the connection provide the randomness.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -23,7 +23,8 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from inspect import iscoroutinefunction
 
-import trio
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
 
 from amqp10.client.connection import ClientConnection, connect, single_errors
 from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
@@ -146,7 +147,7 @@ class Service:
         self._commands = commands
         self._outgoing = OutgoingMessages(place.address, options)
         self._reader = EnvelopeReader()
-        self._declaring = trio.Lock()
+        self._declaring = anyio.Lock()
         self._handing_over = False
         self._ended = False
         self.answers_dropped = 0
@@ -155,7 +156,7 @@ class Service:
         """Answers of ours that could not be delivered, because the caller had gone."""
         self._type_receiver: Receiver | None = None
         self._host_receiver: Receiver | None = None
-        self._nursery: trio.Nursery
+        self._tasks: TaskGroup
         self._session: ClientSession
         self.serving: Serving[ServiceRequest]
         """The requests in hand, with their counters."""
@@ -182,13 +183,13 @@ class Service:
         async with connect(url, options.client) as connection:
             service = cls(connection, place, commands or Commands(), options)
             with single_errors():
-                async with trio.open_nursery() as nursery:
-                    await service._start(nursery)
+                async with anyio.create_task_group() as tasks:
+                    await service._start(tasks)
                     try:
                         yield service
                     finally:
                         service._end()
-                        nursery.cancel_scope.cancel()
+                        tasks.cancel_scope.cancel()
 
     # --- calling others --------------------------------------------------------------------------------------------
 
@@ -313,7 +314,7 @@ class Service:
         Raises CallTimedOut when requests in hand take longer; they go back to their queue then.
         """
         self._handing_over = True
-        with trio.move_on_after(time_out_s) as scope:
+        with anyio.move_on_after(time_out_s) as scope:
             if self._type_receiver is not None:
                 await self._type_receiver.pause(time_out_s)
             await self._finish_in_hand(time_out_s)
@@ -339,29 +340,29 @@ class Service:
                 return
             if waiting:
                 host_receiver.grant(waiting)
-            await trio.sleep(LOOK_AGAIN_S)
+            await anyio.sleep(LOOK_AGAIN_S)
 
     # --- life ------------------------------------------------------------------------------------------------------
 
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, tasks: TaskGroup) -> None:
         await declare(self.connection, self.place, self.options)
-        self._nursery = nursery
+        self._tasks = tasks
         self._session = await self.connection.begin_session()
         outgoing = self._outgoing
-        outgoing.outbox = Outbox(self._session, nursery, outgoing.table, self.options, self._declare_again)
+        outgoing.outbox = Outbox(self._session, tasks, outgoing.table, self.options, self._declare_again)
         self.serving = Serving(
-            nursery,
+            tasks,
             self._commands.by_name,
             self.options,
             shown=partial(ServiceRequest, self),
             send_answer=self._send_answer,
         )
         self.serving.on_finished = outgoing.outbox.on_outcomes = self._grant
-        nursery.start_soon(outgoing.keep_time)
-        nursery.start_soon(self._watch)
-        await nursery.start(self._listen_to_host)
+        tasks.start_soon(outgoing.keep_time)
+        tasks.start_soon(self._watch)
+        await tasks.start(self._listen_to_host)
         if self._commands.by_name or self._commands.answer_taker is not None:
-            await nursery.start(self._listen_to_type)
+            await tasks.start(self._listen_to_type)
 
     def _end(self) -> None:
         self._ended = True
@@ -380,18 +381,18 @@ class Service:
 
     # --- incoming messages -----------------------------------------------------------------------------------------
 
-    async def _listen_to_host(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _listen_to_host(self, task_status: TaskStatus[None]) -> None:
         """Receive answers, requests for this host, and copies for a group; link credit is automatic, see the
         options."""
         while not self._over():
             receiver = self._host_receiver = await self._open_receiver(self.place, ReceiverOptions())
             self._begin_marker(self.serving.host_marker, self.place)
             task_status.started()
-            task_status = trio.TASK_STATUS_IGNORED
+            task_status = anyio.TASK_STATUS_IGNORED
             with suppress(ClientError):
                 await self._take_all(receiver, of_type=False)
 
-    async def _listen_to_type(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _listen_to_type(self, task_status: TaskStatus[None]) -> None:
         """Receive requests for any host of the type; the link credit is what is left of ``type_requests_max``."""
         place = ServiceName(self.place.type)
         while not self._over():
@@ -400,7 +401,7 @@ class Service:
                 self._begin_marker(self.serving.type_marker, place)
             self._grant()
             task_status.started()
-            task_status = trio.TASK_STATUS_IGNORED
+            task_status = anyio.TASK_STATUS_IGNORED
             with suppress(ClientError):
                 await self._take_all(receiver, of_type=True)
 
@@ -439,7 +440,7 @@ class Service:
     def _begin_marker(self, marker: QueueMarker, place: ServiceName) -> None:
         identity = self._outgoing.identity()
         marker.sent(identity)
-        self._nursery.start_soon(self._send_marker, identity, place)
+        self._tasks.start_soon(self._send_marker, identity, place)
 
     async def _send_marker(self, identity: bytes, place: ServiceName) -> None:
         """Send a marker. Errors are ignored: without its marker a queue only has more uncertain requests."""
@@ -457,7 +458,7 @@ class Service:
                 return await self._session.open_receiver(place.queue_address, options=receiver_options)
             except LinkClosed:
                 await self._declare_again()
-                await trio.sleep(backoff.delay_s(attempt, self.options.client.random_fraction()))
+                await anyio.sleep(backoff.delay_s(attempt, self.options.client.random_fraction()))
                 attempt += 1
 
     def _take(self, delivery: Delivery, *, of_type: bool) -> None:

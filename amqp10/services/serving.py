@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from amqp10.client.receiver import Delivery
 from amqp10.errors import DecodeError
@@ -67,7 +68,7 @@ class Serving(Generic[RequestT]):
 
     def __init__(
         self,
-        nursery: trio.Nursery,
+        tasks: TaskGroup,
         commands: Mapping[str, Command[RequestT]],
         options: ServiceOptions,
         *,
@@ -75,7 +76,7 @@ class Serving(Generic[RequestT]):
         send_answer: Callable[[RequestInHand, object, RemoteError | None], None],
     ) -> None:
         """``shown`` makes what a handler gets; ``send_answer`` sends the answer to a call, or its error."""
-        self._nursery = nursery
+        self._tasks = tasks
         self._commands = commands
         self._options = options
         self._shown = shown
@@ -132,7 +133,7 @@ class Serving(Generic[RequestT]):
             self.on_finished()
 
     def _is_duplicate(self, envelope: Envelope, delivery: Delivery) -> bool:
-        seen = self.duplicates.look(envelope.identity, trio.current_time()) if envelope.identity else Seen.NEW
+        seen = self.duplicates.look(envelope.identity, anyio.current_time()) if envelope.identity else Seen.NEW
         if seen is Seen.RUNNING:
             self._by_identity[envelope.identity].deliveries.append(delivery)
         elif seen is Seen.DONE:
@@ -170,7 +171,7 @@ class Serving(Generic[RequestT]):
             self.finish(request, None, RemoteError(FAILED, f"the body cannot be decoded: {error}"))
             return
         if command.is_async:
-            self._nursery.start_soon(self._run, request, command)
+            self._tasks.start_soon(self._run, request, command)
         else:
             self._call(request, command)
 
@@ -211,7 +212,7 @@ class Serving(Generic[RequestT]):
                 delivery.reject(Error(condition=error.condition, description=error.text))
         identity = request.envelope.identity
         if identity:
-            self.duplicates.end(identity, trio.current_time())
+            self.duplicates.end(identity, anyio.current_time())
             del self._by_identity[identity]
         if not request.running:
             return

@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
-import trio
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
 
 from amqp10.services import Commands, Service, ServiceOptions, ServiceRequest
 from core.interface import Snapshot
-from tests.kit.stream_broker import PATIENT, URL, StreamBroker, settle, stream_broker
+from tests.kit.both_libraries import settle
+from tests.kit.stream_broker import PATIENT, URL, StreamBroker, stream_broker
 
 
 class Executed(Commands):
@@ -32,7 +34,7 @@ class Slow(Commands):
     def __init__(self) -> None:
         super().__init__()
         self.bodies: list[object] = []
-        self.may_end = trio.Event()
+        self.may_end = anyio.Event()
         self.add("note", self._note)
         self.add("safe", self._note, idempotent=True)
 
@@ -45,16 +47,16 @@ class Slow(Commands):
 class Together:
     """A broker, and the services that a test opens on it."""
 
-    def __init__(self, broker: StreamBroker, nursery: trio.Nursery, options: ServiceOptions) -> None:
+    def __init__(self, broker: StreamBroker, tasks: TaskGroup, options: ServiceOptions) -> None:
         self.broker = broker
         self.options = options
-        self._nursery = nursery
-        self._scopes: dict[Service, trio.CancelScope] = {}
+        self._tasks = tasks
+        self._scopes: dict[Service, anyio.CancelScope] = {}
         self._before: dict[str, object] = {}
 
     async def open(self, of_type: str, host: str, commands: Commands | None = None, **chosen: object) -> Service:
         """Run a service in a task of its own until the block ends."""
-        service: Service = await self._nursery.start(self._run, self.alone(of_type, host, commands, **chosen))
+        service: Service = await self._tasks.start(self._run, self.alone(of_type, host, commands, **chosen))
         await settle()
         self._before = {str(row["name"]): row["published"] for row in self.shown("queues")}
         return service
@@ -64,12 +66,12 @@ class Together:
         self._scopes.pop(service).cancel()
         await settle()
 
-    async def _run(self, opening: AbstractAsyncContextManager[Service], task_status: trio.TaskStatus[Service]) -> None:
-        with trio.CancelScope() as scope:
+    async def _run(self, opening: AbstractAsyncContextManager[Service], task_status: TaskStatus[Service]) -> None:
+        with anyio.CancelScope() as scope:
             async with opening as service:
                 self._scopes[service] = scope
                 task_status.started(service)
-                await trio.sleep_forever()
+                await anyio.sleep_forever()
 
     def alone(
         self, of_type: str, host: str, commands: Commands | None = None, **chosen: object
@@ -111,7 +113,7 @@ class Together:
 @asynccontextmanager
 async def together(**chosen: object) -> AsyncIterator[Together]:
     """A broker for the block. Its services connect again after 1, 2, 4 and 8 seconds."""
-    async with stream_broker() as broker, trio.open_nursery() as nursery:
+    async with stream_broker() as broker, anyio.create_task_group() as tasks:
         options = ServiceOptions(client=broker.settings(reconnect=PATIENT))
-        yield Together(broker, nursery, replace(options, **chosen))  # type: ignore[arg-type]
-        nursery.cancel_scope.cancel()
+        yield Together(broker, tasks, replace(options, **chosen))  # type: ignore[arg-type]
+        tasks.cancel_scope.cancel()

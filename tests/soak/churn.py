@@ -4,7 +4,9 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import anyio
 import trio
+from anyio.abc import SocketStream
 
 from amqp10.client import ClientConnection, Message, connect
 from amqp10.wire.messaging import Accepted
@@ -43,13 +45,13 @@ async def expect(asked: ClientConnection, method: str, path: str, body: object =
 
 async def come_and_go(url: str, number: int) -> None:
     """Open an AMQP 1.0 connection with a dynamic queue. Each fifth connection is cut off in the middle."""
-    streams: list[trio.SocketStream] = []
+    streams: list[SocketStream] = []
 
-    async def open_stream(host: str, port: int) -> trio.SocketStream:
-        streams.append(await trio.open_tcp_stream(host, port))
+    async def open_stream(host: str, port: int) -> SocketStream:
+        streams.append(await anyio.connect_tcp(host, port))
         return streams[-1]
 
-    with contextlib.suppress(trio.ClosedResourceError, trio.BrokenResourceError):
+    with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
         async with connect(url, settings(open_stream=open_stream, container_id=f"churn-{number}")) as one:
             receiver = await one.open_receiver(None)
             assert receiver.address is not None
@@ -80,7 +82,7 @@ def come_and_go_091(host: str, port: int, number: int) -> None:
 
 async def half_open(host: str, port: int, number: int) -> None:
     """Send half of a protocol header, or other bytes, and close."""
-    stream = await trio.open_tcp_stream(host, port)
+    stream = await anyio.connect_tcp(host, port)
     async with stream:
         await stream.send_all((b"AMQP", b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x03\x01\x00\x00")[number % 3])
         if number % 3:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+import anyio
 import trio
+from anyio.abc import SocketStream
 
 from amqp10.client import ClientConnection, ClientSettings, Message, Receiver, ReceiverOptions, Sent, connect
 from amqp10.client_core.errors import ClientError
@@ -74,10 +76,10 @@ async def _open(connection: ClientConnection, flow: Flow) -> Receiver:
 
 async def _one_life(url: str, flow: Flow) -> None:
     """Run a consumer whose socket is closed without a closing frame while it holds deliveries."""
-    streams: list[trio.SocketStream] = []
+    streams: list[SocketStream] = []
 
-    async def open_stream(host: str, port: int) -> trio.SocketStream:
-        streams.append(await trio.open_tcp_stream(host, port))
+    async def open_stream(host: str, port: int) -> SocketStream:
+        streams.append(await anyio.connect_tcp(host, port))
         return streams[-1]
 
     settled: list[int] = []
@@ -94,7 +96,7 @@ async def _one_life(url: str, flow: Flow) -> None:
                     flow.book.settle(number)
                     settled.append(number)
             await streams[0].aclose()
-    except (ClientError, trio.ClosedResourceError, trio.BrokenResourceError):
+    except (ClientError, anyio.ClosedResourceError, anyio.BrokenResourceError):
         pass  # as wanted
     flow.book.cut(settled)
 

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
+import anyio
 import pytest
-import trio
-import trio.testing
 
 from amqp10.client import (
     ClientSettings,
@@ -18,23 +17,25 @@ from amqp10.client import (
 from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.serve import refusal
 from amqp10.wire.messaging import Accepted
-from tests.kit.stream_broker import URL, connected, settle, stream_broker
+from tests.kit.both_libraries import settle
+from tests.kit.memory_streams import MemoryStream, stream_pair
+from tests.kit.stream_broker import URL, connected, stream_broker
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "PLAIN"])
-async def test_a_user_is_let_in_by_each_mechanism(mechanism, autojump_clock):
+async def test_a_user_is_let_in_by_each_mechanism(mechanism, library):
     async with connected(mechanisms=(mechanism,)) as (broker, connection):
         assert connection.status.up
         assert broker.served[0].peer.front_end.connection.handshake.identity == "guest"
 
 
-async def test_without_a_user_the_client_logs_in_without_a_name(autojump_clock):
+async def test_without_a_user_the_client_logs_in_without_a_name(library):
     async with stream_broker() as broker, connect("amqp://broker", broker.settings()):
         assert broker.served[0].peer.front_end.connection.handshake.identity == "guest"
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "PLAIN"])
-async def test_a_wrong_password_is_told_and_nothing_is_tried_again(mechanism, autojump_clock):
+async def test_a_wrong_password_is_told_and_nothing_is_tried_again(mechanism, library):
     async with stream_broker() as broker:
         settings = broker.settings(mechanisms=(mechanism,), reconnect=ClientSettings().reconnect)
         with pytest.raises(NotLetIn, match="wrong credentials"):
@@ -43,7 +44,7 @@ async def test_a_wrong_password_is_told_and_nothing_is_tried_again(mechanism, au
         assert broker.opened == 1
 
 
-async def test_no_broker_listens_at_the_address(autojump_clock):
+async def test_no_broker_listens_at_the_address(library):
     async with stream_broker() as broker:
         broker.down = True
         with pytest.raises(Unreachable, match="cannot connect to broker:5672: Connection refused"):
@@ -51,19 +52,19 @@ async def test_no_broker_listens_at_the_address(autojump_clock):
                 pytest.fail("connected")
 
 
-async def test_a_silent_broker_is_given_up(autojump_clock):
+async def test_a_silent_broker_is_given_up(library):
     async with stream_broker() as broker:
         broker.deaf = True
         with pytest.raises(TimedOut, match="no connection to broker:5672 within 3 s"):
             async with connect(URL, broker.settings(connect_time_out_s=3.0)):
                 pytest.fail("connected")
-        assert trio.current_time() == pytest.approx(3.0, abs=0.1)
+        assert anyio.current_time() == pytest.approx(3.0, abs=0.1)
 
 
-async def test_something_else_listens_there(autojump_clock):
-    async def other_protocol(host: str, port: int) -> trio.abc.Stream:
-        near, far = trio.testing.memory_stream_pair()
-        await far.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+async def test_something_else_listens_there(library):
+    async def other_protocol(host: str, port: int) -> MemoryStream:
+        near, far = stream_pair()
+        await far.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         return near
 
     with pytest.raises(NotLetIn, match=r"the server answered with b'HTTP/1\.1'"):
@@ -71,14 +72,14 @@ async def test_something_else_listens_there(autojump_clock):
             pytest.fail("connected")
 
 
-async def test_a_broker_that_refuses_with_a_reason_is_never_connected_to(autojump_clock):
+async def test_a_broker_that_refuses_with_a_reason_is_never_connected_to(library):
     """The refusal comes in one piece, open and close together. The client must never take itself for connected."""
 
-    async def full_broker(host: str, port: int) -> trio.abc.Stream:
-        near, far = trio.testing.memory_stream_pair()
+    async def full_broker(host: str, port: int) -> MemoryStream:
+        near, far = stream_pair()
         async with stream_broker() as broker:
             announced = broker.broker.announced
-        await far.send_all(refusal(announced, "the limit of 3 connections is reached"))
+        await far.send(refusal(announced, "the limit of 3 connections is reached"))
         return near
 
     with pytest.raises(ConnectionLost, match="the limit of 3 connections is reached") as caught:
@@ -87,21 +88,21 @@ async def test_a_broker_that_refuses_with_a_reason_is_never_connected_to(autojum
     assert caught.value.condition == ErrorCondition.RESOURCE_LIMIT_EXCEEDED
 
 
-async def test_a_virtual_host_that_does_not_exist(autojump_clock):
+async def test_a_virtual_host_that_does_not_exist(library):
     async with stream_broker() as broker:
         with pytest.raises(ConnectionLost, match="no virtual host 'other'"):
             async with connect(URL + "/other", broker.settings()):
                 pytest.fail("connected")
 
 
-async def test_what_the_block_raises_comes_out_as_it_is(autojump_clock):
+async def test_what_the_block_raises_comes_out_as_it_is(library):
     async with stream_broker() as broker:
         with pytest.raises(ValueError, match="of the user"):
             async with connect(URL, broker.settings()):
                 raise ValueError("of the user")
 
 
-async def test_leaving_the_block_closes_with_a_close_frame(autojump_clock):
+async def test_leaving_the_block_closes_with_a_close_frame(library):
     async with stream_broker() as broker:
         async with connect(URL, broker.settings()):
             pass
@@ -110,29 +111,29 @@ async def test_leaving_the_block_closes_with_a_close_frame(autojump_clock):
         assert end.state.value == "END"
 
 
-async def test_a_close_does_not_wait_for_ever(autojump_clock):
+async def test_a_close_does_not_wait_for_ever(library):
     async with stream_broker() as broker:
         async with connect(URL, broker.settings(close_time_out_s=2.0)):
             broker.make_deaf()
-            before = trio.current_time()
-        assert trio.current_time() - before == pytest.approx(2.0, abs=0.1)
+            before = anyio.current_time()
+        assert anyio.current_time() - before == pytest.approx(2.0, abs=0.1)
 
 
-async def test_the_reason_of_the_broker_reaches_every_task_that_waits(autojump_clock):
+async def test_the_reason_of_the_broker_reaches_every_task_that_waits(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         sender = await connection.open_sender("/queues/q")
 
         async def close_soon() -> None:
-            await trio.sleep(1)
+            await anyio.sleep(1)
             fault = ConnectionFault(ErrorCondition.CONNECTION_FORCED, "maintenance")
             end = broker.served[0].peer
-            end.front_end.connection.close(fault, monotonic=trio.current_time())
+            end.front_end.connection.close(fault, monotonic=anyio.current_time())
             broker.broker.touch(end)
             broker.pump()
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(close_soon)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(close_soon)
             with pytest.raises(ConnectionLost, match="maintenance") as caught:
                 await receiver.receive()
         assert caught.value.condition == ErrorCondition.CONNECTION_FORCED
@@ -142,16 +143,16 @@ async def test_the_reason_of_the_broker_reaches_every_task_that_waits(autojump_c
             await connection.begin_session()
 
 
-async def test_an_idle_connection_is_kept_alive(autojump_clock):
+async def test_an_idle_connection_is_kept_alive(library):
     """Both sides announce 30 s and are idle for more than a minute. Empty frames keep the connection."""
     async with connected() as (_, connection):
-        await trio.sleep(600)
+        await anyio.sleep(600)
         assert connection.status.up
         sender = await connection.open_sender("/queues/q")
         assert await sender.send(Message(b"x")) == Accepted()
 
 
-async def test_a_broker_that_falls_silent_is_gone_after_twice_the_idle_time_out(autojump_clock):
+async def test_a_broker_that_falls_silent_is_gone_after_twice_the_idle_time_out(library):
     async with connected(idle_time_out_ms=5000) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         for served in broker.served:
@@ -160,7 +161,7 @@ async def test_a_broker_that_falls_silent_is_gone_after_twice_the_idle_time_out(
             await receiver.receive()
 
 
-async def test_what_the_broker_says_of_itself(autojump_clock):
+async def test_what_the_broker_says_of_itself(library):
     said = {"product": "Headgate", "cores": 2}
     async with stream_broker() as broker:
         broker.broker.announced = replace(broker.broker.announced, properties=said)
@@ -169,7 +170,7 @@ async def test_what_the_broker_says_of_itself(autojump_clock):
         assert connection.broker == {}
 
 
-async def test_no_more_sessions_than_the_broker_allows(autojump_clock):
+async def test_no_more_sessions_than_the_broker_allows(library):
     async with connected() as (broker, connection):
         allowed = broker.broker.announced.channel_max + 1
         sessions = [await connection.begin_session() for _ in range(allowed)]

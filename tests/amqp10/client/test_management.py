@@ -1,13 +1,14 @@
 """Requests of the Trio client to the management node."""
 
+import anyio
 import pytest
-import trio
 
 from amqp10.client import Message, RequestRefused, TimedOut
-from tests.kit.stream_broker import connected, settle
+from tests.kit.both_libraries import settle
+from tests.kit.stream_broker import connected
 
 
-async def test_a_queue_is_made_shown_and_deleted(autojump_clock):
+async def test_a_queue_is_made_shown_and_deleted(library):
     async with connected() as (broker, connection):
         assert (await connection.request("PUT", "/queues/new", {"arguments": {"x-max-length": 5}})).status == 201
         shown = (await connection.request("GET", "/queues/new")).body
@@ -17,7 +18,7 @@ async def test_a_queue_is_made_shown_and_deleted(autojump_clock):
         assert broker.broker.engine.snapshot("queues", "new") == []
 
 
-async def test_a_refusal_has_a_status_and_the_broker_s_words(autojump_clock):
+async def test_a_refusal_has_a_status_and_the_broker_s_words(library):
     async with connected() as (_, connection):
         with pytest.raises(RequestRefused, match="nope") as caught:
             await connection.request("GET", "/queues/nope")
@@ -27,7 +28,7 @@ async def test_a_refusal_has_a_status_and_the_broker_s_words(autojump_clock):
         assert caught.value.status == 405
 
 
-async def test_requests_of_several_tasks_get_their_own_answers(autojump_clock):
+async def test_requests_of_several_tasks_get_their_own_answers(library):
     async with connected() as (_, connection):
         names = [f"queue-{n}" for n in range(20)]
         shown: dict[str, object] = {}
@@ -37,13 +38,13 @@ async def test_requests_of_several_tasks_get_their_own_answers(autojump_clock):
             assert isinstance(answer.body, dict)
             shown[name] = answer.body["name"]
 
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as tasks:
             for name in names:
-                nursery.start_soon(make, name)
+                tasks.start_soon(make, name)
         assert shown == {name: name for name in names}
 
 
-async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(autojump_clock):
+async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(library):
     async with connected(request_time_out_s=3.0) as (broker, connection):
         await connection.request("GET", "/queues/q")
         broker.make_deaf()
@@ -55,7 +56,7 @@ async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(autoj
         assert shown["name"] == "q"
 
 
-async def test_an_alarm_does_not_keep_an_operator_out(autojump_clock):
+async def test_an_alarm_does_not_keep_an_operator_out(library):
     """The alarm closes the windows of sessions that publish; requests have a session of their own."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
@@ -68,7 +69,7 @@ async def test_an_alarm_does_not_keep_an_operator_out(autojump_clock):
         assert broker.broker.ready() == 1
 
 
-async def test_the_session_of_requests_can_be_ended_and_begins_again(autojump_clock):
+async def test_the_session_of_requests_can_be_ended_and_begins_again(library):
     async with connected() as (broker, connection):
         (served,) = broker.served
 

@@ -1,13 +1,13 @@
 """A receipt: the outcomes of one post, awaited."""
 
-import trio
+import anyio
 
 from amqp10.client import FateRange, Receipt
 from amqp10.client_core.outcomes import Outcomes
 from amqp10.wire.messaging import Accepted, Released
 
 
-async def test_waiting_ends_with_the_last_fate(autojump_clock):
+async def test_waiting_ends_with_the_last_fate(library):
     outcomes = Outcomes(5)
     receipt = Receipt(outcomes)
     outcomes.extend(2)
@@ -17,14 +17,14 @@ async def test_waiting_ends_with_the_last_fate(autojump_clock):
 
     async def wait() -> None:
         await receipt.fates()
-        times.append(trio.current_time())
+        times.append(anyio.current_time())
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        nursery.start_soon(wait)
-        await trio.sleep(1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        tasks.start_soon(wait)
+        await anyio.sleep(1)
         outcomes.note(6, 6, Accepted())
-        await trio.sleep(1)
+        await anyio.sleep(1)
         outcomes.note(0, 5, Released())
     assert times == [2, 2]
     assert await receipt.fates() == [FateRange(5, 5, Released()), FateRange(6, 6, Accepted())]

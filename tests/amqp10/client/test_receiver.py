@@ -1,14 +1,14 @@
 """Receiving: link credit set by the user, drain, pause, and outcomes for ranges of deliveries."""
 
+import anyio
 import pytest
-import trio
-import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10.client import Backoff, Delivery, LinkClosed, Message, Receiver, ReceiverOptions, TimedOut
 from amqp10.wire.messaging import Error
-from tests.kit.stream_broker import StreamBroker, connected, settle
+from tests.kit.both_libraries import LIBRARIES, run, settle
+from tests.kit.stream_broker import StreamBroker, connected
 from tests.kit.wire import numbered
 
 BY_HAND = ReceiverOptions(automatic=False)
@@ -41,7 +41,7 @@ async def fill(broker: StreamBroker, n: int, first: int = 0) -> None:
 # --- link credit by hand ---------------------------------------------------------------------------------------------
 
 
-async def test_nothing_comes_before_it_is_granted_and_not_more_than_that(autojump_clock):
+async def test_nothing_comes_before_it_is_granted_and_not_more_than_that(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         await fill(broker, 10)
@@ -52,7 +52,7 @@ async def test_nothing_comes_before_it_is_granted_and_not_more_than_that(autojum
         assert (receiver.link_credit, broker.broker.ready()) == (0, 7)
 
 
-async def test_a_grant_sets_and_does_not_add(autojump_clock):
+async def test_a_grant_sets_and_does_not_add(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         for n in (5, 5, 2, 7, 0, 4):
@@ -63,7 +63,7 @@ async def test_a_grant_sets_and_does_not_add(autojump_clock):
         assert receiver.waiting == 4
 
 
-async def test_link_credit_lowered_while_messages_are_on_their_way(autojump_clock):
+async def test_link_credit_lowered_while_messages_are_on_their_way(library):
     """Messages that crossed our flow are taken, and no message comes after it."""
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
@@ -80,7 +80,7 @@ async def test_link_credit_lowered_while_messages_are_on_their_way(autojump_cloc
         assert receiver.status.up
 
 
-async def test_the_largest_link_credit(autojump_clock):
+async def test_the_largest_link_credit(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(2**32 - 1)
@@ -91,7 +91,7 @@ async def test_the_largest_link_credit(autojump_clock):
             receiver.grant(2**32)
 
 
-async def test_an_echo_tells_what_is_available(autojump_clock):
+async def test_an_echo_tells_what_is_available(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         await fill(broker, 10)
@@ -103,7 +103,7 @@ async def test_an_echo_tells_what_is_available(autojump_clock):
 # --- automatic link credit --------------------------------------------------------------------------------------------
 
 
-async def test_automatic_link_credit_is_200_and_again_below_100(autojump_clock):
+async def test_automatic_link_credit_is_200_and_again_below_100(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         await settle()
@@ -118,7 +118,7 @@ async def test_automatic_link_credit_is_200_and_again_below_100(autojump_clock):
         assert receiver.link_credit == seen_by_the_broker(broker) == 200
 
 
-async def test_no_automatic_link_credit_while_messages_wait_for_the_user(autojump_clock):
+async def test_no_automatic_link_credit_while_messages_wait_for_the_user(library):
     """The number of messages that wait for a slow user is bounded: 200 at most, and what was granted before."""
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
@@ -137,7 +137,7 @@ async def test_no_automatic_link_credit_while_messages_wait_for_the_user(autojum
 
 
 @pytest.mark.parametrize(("ready", "granted"), [(0, 10), (4, 10), (10, 10), (25, 10), (1000, 700)])
-async def test_drain_brings_what_is_there_and_takes_the_rest_back(ready, granted, autojump_clock):
+async def test_drain_brings_what_is_there_and_takes_the_rest_back(ready, granted, library):
     async with connected() as (broker, connection):
         await fill(broker, ready)
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
@@ -152,30 +152,30 @@ async def test_drain_brings_what_is_there_and_takes_the_rest_back(ready, granted
         assert bodies([await receiver.receive()]) == [b"%d" % came]
 
 
-async def test_drain_without_link_credit_has_nothing_to_wait_for(autojump_clock):
+async def test_drain_without_link_credit_has_nothing_to_wait_for(library):
     async with connected() as (_, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         assert await receiver.drain() == 0
 
 
-async def test_drain_gives_up_in_time_and_the_receiver_goes_on(autojump_clock):
+async def test_drain_gives_up_in_time_and_the_receiver_goes_on(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(5)
         await settle()
         broker.make_deaf()
-        before = trio.current_time()
+        before = anyio.current_time()
         with pytest.raises(TimedOut, match="did not answer the drain within 2 s"):
             await receiver.drain(time_out_s=2.0)
-        assert trio.current_time() - before == pytest.approx(2.0)
+        assert anyio.current_time() - before == pytest.approx(2.0)
         await broker.hear_again()
-        await trio.sleep(1)
+        await anyio.sleep(1)
         receiver.grant(5)
         await fill(broker, 1)
         assert bodies([await receiver.receive()]) == [b"0"]
 
 
-async def test_pause_waits_until_nothing_is_on_its_way(autojump_clock):
+async def test_pause_waits_until_nothing_is_on_its_way(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         await settle()
@@ -184,13 +184,13 @@ async def test_pause_waits_until_nothing_is_on_its_way(autojump_clock):
         assert (receiver.waiting, receiver.link_credit, seen_by_the_broker(broker)) == (50, 0, 0)
         await fill(broker, 50, first=50)
         receiver.receive_nowait(50)
-        await trio.sleep(60)
+        await anyio.sleep(60)
         assert (receiver.waiting, receiver.link_credit) == (0, 0)
         receiver.resume()
         assert bodies(await receiver.receive_batch(100)) == numbered(50, 50)
 
 
-async def test_resume_by_hand_gives_what_the_pause_took(autojump_clock):
+async def test_resume_by_hand_gives_what_the_pause_took(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(7)
@@ -202,7 +202,7 @@ async def test_resume_by_hand_gives_what_the_pause_took(autojump_clock):
         assert receiver.link_credit == seen_by_the_broker(broker) == 4
 
 
-async def test_granting_by_hand_ends_automatic_mode_and_any_pause(autojump_clock):
+async def test_granting_by_hand_ends_automatic_mode_and_any_pause(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         await receiver.pause()
@@ -213,7 +213,7 @@ async def test_granting_by_hand_ends_automatic_mode_and_any_pause(autojump_clock
         assert (receiver.link_credit, seen_by_the_broker(broker)) == (0, 0)
 
 
-async def test_a_broker_that_does_not_answer_a_pause(autojump_clock):
+async def test_a_broker_that_does_not_answer_a_pause(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         await settle()
@@ -225,7 +225,7 @@ async def test_a_broker_that_does_not_answer_a_pause(autojump_clock):
 # --- deliveries and outcomes -----------------------------------------------------------------------------------------
 
 
-async def test_waiting_for_one_delivery_after_another(autojump_clock):
+async def test_waiting_for_one_delivery_after_another(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         sender = await connection.open_sender("/queues/q")
@@ -238,10 +238,10 @@ async def test_waiting_for_one_delivery_after_another(autojump_clock):
                 if len(received) == 3:
                     break
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(receive_three)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(receive_three)
             for body in ("a", "b", "c"):
-                await trio.sleep(1)
+                await anyio.sleep(1)
                 await sender.send(Message(body))
         await settle()
         assert received == ["a", "b", "c"]
@@ -254,7 +254,7 @@ async def receive_all(broker: StreamBroker, receiver: Receiver, n: int) -> list[
     return receiver.receive_nowait(n)
 
 
-async def test_a_range_is_accepted_at_once_and_only_once(autojump_clock):
+async def test_a_range_is_accepted_at_once_and_only_once(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         taken = await receive_all(broker, receiver, 10)
@@ -267,7 +267,7 @@ async def test_a_range_is_accepted_at_once_and_only_once(autojump_clock):
         assert (receiver.unsettled, broker.broker.unacknowledged()) == (0, 0)
 
 
-async def test_a_range_never_reaches_over_to_other_links_of_the_session(autojump_clock):
+async def test_a_range_never_reaches_over_to_other_links_of_the_session(library):
     """Delivery-ids belong to the session, numbers to the receiver."""
     async with connected() as (broker, connection):
         broker.broker.queue("other")
@@ -284,7 +284,7 @@ async def test_a_range_never_reaches_over_to_other_links_of_the_session(autojump
         assert (broker.broker.unacknowledged("q"), broker.broker.unacknowledged("other")) == (0, 3)
 
 
-async def test_released_messages_come_again_in_their_old_order(autojump_clock):
+async def test_released_messages_come_again_in_their_old_order(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(5)
@@ -296,7 +296,7 @@ async def test_released_messages_come_again_in_their_old_order(autojump_clock):
         assert bodies(taken)[0] == b"0"
 
 
-async def test_modified_counts_as_failed_and_may_exclude_this_link(autojump_clock):
+async def test_modified_counts_as_failed_and_may_exclude_this_link(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         other = await connection.open_receiver("/queues/q", options=BY_HAND)
@@ -316,7 +316,7 @@ async def test_modified_counts_as_failed_and_may_exclude_this_link(autojump_cloc
         assert (broker.broker.ready(), broker.broker.unacknowledged()) == (0, 0)
 
 
-async def test_single_deliveries_can_be_given_any_outcome(autojump_clock):
+async def test_single_deliveries_can_be_given_any_outcome(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(3)
@@ -349,10 +349,11 @@ def test_deliveries_accepted_one_by_one_are_settled_in_ranges(order, data):
             gaps = sum(number - 1 not in taken for number in taken)
             assert served.frames_received - frames == gaps
 
-    trio.run(accept, clock=trio.testing.MockClock(autojump_threshold=0))
+    for library in LIBRARIES:
+        run(library, accept)
 
 
-async def test_an_accepted_delivery_has_its_outcome_before_anything_is_sent(autojump_clock):
+async def test_an_accepted_delivery_has_its_outcome_before_anything_is_sent(library):
     """The outcome is fixed before anything is sent: no other outcome can be given, and closing anything sends it
     first."""
     async with connected() as (broker, connection):
@@ -376,13 +377,13 @@ async def test_an_accepted_delivery_has_its_outcome_before_anything_is_sent(auto
         assert (broker.broker.ready(), broker.broker.ready("other")) == (1, 1)
 
 
-async def test_what_was_accepted_and_not_sent_before_the_connection_broke_comes_again(autojump_clock):
+async def test_what_was_accepted_and_not_sent_before_the_connection_broke_comes_again(library):
     async with connected(reconnect=Backoff(first_s=0.1)) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         first, _ = await receive_all(broker, receiver, 2)
         first.accept()
         broker.cut()
-        with trio.fail_after(5):
+        with anyio.fail_after(5):
             again = await receiver.receive_batch(2)
         assert bodies(again) == numbered(2)
         first.accept()
@@ -390,7 +391,7 @@ async def test_what_was_accepted_and_not_sent_before_the_connection_broke_comes_
         assert receiver.unsettled == 2
 
 
-async def test_what_came_settled_on_a_former_link_gives_the_present_one_no_link_credit(autojump_clock):
+async def test_what_came_settled_on_a_former_link_gives_the_present_one_no_link_credit(library):
     """The deliveries are kept, because they are not sent again. When the user takes them later, the client asks for no
     more."""
     options = ReceiverOptions(settled=True)
@@ -398,7 +399,7 @@ async def test_what_came_settled_on_a_former_link_gives_the_present_one_no_link_
         receiver = await connection.open_receiver("/queues/q", options=options)
         await fill(broker, 150)
         broker.cut()
-        await trio.sleep(1)
+        await anyio.sleep(1)
         await fill(broker, 202, first=150)
         assert (receiver.waiting, receiver.link_credit) == (352, 99)
         assert bodies(receiver.receive_nowait(150)) == numbered(150)
@@ -409,7 +410,7 @@ async def test_what_came_settled_on_a_former_link_gives_the_present_one_no_link_
         assert receiver.link_credit == 200
 
 
-async def test_messages_that_come_settled_have_no_outcome(autojump_clock):
+async def test_messages_that_come_settled_have_no_outcome(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=ReceiverOptions(settled=True))
         taken = await receive_all(broker, receiver, 3)
@@ -417,7 +418,7 @@ async def test_messages_that_come_settled_have_no_outcome(autojump_clock):
         assert (receiver.unsettled, receiver.accept(0, 2), broker.broker.unacknowledged()) == (0, 0, 0)
 
 
-async def test_closing_gives_back_what_has_no_outcome(autojump_clock):
+async def test_closing_gives_back_what_has_no_outcome(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         (first, *_) = await receive_all(broker, receiver, 5)
@@ -429,7 +430,7 @@ async def test_closing_gives_back_what_has_no_outcome(autojump_clock):
         assert receiver.accept(0, 4) == 0
 
 
-async def test_a_dynamic_node_is_named_by_the_broker(autojump_clock):
+async def test_a_dynamic_node_is_named_by_the_broker(library):
     async with connected() as (_, connection):
         receiver = await connection.open_receiver(None)
         assert receiver.address is not None
@@ -439,7 +440,7 @@ async def test_a_dynamic_node_is_named_by_the_broker(autojump_clock):
         assert (await receiver.receive()).message.body == "reply"
 
 
-async def test_a_consumer_asks_for_its_priority(autojump_clock):
+async def test_a_consumer_asks_for_its_priority(library):
     async with connected() as (broker, connection):
         low = await connection.open_receiver("/queues/q")
         high = await connection.open_receiver("/queues/q", options=ReceiverOptions(priority=5))
@@ -448,7 +449,7 @@ async def test_a_consumer_asks_for_its_priority(autojump_clock):
         assert (low.waiting, high.waiting) == (0, 20)
 
 
-async def test_what_is_refused_or_deleted_ends_the_receiver(autojump_clock):
+async def test_what_is_refused_or_deleted_ends_the_receiver(library):
     async with connected() as (broker, connection):
         with pytest.raises(LinkClosed, match="no queue 'nope'"):
             await connection.open_receiver("/queues/nope")
@@ -464,7 +465,7 @@ async def test_what_is_refused_or_deleted_ends_the_receiver(autojump_clock):
 
 
 @pytest.mark.parametrize("limits", [{"buffered_messages_max": 100}, {"buffered_bytes_max": 100 * 1000}])
-async def test_the_window_closes_while_too_much_waits_for_the_user(limits, autojump_clock):
+async def test_the_window_closes_while_too_much_waits_for_the_user(limits, library):
     """Whatever link credit the user gives, no more messages wait than the limit and one window."""
     async with connected(incoming_window=50, **limits) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)

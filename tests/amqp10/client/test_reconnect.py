@@ -1,8 +1,8 @@
 """What a client does when its connection breaks: it connects again, attaches again, and reports what it cannot carry
 over."""
 
+import anyio
 import pytest
-import trio
 
 from amqp10.client import (
     Backoff,
@@ -15,33 +15,34 @@ from amqp10.client import (
     Unreachable,
 )
 from amqp10.wire.messaging import Accepted
-from tests.kit.stream_broker import PATIENT, connected, settle
+from tests.kit.both_libraries import settle
+from tests.kit.stream_broker import PATIENT, connected
 from tests.kit.wire import numbered
 
 BY_HAND = ReceiverOptions(automatic=False)
 
 
-async def test_delays_grow_and_a_connection_comes_back(autojump_clock):
+async def test_delays_grow_and_a_connection_comes_back(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         broker.down = True
         broker.cut()
-        await trio.sleep(1 + 2 + 4 + 8 + 0.5)
+        await anyio.sleep(1 + 2 + 4 + 8 + 0.5)
         assert (broker.opened, connection.status.up) == (5, False)
         broker.down = False
-        await trio.sleep(8)
+        await anyio.sleep(8)
         assert (broker.opened, connection.status.up) == (6, True)
 
 
-async def test_a_connection_that_lasted_begins_with_the_shortest_delay_again(autojump_clock):
+async def test_a_connection_that_lasted_begins_with_the_shortest_delay_again(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         for _ in range(3):
-            await trio.sleep(60)
+            await anyio.sleep(60)
             broker.cut()
-            await trio.sleep(1.1)
+            await anyio.sleep(1.1)
             assert connection.status.up
 
 
-async def test_attempts_can_be_limited(autojump_clock):
+async def test_attempts_can_be_limited(library):
     backoff = Backoff(first_s=1.0, longest_s=8.0, attempts_max=2)
     async with connected(reconnect=backoff) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
@@ -53,7 +54,7 @@ async def test_attempts_can_be_limited(autojump_clock):
         assert broker.opened == 3
 
 
-async def test_without_reconnect_a_loss_is_the_end(autojump_clock):
+async def test_without_reconnect_a_loss_is_the_end(library):
     async with connected() as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         broker.cut()
@@ -63,7 +64,7 @@ async def test_without_reconnect_a_loss_is_the_end(autojump_clock):
             await connection.open_receiver("/queues/q")
 
 
-async def test_a_password_that_is_wrong_now_is_not_tried_again(autojump_clock):
+async def test_a_password_that_is_wrong_now_is_not_tried_again(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         broker.change_users()
         broker.cut()
@@ -73,7 +74,7 @@ async def test_a_password_that_is_wrong_now_is_not_tried_again(autojump_clock):
         assert broker.opened == 2
 
 
-async def test_open_outcomes_are_uncertain_and_the_sender_goes_on(autojump_clock):
+async def test_open_outcomes_are_uncertain_and_the_sender_goes_on(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -88,7 +89,7 @@ async def test_open_outcomes_are_uncertain_and_the_sender_goes_on(autojump_clock
         assert await sender.send_many([Message(b"3"), Message(b"4")]) == [FateRange(3, 4, Accepted())]
 
 
-async def test_a_post_under_way_goes_on_with_the_rest(autojump_clock):
+async def test_a_post_under_way_goes_on_with_the_rest(library):
     """255 messages are sent before the connection breaks. The others follow on the new one, each once."""
     async with connected(reconnect=PATIENT) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
@@ -96,12 +97,12 @@ async def test_a_post_under_way_goes_on_with_the_rest(autojump_clock):
         broker.broker.stall()
 
         async def break_soon() -> None:
-            await trio.sleep(1)
+            await anyio.sleep(1)
             broker.cut()
             broker.broker.recover()
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(break_soon)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(break_soon)
             fates = await sender.send_many(Message(body) for body in numbered(1000))
         assert [(fate.first, fate.last, type(fate.fate)) for fate in fates] == [
             (0, 254, Uncertain),
@@ -109,7 +110,7 @@ async def test_a_post_under_way_goes_on_with_the_rest(autojump_clock):
         ]
 
 
-async def test_a_receiver_gets_again_what_had_no_outcome_and_its_link_credit(autojump_clock):
+async def test_a_receiver_gets_again_what_had_no_outcome_and_its_link_credit(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         receiver.grant(10)
@@ -123,7 +124,7 @@ async def test_a_receiver_gets_again_what_had_no_outcome_and_its_link_credit(aut
         await settle()
         assert (receiver.waiting, receiver.unsettled) == (0, 0)
         second.accept()  # of a connection that is closed: no effect
-        await trio.sleep(2)
+        await anyio.sleep(2)
         again = receiver.receive_nowait(10)
         assert [delivery.message.body for delivery in again] == numbered(3, 1)
         assert [delivery.number for delivery in again] == [4, 5, 6]
@@ -134,11 +135,11 @@ async def test_a_receiver_gets_again_what_had_no_outcome_and_its_link_credit(aut
         assert broker.broker.unacknowledged() == 0
 
 
-async def test_an_automatic_receiver_goes_on_by_itself(autojump_clock):
+async def test_an_automatic_receiver_goes_on_by_itself(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         broker.cut()
-        await trio.sleep(2)
+        await anyio.sleep(2)
         broker.broker.fill(numbered(1000))
         broker.pump()
         received = []
@@ -149,21 +150,21 @@ async def test_an_automatic_receiver_goes_on_by_itself(autojump_clock):
         assert received == numbered(1000)
 
 
-async def test_a_paused_receiver_stays_paused(autojump_clock):
+async def test_a_paused_receiver_stays_paused(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         await receiver.pause()
         broker.cut()
-        await trio.sleep(2)
+        await anyio.sleep(2)
         broker.broker.fill(numbered(5))
         broker.pump()
-        await trio.sleep(1)
+        await anyio.sleep(1)
         assert (receiver.status.up, receiver.waiting) == (True, 0)
         receiver.resume()
         assert len(await receiver.receive_batch(5)) == 5
 
 
-async def test_a_pause_and_a_drain_that_the_loss_interrupts_say_so(autojump_clock):
+async def test_a_pause_and_a_drain_that_the_loss_interrupts_say_so(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q")
         for wait in (receiver.pause, receiver.drain):
@@ -171,39 +172,39 @@ async def test_a_pause_and_a_drain_that_the_loss_interrupts_say_so(autojump_cloc
             broker.make_deaf()
 
             async def break_soon() -> None:
-                await trio.sleep(1)
+                await anyio.sleep(1)
                 broker.cut()
 
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(break_soon)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(break_soon)
                 with pytest.raises(ConnectionLost):
                     await wait()
-            await trio.sleep(5)
+            await anyio.sleep(5)
             receiver.resume()
 
 
-async def test_what_is_opened_while_the_connection_is_away_waits_for_it(autojump_clock):
+async def test_what_is_opened_while_the_connection_is_away_waits_for_it(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         broker.cut()
         await settle()
         assert not connection.status.up
-        before = trio.current_time()
+        before = anyio.current_time()
         sender = await connection.open_sender("/queues/q")
-        assert trio.current_time() - before == pytest.approx(1.0, abs=0.1)
+        assert anyio.current_time() - before == pytest.approx(1.0, abs=0.1)
         assert await sender.send(Message(b"x")) == Accepted()
 
 
-async def test_settings_granted_while_away_hold_afterwards(autojump_clock):
+async def test_settings_granted_while_away_hold_afterwards(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         receiver = await connection.open_receiver("/queues/q", options=BY_HAND)
         broker.cut()
         await settle()
         receiver.grant(3)
-        await trio.sleep(2)
+        await anyio.sleep(2)
         assert receiver.link_credit == 3
 
 
-async def test_requests_work_again(autojump_clock):
+async def test_requests_work_again(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         assert (await connection.request("GET", "/queues/q")).status == 200
         broker.cut()
@@ -211,22 +212,22 @@ async def test_requests_work_again(autojump_clock):
         assert (await connection.request("GET", "/queues/q")).status == 200
 
 
-async def test_a_request_whose_answer_the_loss_swallowed_is_told(autojump_clock):
+async def test_a_request_whose_answer_the_loss_swallowed_is_told(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         await connection.request("GET", "/queues/q")
         broker.make_deaf()
 
         async def break_soon() -> None:
-            await trio.sleep(1)
+            await anyio.sleep(1)
             broker.cut()
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(break_soon)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(break_soon)
             with pytest.raises(ConnectionLost, match="whether DELETE /queues/q was served is not known"):
                 await connection.request("DELETE", "/queues/q")
 
 
-async def test_closing_while_the_connection_is_away(autojump_clock):
+async def test_closing_while_the_connection_is_away(library):
     async with connected(reconnect=PATIENT) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         broker.down = True

@@ -1,7 +1,7 @@
 """Sending: confirms in ranges, link credit, and what becomes of messages when a link, session or connection ends."""
 
+import anyio
 import pytest
-import trio
 
 from amqp10.client import (
     Backoff,
@@ -16,14 +16,15 @@ from amqp10.client import (
 )
 from amqp10.wire.messaging import Accepted, Rejected, Released
 from amqp10.wire.sections import Properties
+from tests.kit.both_libraries import settle
 from tests.kit.settings import make_settings
-from tests.kit.stream_broker import URL, connect, connected, settle, stream_broker
+from tests.kit.stream_broker import URL, connect, connected, stream_broker
 from tests.kit.wire import numbered
 
 ACCEPTED = Accepted()
 
 
-async def test_one_message(autojump_clock):
+async def test_one_message(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         assert await sender.send(Message(b"hello")) == ACCEPTED
@@ -31,7 +32,7 @@ async def test_one_message(autojump_clock):
         assert (sender.posted, sender.unsettled) == (1, 0)
 
 
-async def test_many_messages_have_one_range_when_all_are_accepted(autojump_clock):
+async def test_many_messages_have_one_range_when_all_are_accepted(library):
     """There are far more messages than the broker's link credit of 170, which is topped up on the way."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
@@ -39,7 +40,7 @@ async def test_many_messages_have_one_range_when_all_are_accepted(autojump_clock
         assert broker.broker.ready() == 5000
 
 
-async def test_encoded_bytes_are_sent_as_they_are_and_bodies_are_not_mistaken_for_them(autojump_clock):
+async def test_encoded_bytes_are_sent_as_they_are_and_bodies_are_not_mistaken_for_them(library):
     async with connected() as (_, connection):
         sender = await connection.open_sender("/queues/q")
         assert await sender.send(Message(b"hello").encode()) == ACCEPTED
@@ -47,7 +48,7 @@ async def test_encoded_bytes_are_sent_as_they_are_and_bodies_are_not_mistaken_fo
             await sender.send(b"hello")
 
 
-async def test_a_post_waits_for_link_credit_and_no_longer(autojump_clock):
+async def test_a_post_waits_for_link_credit_and_no_longer(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -55,7 +56,7 @@ async def test_a_post_waits_for_link_credit_and_no_longer(autojump_clock):
         broker.broker.stall()
         receipt = await sender.post(Message(body) for body in numbered(255))
         assert (len(receipt), receipt.done, sender.unsettled) == (255, False, 255)
-        with trio.move_on_after(60) as scope:
+        with anyio.move_on_after(60) as scope:
             await sender.post([Message(b"one more")])
         assert scope.cancelled_caught
         assert sender.posted == 255
@@ -65,13 +66,13 @@ async def test_a_post_waits_for_link_credit_and_no_longer(autojump_clock):
         assert await sender.send(Message(b"one more")) == ACCEPTED
 
 
-async def test_without_waiting_it_is_all_or_nothing(autojump_clock):
+async def test_without_waiting_it_is_all_or_nothing(library):
     async with connected(unsettled_max=200) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
         broker.broker.stall()
         assert sender.room == 170
-        with pytest.raises(trio.WouldBlock):
+        with pytest.raises(anyio.WouldBlock):
             sender.post_nowait([Message(b"x")] * 171)
         assert (sender.posted, sender.room) == (0, 170)
         empty, most = sender.post_nowait([]), sender.post_nowait([Message(b"x")] * 169)
@@ -87,39 +88,39 @@ async def test_without_waiting_it_is_all_or_nothing(autojump_clock):
         assert sender.posted == 170
 
 
-async def test_a_post_that_does_not_wait_does_not_overtake_one_that_waits(autojump_clock):
+async def test_a_post_that_does_not_wait_does_not_overtake_one_that_waits(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
         broker.broker.stall()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sender.post, [Message(b"many")] * 300)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(sender.post, [Message(b"many")] * 300)
             await settle()
             broker.broker.recover()
             assert (sender.posting, sender.room) == (True, 0)
-            with pytest.raises(trio.WouldBlock):
+            with pytest.raises(anyio.WouldBlock):
                 sender.post_nowait([Message(b"one")])
             broker.pump()
         assert len(sender.post_nowait([Message(b"one")])) == 1
 
 
-async def test_without_waiting_there_is_no_room_while_the_connection_is_away(autojump_clock):
+async def test_without_waiting_there_is_no_room_while_the_connection_is_away(library):
     async with connected(reconnect=Backoff(first_s=1.0)) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
         broker.cut()
         await settle()
         assert sender.room == 0
-        with pytest.raises(trio.WouldBlock):
+        with pytest.raises(anyio.WouldBlock):
             sender.post_nowait([Message(b"one")])
-        await trio.sleep(5)
+        await anyio.sleep(5)
         assert await sender.post_nowait([Message(b"one")]).fates() == [FateRange(0, 0, ACCEPTED)]
         await sender.close()
         with pytest.raises(LinkClosed, match="was closed"):
             sender.post_nowait([])
 
 
-async def test_without_waiting_a_message_that_is_too_large_takes_nothing_along(autojump_clock):
+async def test_without_waiting_a_message_that_is_too_large_takes_nothing_along(library):
     small = make_settings(amqp10={"max_message_size": 1000})
     async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
         sender = await connection.open_sender("/queues/q")
@@ -130,19 +131,19 @@ async def test_without_waiting_a_message_that_is_too_large_takes_nothing_along(a
         assert await sender.send(Message(b"small")) == ACCEPTED
 
 
-async def test_the_last_link_credit_is_used_without_waiting_for_more(autojump_clock):
+async def test_the_last_link_credit_is_used_without_waiting_for_more(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
         broker.broker.stall()
-        with trio.fail_after(1):
+        with anyio.fail_after(1):
             await sender.post(Message() for _ in range(169))
             await sender.post([Message()])
             await sender.post([])
         assert sender.link_credit == 0
 
 
-async def test_posts_of_several_tasks_are_served_in_order(autojump_clock):
+async def test_posts_of_several_tasks_are_served_in_order(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -152,50 +153,50 @@ async def test_posts_of_several_tasks_are_served_in_order(autojump_clock):
         async def post(n: int) -> None:
             firsts.append((await sender.post(Message(b"%d" % n) for _ in range(100))).first)
 
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as tasks:
             for n in range(3):
-                nursery.start_soon(post, n)
+                tasks.start_soon(post, n)
                 await settle()
             broker.broker.recover()
             broker.pump()
         assert firsts == [0, 100, 200]
 
 
-async def test_the_user_bounds_what_is_unsettled(autojump_clock):
+async def test_the_user_bounds_what_is_unsettled(library):
     async with connected(unsettled_max=5) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         broker.broker.stall()
-        with trio.move_on_after(10):
+        with anyio.move_on_after(10):
             await sender.post(Message() for _ in range(6))
         assert (sender.posted, sender.unsettled) == (5, 5)
 
 
-async def test_the_reason_why_the_broker_makes_us_wait(autojump_clock):
+async def test_the_reason_why_the_broker_makes_us_wait(library):
     """The broker gives the reason once, after 50 ms, and says once that it has ended."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         assert sender.waiting_reason is None
         broker.broker.raise_alarm("memory")
         broker.pump()
-        await trio.sleep(2)
+        await anyio.sleep(2)
         assert sender.waiting_reason == "memory"
         receipt = await sender.post([Message(b"waits")])
-        await trio.sleep(2)
+        await anyio.sleep(2)
         assert (receipt.done, sender.waiting_reason) == (False, "memory")
         broker.broker.clear_alarm("memory")
         broker.pump()
         assert await receipt.fates() == [FateRange(0, 0, ACCEPTED)]
-        await trio.sleep(2)
+        await anyio.sleep(2)
         assert sender.waiting_reason is None
 
 
-async def test_a_message_that_no_queue_wants_is_released(autojump_clock):
+async def test_a_message_that_no_queue_wants_is_released(library):
     async with connected() as (_, connection):
         sender = await connection.open_sender("/exchanges/amq.direct/nowhere")
         assert await sender.send(Message(b"x")) == Released()
 
 
-async def test_the_anonymous_terminus_and_ranges_of_different_outcomes(autojump_clock):
+async def test_the_anonymous_terminus_and_ranges_of_different_outcomes(library):
     async with connected() as (_, connection):
         sender = await connection.open_sender(None)
 
@@ -209,7 +210,7 @@ async def test_the_anonymous_terminus_and_ranges_of_different_outcomes(autojump_
         assert isinstance(missing, Rejected)
 
 
-async def test_a_large_message_travels_in_many_frames(autojump_clock):
+async def test_a_large_message_travels_in_many_frames(library):
     async with connected() as (_, connection):
         sender = await connection.open_sender("/queues/q")
         receiver = await connection.open_receiver("/queues/q")
@@ -218,7 +219,7 @@ async def test_a_large_message_travels_in_many_frames(autojump_clock):
         assert (await receiver.receive()).message.body == body
 
 
-async def test_a_message_that_is_too_large_is_not_sent(autojump_clock):
+async def test_a_message_that_is_too_large_is_not_sent(library):
     small = make_settings(amqp10={"max_message_size": 1000})
     async with stream_broker(small) as broker, connect(URL, broker.settings()) as connection:
         sender = await connection.open_sender("/queues/q")
@@ -228,7 +229,7 @@ async def test_a_message_that_is_too_large_is_not_sent(autojump_clock):
         assert broker.broker.ready() == 1
 
 
-async def test_settled_messages_have_the_fate_of_having_been_sent(autojump_clock):
+async def test_settled_messages_have_the_fate_of_having_been_sent(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q", settled=True)
         assert await sender.send_many(Message() for _ in range(1000)) == [FateRange(0, 999, Sent())]
@@ -236,7 +237,7 @@ async def test_settled_messages_have_the_fate_of_having_been_sent(autojump_clock
         assert broker.broker.ready() == 1000
 
 
-async def test_an_address_that_does_not_exist_is_refused_with_the_reason(autojump_clock):
+async def test_an_address_that_does_not_exist_is_refused_with_the_reason(library):
     async with connected() as (_, connection):
         with pytest.raises(LinkClosed, match="no queue 'nope'") as caught:
             await connection.open_sender("/queues/nope")
@@ -244,7 +245,7 @@ async def test_an_address_that_does_not_exist_is_refused_with_the_reason(autojum
         assert (await connection.open_sender("/queues/q")).status.up
 
 
-async def test_a_queue_that_is_deleted_takes_the_sender_with_it(autojump_clock):
+async def test_a_queue_that_is_deleted_takes_the_sender_with_it(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         await settle()
@@ -260,7 +261,7 @@ async def test_a_queue_that_is_deleted_takes_the_sender_with_it(autojump_clock):
         assert caught.value.condition == "amqp:resource-deleted"
 
 
-async def test_closing_with_open_outcomes_leaves_them_uncertain(autojump_clock):
+async def test_closing_with_open_outcomes_leaves_them_uncertain(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         broker.broker.stall()
@@ -273,7 +274,7 @@ async def test_closing_with_open_outcomes_leaves_them_uncertain(autojump_clock):
             await sender.post([Message()])
 
 
-async def test_messages_that_never_left_are_unsent_not_uncertain(autojump_clock):
+async def test_messages_that_never_left_are_unsent_not_uncertain(library):
     """An alarm has closed the window: the client has link credit and cannot send."""
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
@@ -288,7 +289,7 @@ async def test_messages_that_never_left_are_unsent_not_uncertain(autojump_clock)
         assert isinstance(fate.fate, Unsent)
 
 
-async def test_a_session_that_ends_takes_its_links_and_no_others(autojump_clock):
+async def test_a_session_that_ends_takes_its_links_and_no_others(library):
     async with connected() as (_, connection):
         session = await connection.begin_session()
         inside, outside = await session.open_sender("/queues/q"), await connection.open_sender("/queues/q")
@@ -300,19 +301,19 @@ async def test_a_session_that_ends_takes_its_links_and_no_others(autojump_clock)
         assert await outside.send(Message()) == ACCEPTED
 
 
-async def test_giving_up_while_attaching_gives_up_the_link(autojump_clock):
+async def test_giving_up_while_attaching_gives_up_the_link(library):
     async with connected() as (broker, connection):
         session = await connection.begin_session()
         broker.make_deaf()
-        with trio.move_on_after(1):
+        with anyio.move_on_after(1):
             await session.open_sender("/queues/q")
         await broker.hear_again()
-        await trio.sleep(1)
+        await anyio.sleep(1)
         assert broker.broker.engine.snapshot("publishers") == []
         assert session.status.up
 
 
-async def test_a_drain_of_ours_is_answered(autojump_clock):
+async def test_a_drain_of_ours_is_answered(library):
     """The broker never drains its publishers. A receiver that does gets its answer behind the messages that were
     sent."""
     async with connected() as (broker, connection):
@@ -327,7 +328,7 @@ async def test_a_drain_of_ours_is_answered(autojump_clock):
         assert (link.credit.link_credit, sender.link_credit) == (0, 0)
 
 
-async def test_outcomes_of_an_exchange_with_a_binding(autojump_clock):
+async def test_outcomes_of_an_exchange_with_a_binding(library):
     async with connected() as (broker, connection):
         await connection.request(
             "POST", "/bindings", {"source": "amq.direct", "destination_queue": "q", "binding_key": "k"}

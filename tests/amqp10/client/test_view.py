@@ -95,7 +95,7 @@ def test_sections_out_of_order_are_refused_at_once():
         MessageView(encode_section(DATA, b"body") + PLAIN.encode())
 
 
-async def test_the_view_of_a_delivery(autojump_clock):
+async def test_the_view_of_a_delivery(library):
     async with connected() as (_, connection):
         sender = await connection.open_sender("/queues/q")
         receiver = await connection.open_receiver("/queues/q")

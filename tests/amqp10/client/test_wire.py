@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 import pytest
-import trio
-import trio.testing
 
 from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message, SessionClosed, connect
 from amqp10.client.wire import Wire
@@ -19,11 +18,13 @@ from amqp10.protocol.settings import ConnectionSettings
 from amqp10.serve import Mechanism
 from amqp10.wire.messaging import Accepted, Source, Target
 from core.access.mechanisms import AnonymousMechanism
+from tests.kit.both_libraries import settle
 from tests.kit.logins import from_here, make_access
-from tests.kit.stream_broker import connected, settle
+from tests.kit.memory_streams import MemoryStream, stream_pair
+from tests.kit.stream_broker import connected
 
 
-def wire_on(stream: trio.abc.Stream, events: list[Event]) -> Wire:
+def wire_on(stream: MemoryStream, events: list[Event]) -> Wire:
     """The client's side of a connection that has just been made."""
     engine = Connection(ConnectionSettings(container_id="test"), ClientHandshake([], hostname=None, frame_size_max=512))
     return Wire(
@@ -36,32 +37,33 @@ def wire_on(stream: trio.abc.Stream, events: list[Event]) -> Wire:
     )
 
 
-async def test_a_peer_that_takes_nothing_is_given_up(autojump_clock):
-    near, _ = trio.testing.lockstep_stream_pair()
+async def test_a_peer_that_takes_nothing_is_given_up(library):
+    near, _ = stream_pair()
+    near.takes_all = False
     events: list[Event] = []
     await wire_on(near, events).run()
-    assert trio.current_time() == pytest.approx(2.0)
+    assert anyio.current_time() == pytest.approx(2.0)
     assert events == [ConnectionClosed(None, by_peer=True)]
 
 
 @pytest.mark.parametrize("politely", [True, False])
-async def test_a_peer_that_is_gone_is_told_once(politely, autojump_clock):
-    near, far = trio.testing.memory_stream_pair()
+async def test_a_peer_that_is_gone_is_told_once(politely, library):
+    near, far = stream_pair()
     events: list[Event] = []
 
     async def leave() -> None:
-        await trio.sleep(1)
+        await anyio.sleep(1)
         if politely:
             await far.send_eof()
         else:
             await far.aclose()
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(leave)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(leave)
         await wire_on(near, events).run()
     assert events == [ConnectionClosed(None, by_peer=True)]
-    with pytest.raises(trio.ClosedResourceError):
-        await near.send_all(b"x")
+    with pytest.raises(anyio.ClosedResourceError):
+        await near.send(b"x")
 
 
 class Puppet:
@@ -76,15 +78,19 @@ class Puppet:
         )
         self.engine = Connection(ConnectionSettings(container_id="puppet"), handshake)
         self.events: list[Event] = []
-        self.near, self.far = trio.testing.memory_stream_pair()
+        self.near, self.far = stream_pair()
 
-    async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        await trio.lowlevel.checkpoint()
+    async def open_stream(self, host: str, port: int) -> MemoryStream:
+        await anyio.lowlevel.checkpoint()
         return self.near
 
     async def serve(self) -> None:
-        while data := await self.far.receive_some():
-            self.engine.receive_data(bytes(data), trio.current_time())
+        while True:
+            try:
+                data = await self.far.receive()
+            except anyio.EndOfStream:
+                return
+            self.engine.receive_data(data, anyio.current_time())
             while (event := self.engine.next_event()) is not None:
                 self.events.append(event)
                 match event:
@@ -96,7 +102,7 @@ class Puppet:
 
     async def say(self) -> None:
         """Send the output of the engine, and let the client read it."""
-        await self.far.send_all(self.engine.data_to_send(trio.current_time()))
+        await self.far.send(self.engine.data_to_send(anyio.current_time()))
 
 
 @asynccontextmanager
@@ -104,14 +110,14 @@ async def puppet() -> AsyncIterator[tuple[Puppet, ClientConnection]]:
     """A broker under the test's control, and a client that is connected to it."""
     broker = Puppet()
     settings = ClientSettings(open_stream=broker.open_stream, reconnect=None)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(broker.serve)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(broker.serve)
         async with connect("amqp://puppet", settings) as connection:
             yield broker, connection
-        nursery.cancel_scope.cancel()
+        tasks.cancel_scope.cancel()
 
 
-async def test_a_session_that_the_broker_begins_is_ended_and_the_connection_goes_on(autojump_clock):
+async def test_a_session_that_the_broker_begins_is_ended_and_the_connection_goes_on(library):
     async with puppet() as (broker, connection):
         broker.engine.new_session().begin()
         await broker.say()
@@ -122,7 +128,7 @@ async def test_a_session_that_the_broker_begins_is_ended_and_the_connection_goes
         assert (await connection.begin_session()).status.up
 
 
-async def test_links_that_the_broker_attaches_are_refused_and_the_session_goes_on(autojump_clock):
+async def test_links_that_the_broker_attaches_are_refused_and_the_session_goes_on(library):
     async with puppet() as (broker, connection):
         session = await connection.begin_session()
         (end,) = broker.engine.sessions
@@ -137,7 +143,7 @@ async def test_links_that_the_broker_attaches_are_refused_and_the_session_goes_o
         assert session.status.up
 
 
-async def test_a_session_that_the_broker_ends_takes_its_links_with_the_reason(autojump_clock):
+async def test_a_session_that_the_broker_ends_takes_its_links_with_the_reason(library):
     async with connected() as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         other = await (await connection.begin_session()).open_sender("/queues/q")
@@ -154,13 +160,13 @@ async def test_a_session_that_the_broker_ends_takes_its_links_with_the_reason(au
         assert await again.send(Message(b"x")) == Accepted()
 
 
-async def test_a_link_can_be_closed_twice_and_while_the_answer_is_missing(autojump_clock):
+async def test_a_link_can_be_closed_twice_and_while_the_answer_is_missing(library):
     async with connected(close_time_out_s=3.0) as (broker, connection):
         sender = await connection.open_sender("/queues/q")
         broker.make_deaf()
-        before = trio.current_time()
+        before = anyio.current_time()
         await sender.close()
-        assert trio.current_time() - before == pytest.approx(3.0)
+        assert anyio.current_time() - before == pytest.approx(3.0)
         await sender.close()
         with pytest.raises(LinkClosed, match="was closed"):
             await sender.send(Message(b"x"))

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.to_thread
 import pytest
 import trio
+from anyio.abc import ByteStream, TaskStatus
 
 from amqp10.client import ClientSettings
 from amqp10.services import (
@@ -40,12 +43,12 @@ class Broker:
 
     folder: Path
     port: int = 0
-    killed: trio.Event = field(default_factory=trio.Event)
+    killed: anyio.Event = field(default_factory=anyio.Event)
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def start(self) -> None:
         if self.killed.is_set():
-            await trio.to_thread.run_sync(self._process.wait)  # until its end it holds the folder
+            await anyio.to_thread.run_sync(self._process.wait)  # until its end it holds the folder
         url, self._process = await self.stack.enter_async_context(broker(self.folder))
         self.port = urlsplit(url).port or 0
 
@@ -54,8 +57,8 @@ class Broker:
         self._process.kill()
         self.killed.set()
 
-    async def _reach(self, host: str, port: int) -> trio.abc.Stream:
-        return await trio.open_tcp_stream("127.0.0.1", self.port)
+    async def _reach(self, host: str, port: int) -> ByteStream:
+        return await anyio.connect_tcp("127.0.0.1", self.port)
 
     def options(self, **chosen: object) -> ServiceOptions:
         client = ClientSettings(open_stream=self._reach)
@@ -74,7 +77,7 @@ async def started(folder: Path) -> AsyncIterator[Broker]:
 class Held(Commands):
     """Commands that count their executions, and end when the test says so."""
 
-    def __init__(self, executed: Counter[object], may_end: trio.Event) -> None:
+    def __init__(self, executed: Counter[object], may_end: anyio.Event) -> None:
         super().__init__()
         self._executed = executed
         self._may_end = may_end
@@ -92,20 +95,20 @@ class Held(Commands):
 
 async def until(reached: Callable[[], bool]) -> None:
     """Check every 10 ms whether the condition holds."""
-    with trio.fail_after(DEADLINE_S):
+    with anyio.fail_after(DEADLINE_S):
         while not reached():  # noqa: ASYNC110 - the state is another process's
-            await trio.sleep(0.01)
+            await anyio.sleep(0.01)
 
 
-def tasks() -> int:
+def living_tasks() -> int:
     return trio.lowlevel.current_statistics().tasks_living
 
 
 async def test_with_one_host_every_call_ends_and_none_is_executed_twice(tmp_path):
     executed: Counter[object] = Counter()
     answers: list[CallResult] = []
-    may_end = trio.Event()
-    before = tasks()
+    may_end = anyio.Event()
+    before = living_tasks()
     async with started(tmp_path) as here:
         options = here.options(sole_host=True)
         repo = Held(executed, may_end)
@@ -130,31 +133,31 @@ async def test_with_one_host_every_call_ends_and_none_is_executed_twice(tmp_path
     assert [answer.error for answer in answers if answer.error is not None] == []
     assert sorted(answer.body for answer in answers) == list(range(CALLS + ANSWERED))
     assert (len(executed), set(executed.values())) == (CALLS + ANSWERED, {1})
-    assert tasks() == before
+    assert living_tasks() == before
 
 
 async def test_of_several_hosts_only_idempotent_calls_are_executed_again(tmp_path):
     """The broker and one of two hosts are killed. The other host gets all calls that come again."""
     executed: Counter[object] = Counter()
     answers: dict[int, CallResult] = {}
-    never, may_end = trio.Event(), trio.Event()
-    before = tasks()
+    never, may_end = anyio.Event(), anyio.Event()
+    before = living_tasks()
     async with started(tmp_path) as here:
         options = here.options(type_requests_max=50)
 
-        async def live(task_status: trio.TaskStatus[trio.CancelScope]) -> None:
-            with trio.CancelScope() as scope:
+        async def live(task_status: TaskStatus[anyio.CancelScope]) -> None:
+            with anyio.CancelScope() as scope:
                 async with Service.open(URL, type="REPO", host="host2", commands=dying, options=options):
                     task_status.started(scope)
-                    await trio.sleep_forever()
+                    await anyio.sleep_forever()
 
         staying, dying = Held(executed, may_end), Held(executed, never)
         async with (
-            trio.open_nursery() as nursery,
+            anyio.create_task_group() as tasks,
             Service.open(URL, type="REPO", host="host1", commands=staying, options=options),
             Service.open(URL, type="WEB", host="host1", options=options) as web,
         ):
-            life = await nursery.start(live)
+            life = await tasks.start(live)
             for number in range(CALLS):
                 command = "safe" if number % 2 else "note"
                 web.call_back("REPO", command, number, callback=_keep(answers, number))
@@ -171,13 +174,13 @@ async def test_of_several_hosts_only_idempotent_calls_are_executed_again(tmp_pat
     safe = {number: answer for number, answer in answers.items() if number % 2}
     assert [answer.get() for answer in safe.values()] == list(safe)
     assert any(executed[number] == 2 for number in safe if number in in_hand)
-    assert tasks() == before
+    assert living_tasks() == before
 
 
 async def test_calls_end_in_time_when_the_broker_does_not_come_back(tmp_path):
     answers: list[CallResult] = []
-    before = tasks()
-    repo = Held(Counter(), trio.Event())
+    before = living_tasks()
+    repo = Held(Counter(), anyio.Event())
     async with started(tmp_path) as here:
         options = here.options()
         async with (
@@ -192,7 +195,7 @@ async def test_calls_end_in_time_when_the_broker_does_not_come_back(tmp_path):
             assert web.in_flight == 0
     assert any(isinstance(answer.error, CallTimedOut) for answer in answers)
     assert all(answer.error is not None for answer in answers)
-    assert tasks() == before
+    assert living_tasks() == before
 
 
 def _keep(answers: dict[int, CallResult], number: int) -> Callable[[CallResult], None]:

@@ -1,15 +1,15 @@
 """What a process does with requests that the process before it may have executed."""
 
+import anyio
 import pytest
-import trio
 
 from amqp10.client import Message
 from amqp10.services import CallResult, CommandUncertain
 from amqp10.services.envelope import as_resent
 from amqp10.services.markers import QueueMarker
 from amqp10.wire.sections import Properties
+from tests.kit.both_libraries import settle
 from tests.kit.services import Executed, Slow, Together, together
-from tests.kit.stream_broker import settle
 
 
 def test_only_the_newest_marker_counts():
@@ -50,7 +50,7 @@ async def die_with_two_requests_in_hand(kit: Together, host: str | None) -> tupl
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("host", "sole_host"), [("host1", False), ("host1", True), (None, True), (None, False)])
-async def test_what_the_process_before_has_had_in_hand_is_uncertain(autojump_clock, host, sole_host):
+async def test_what_the_process_before_has_had_in_hand_is_uncertain(library, host, sole_host):
     async with together(sole_host=sole_host) as kit:
         answers, second = await die_with_two_requests_in_hand(kit, host)
         assert second.bodies == ["safe", "later"]
@@ -58,7 +58,7 @@ async def test_what_the_process_before_has_had_in_hand_is_uncertain(autojump_clo
 
 
 @pytest.mark.slow
-async def test_a_process_that_waited_does_not_trust_its_window(autojump_clock):
+async def test_a_process_that_waited_does_not_trust_its_window(library):
     """Its marker was sent while another process consumed the queue."""
     async with together() as kit:
         first, second = Slow(), Executed("host1")
@@ -74,7 +74,7 @@ async def test_a_process_that_waited_does_not_trust_its_window(autojump_clock):
 
 
 @pytest.mark.slow
-async def test_a_process_that_waited_trusts_its_window_when_it_has_had_its_turn(autojump_clock):
+async def test_a_process_that_waited_trusts_its_window_when_it_has_had_its_turn(library):
     async with together() as kit:
         leaving = await kit.open("REPO", "host1", Executed("first"))
         waiting = await kit.open("REPO", "host1", Executed("second"))
@@ -88,7 +88,7 @@ async def test_a_process_that_waited_trusts_its_window_when_it_has_had_its_turn(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sole_host", [True, False])
-async def test_after_a_loss_only_a_sole_host_trusts_its_window(autojump_clock, sole_host):
+async def test_after_a_loss_only_a_sole_host_trusts_its_window(library, sole_host):
     """While the connection was lost, a message came that is marked as a possible duplicate."""
     async with together(sole_host=sole_host) as kit:
         (repo,) = await kit.hosts("REPO", 1)
@@ -98,6 +98,6 @@ async def test_after_a_loss_only_a_sole_host_trusts_its_window(autojump_clock, s
         peer.attach_sender("/queues/REPO.host1")
         twice = Message(b"x", properties=Properties(message_id="mine", subject="note"))
         peer.transfer(payload=as_resent(twice.encode()))
-        await trio.sleep(3)
+        await anyio.sleep(3)
         assert repo.bodies == ([b"x"] if sole_host else [])
         assert kit.queue("REPO.host1")["rejected"] == (0 if sole_host else 1)

@@ -2,20 +2,21 @@
 
 from dataclasses import replace
 
+import anyio
 import pytest
-import trio
 
 from amqp10.client import Message, connect
 from amqp10.services import Busy, CallResult, NotSent, ServiceOptions, Unroutable
 from amqp10.wire.sections import Properties
+from tests.kit.both_libraries import settle
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.settings import make_settings
-from tests.kit.stream_broker import PATIENT, URL, settle, stream_broker
+from tests.kit.stream_broker import PATIENT, URL, stream_broker
 
 pytestmark = pytest.mark.slow
 
 
-async def test_a_destination_without_link_credit_holds_up_no_other(autojump_clock):
+async def test_a_destination_without_link_credit_holds_up_no_other(library):
     async with together() as kit:
         await kit.hosts("REPO", 1)
         await kit.hosts("CTRL", 1)
@@ -35,7 +36,7 @@ async def test_a_destination_without_link_credit_holds_up_no_other(autojump_cloc
 
 
 @pytest.mark.parametrize("host", ["host1", None])
-async def test_a_call_that_was_lost_on_the_way_is_sent_again(autojump_clock, host):
+async def test_a_call_that_was_lost_on_the_way_is_sent_again(library, host):
     """The broker has not read the call when the connection breaks, and the client cannot know that."""
     async with together(sole_host=True) as kit:
         (repo,) = await kit.hosts("REPO", 1)
@@ -47,12 +48,12 @@ async def test_a_call_that_was_lost_on_the_way_is_sent_again(autojump_clock, hos
             web.call_back("REPO", "note", number, host=host, callback=answers.append)
         await settle()
         kit.broker.cut()
-        await trio.sleep(3)
+        await anyio.sleep(3)
         assert [answer.get() for answer in answers] == [["host1", number] for number in range(3)]
         assert repo.bodies == ["first", 0, 1, 2]
 
 
-async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(autojump_clock):
+async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(library):
     """The queue has the call, and its outcome is lost with the connection."""
     async with together(sole_host=True) as kit:
         (repo,) = await kit.hosts("REPO", 1)
@@ -64,16 +65,16 @@ async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(autoju
         await settle()
         kit.broker.cut()
         kit.broker.broker.recover("REPO.host1")
-        await trio.sleep(3)
+        await anyio.sleep(3)
         assert ([answer.get() for answer in answers], repo.bodies) == ([["host1", "x"]], ["first", "x"])
 
 
-async def test_a_message_that_is_too_large_is_told_and_its_neighbours_go(autojump_clock):
+async def test_a_message_that_is_too_large_is_told_and_its_neighbours_go(library):
     async with (
         stream_broker(make_settings(amqp10={"max_message_size": 1000})) as broker,
-        trio.open_nursery() as nursery,
+        anyio.create_task_group() as tasks,
     ):
-        kit = Together(broker, nursery, ServiceOptions(client=broker.settings(reconnect=PATIENT)))
+        kit = Together(broker, tasks, ServiceOptions(client=broker.settings(reconnect=PATIENT)))
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
         answers: list[CallResult] = []
@@ -84,10 +85,10 @@ async def test_a_message_that_is_too_large_is_told_and_its_neighbours_go(autojum
         assert repo.bodies == [bytes(1), bytes(2)]
         with pytest.raises(NotSent, match="1000"):
             await web.cast("REPO", "note", bytes(1001))
-        nursery.cancel_scope.cancel()
+        tasks.cancel_scope.cancel()
 
 
-async def test_a_link_that_is_idle_makes_room_for_another_destination(autojump_clock):
+async def test_a_link_that_is_idle_makes_room_for_another_destination(library):
     async with together() as kit:
         await kit.hosts("REPO", 4)
         web = await kit.open("WEB", "host1", destinations_max=2)
@@ -97,7 +98,7 @@ async def test_a_link_that_is_idle_makes_room_for_another_destination(autojump_c
         assert len([link for link in kit.peers("links") if link["address"] in _addresses("REPO", 4)]) == 2
 
 
-async def test_when_no_link_is_idle_a_new_destination_is_refused(autojump_clock):
+async def test_when_no_link_is_idle_a_new_destination_is_refused(library):
     async with together() as kit:
         await kit.hosts("REPO", 2)
         web = await kit.open("WEB", "host1", destinations_max=1)
@@ -107,7 +108,7 @@ async def test_when_no_link_is_idle_a_new_destination_is_refused(autojump_clock)
             await web.call("REPO", "note", host="host2")
 
 
-async def test_answers_to_a_caller_that_has_ended_are_lost_and_the_request_is_settled(autojump_clock):
+async def test_answers_to_a_caller_that_has_ended_are_lost_and_the_request_is_settled(library):
     async with together() as kit:
         slow = Slow()
         repo = await kit.open("REPO", "host1", slow)
@@ -121,7 +122,7 @@ async def test_answers_to_a_caller_that_has_ended_are_lost_and_the_request_is_se
         assert kit.queue("REPO")["accepted"] == 1
 
 
-async def test_an_answer_that_the_broker_has_not_taken_leaves_its_request_to_the_next(autojump_clock):
+async def test_an_answer_that_the_broker_has_not_taken_leaves_its_request_to_the_next(library):
     async with together() as kit:
         executed = Executed("host1")
         repo = await kit.open("REPO", "host1", executed)
@@ -134,7 +135,7 @@ async def test_an_answer_that_the_broker_has_not_taken_leaves_its_request_to_the
         assert (kit.queue("REPO")["messages_ready"], kit.queue("REPO")["accepted"]) == (1, 0)
 
 
-async def test_an_exchange_that_is_missing_is_declared_and_a_queue_that_has_gone_is_not(autojump_clock):
+async def test_an_exchange_that_is_missing_is_declared_and_a_queue_that_has_gone_is_not(library):
     async with together() as kit:
         web = await kit.open("WEB", "host1")
         kit.broker.broker.engine.delete_exchange("services.groups")
@@ -144,7 +145,7 @@ async def test_an_exchange_that_is_missing_is_declared_and_a_queue_that_has_gone
             await web.cast("REPO", "note")
 
 
-async def test_a_service_that_ends_tells_its_calls(autojump_clock):
+async def test_a_service_that_ends_tells_its_calls(library):
     async with together() as kit:
         await kit.open("REPO", "host1", Slow())
         web = await kit.open("WEB", "host1")

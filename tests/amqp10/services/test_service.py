@@ -3,8 +3,8 @@ behind memory streams."""
 
 from dataclasses import replace
 
+import anyio
 import pytest
-import trio
 
 from amqp10.client import Backoff, ConnectionLost
 from amqp10.services import (
@@ -18,13 +18,13 @@ from amqp10.services import (
     ServiceRequest,
     Unroutable,
 )
+from tests.kit.both_libraries import settle
 from tests.kit.services import together
-from tests.kit.stream_broker import settle
 
 pytestmark = pytest.mark.slow
 
 
-async def test_row_0_3_a_call_returns_at_once_and_its_answer_comes_to_the_right_host(autojump_clock):
+async def test_row_0_3_a_call_returns_at_once_and_its_answer_comes_to_the_right_host(library):
     async with together() as kit:
         first, second = await kit.hosts("REPO", 2)
         web, _ = await kit.open("WEB", "host1"), await kit.open("WEB", "host2")
@@ -38,7 +38,7 @@ async def test_row_0_3_a_call_returns_at_once_and_its_answer_comes_to_the_right_
         assert kit.published("WEB") == 0
 
 
-async def test_row_0_4_a_cast_is_executed_once_and_has_no_answer(autojump_clock):
+async def test_row_0_4_a_cast_is_executed_once_and_has_no_answer(library):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -48,7 +48,7 @@ async def test_row_0_4_a_cast_is_executed_once_and_has_no_answer(autojump_clock)
         assert kit.published("WEB.host1") == kit.published("WEB") == 0
 
 
-async def test_row_0_7_a_stateful_service_is_called_on_the_host_that_has_the_key(autojump_clock):
+async def test_row_0_7_a_stateful_service_is_called_on_the_host_that_has_the_key(library):
     async with together() as kit:
         hosts = {each.host: each for each in await kit.hosts("REPO", 3)}
         ring = HostRing(hosts)
@@ -61,20 +61,20 @@ async def test_row_0_7_a_stateful_service_is_called_on_the_host_that_has_the_key
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
-async def test_row_0_8_anycast_equal_shares(autojump_clock, n):
+async def test_row_0_8_anycast_equal_shares(library, n):
     async with together() as kit:
         hosts = await kit.hosts("REPO", n)
         web = await kit.open("WEB", "host1")
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as tasks:
             for number in range(8 * n + 1):
-                nursery.start_soon(web.call, "REPO", "note", number)
+                tasks.start_soon(web.call, "REPO", "note", number)
         shares = [len(each.bodies) for each in hosts]
         assert sum(shares) == 8 * n + 1
         assert max(shares) - min(shares) <= 1
         assert kit.published("WEB.host1") == 8 * n + 1
 
 
-async def test_row_0_8_the_answer_may_go_to_any_host_of_the_type_that_asked(autojump_clock):
+async def test_row_0_8_the_answer_may_go_to_any_host_of_the_type_that_asked(library):
     async with together() as kit:
         await kit.hosts("REPO", 1)
         taken: dict[str, CallResult] = {}
@@ -94,7 +94,7 @@ async def test_row_0_8_the_answer_may_go_to_any_host_of_the_type_that_asked(auto
         assert kit.published("WEB") == 4
 
 
-async def test_row_0_9_multicast_reaches_every_host_of_the_type_and_no_other(autojump_clock):
+async def test_row_0_9_multicast_reaches_every_host_of_the_type_and_no_other(library):
     async with together() as kit:
         control = await kit.hosts("CTRL", 3)
         (web,) = await kit.hosts("WEB", 1)
@@ -106,7 +106,7 @@ async def test_row_0_9_multicast_reaches_every_host_of_the_type_and_no_other(aut
         assert [kit.published(name) for name in ("CTRL", "WEB", "WEB.host1", "ADMIN.host1")] == [0, 0, 0, 0]
 
 
-async def test_row_0_10_broadcast_reaches_every_host_of_every_type(autojump_clock):
+async def test_row_0_10_broadcast_reaches_every_host_of_every_type(library):
     async with together() as kit:
         everybody = await kit.hosts("CTRL", 2) + await kit.hosts("WEB", 2) + await kit.hosts("REPO", 1)
         sender = await kit.open("ADMIN", "host1")
@@ -116,47 +116,47 @@ async def test_row_0_10_broadcast_reaches_every_host_of_every_type(autojump_cloc
         assert [kit.published(name) for name in ("CTRL", "WEB", "REPO")] == [0, 0, 0]
 
 
-async def test_row_0_12_chained_calls_keep_the_first_caller_waiting_without_a_thread(autojump_clock):
+async def test_row_0_12_chained_calls_keep_the_first_caller_waiting_without_a_thread(library):
     async with together() as kit:
         control, repo = Commands(), Commands()
         threads: list[int] = []
 
         @repo.command("read")
         async def read(request: ServiceRequest) -> object:
-            await trio.sleep(5)
+            await anyio.sleep(5)
             return [request.body, "from REPO"]
 
         @control.command("get")
         async def get(request: ServiceRequest) -> object:
             answer = await request.service.call("REPO", "read", request.body)
-            threads.append(trio.to_thread.current_default_thread_limiter().borrowed_tokens)
+            threads.append(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
             return answer
 
         await kit.open("REPO", "host1", repo)
         await kit.open("CTRL", "host1", control)
         web = await kit.open("WEB", "host1")
-        began = trio.current_time()
-        async with trio.open_nursery() as nursery:
+        began = anyio.current_time()
+        async with anyio.create_task_group() as tasks:
             for number in range(50):
-                nursery.start_soon(web.call, "CTRL", "get", number)
-        assert trio.current_time() - began == pytest.approx(5)
+                tasks.start_soon(web.call, "CTRL", "get", number)
+        assert anyio.current_time() - began == pytest.approx(5)
         assert threads == [0] * 50
 
 
-async def test_row_0_12_a_call_ends_when_its_time_is_over(autojump_clock):
+async def test_row_0_12_a_call_ends_when_its_time_is_over(library):
     async with together() as kit:
         commands = Commands()
         commands.add("sleep", lambda request: request.answer_later())
         await kit.open("REPO", "host1", commands)
         web = await kit.open("WEB", "host1")
-        began = trio.current_time()
+        began = anyio.current_time()
         with pytest.raises(CallTimedOut, match="has not answered in time"):
             await web.call("REPO", "sleep", time_out_s=3)
-        assert trio.current_time() - began == pytest.approx(3)
+        assert anyio.current_time() - began == pytest.approx(3)
         assert web.in_flight == 0
 
 
-async def test_row_0_12_an_error_of_the_host_is_an_exception_of_the_caller(autojump_clock):
+async def test_row_0_12_an_error_of_the_host_is_an_exception_of_the_caller(library):
     async with together() as kit:
         commands = Commands()
 
@@ -182,7 +182,7 @@ async def test_row_0_12_an_error_of_the_host_is_an_exception_of_the_caller(autoj
         assert await web.call("REPO", "divide", 1) == 1
 
 
-async def test_an_answer_may_be_given_later(autojump_clock):
+async def test_an_answer_may_be_given_later(library):
     async with together() as kit:
         kept: list[ServiceRequest] = []
         commands = Commands()
@@ -206,7 +206,7 @@ async def test_an_answer_may_be_given_later(autojump_clock):
         assert [type(answers[0].error), answers[1].body] == [RemoteError, ["done"]]
 
 
-async def test_row_0_13_the_connection_is_used_again_and_made_anew(autojump_clock):
+async def test_row_0_13_the_connection_is_used_again_and_made_anew(library):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -214,12 +214,12 @@ async def test_row_0_13_the_connection_is_used_again_and_made_anew(autojump_cloc
             await web.call("REPO", "note", b"")
         assert kit.broker.opened == 2
         kit.broker.cut()
-        await trio.sleep(1.5)
+        await anyio.sleep(1.5)
         assert await web.call("REPO", "note", b"again") == ["host1", b"again"]
         assert (kit.broker.opened, len(repo.bodies)) == (4, 4)
 
 
-async def test_row_0_13_what_a_broker_has_lost_is_declared_again(autojump_clock):
+async def test_row_0_13_what_a_broker_has_lost_is_declared_again(library):
     async with together() as kit:
         await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -229,12 +229,12 @@ async def test_row_0_13_what_a_broker_has_lost_is_declared_again(autojump_clock)
             engine.delete_queue(name, None)
         engine.delete_exchange("services")
         kit.broker.pump()
-        await trio.sleep(10)
+        await anyio.sleep(10)
         assert await web.call("REPO", "note", b"again") == ["host1", b"again"]
         assert await web.call("REPO", "note", b"again", host="host1") == ["host1", b"again"]
 
 
-async def test_row_0_17_what_no_queue_takes_is_raised(autojump_clock):
+async def test_row_0_17_what_no_queue_takes_is_raised(library):
     async with together() as kit:
         web = await kit.open("WEB", "host1")
         with pytest.raises(Unroutable, match=r"no queue takes messages to /exchanges/services/REPO\.host9"):
@@ -246,28 +246,28 @@ async def test_row_0_17_what_no_queue_takes_is_raised(autojump_clock):
         assert web.in_flight == 0
 
 
-async def test_row_0_18_what_no_queue_takes_is_sent_again_until_one_does(autojump_clock):
+async def test_row_0_18_what_no_queue_takes_is_sent_again_until_one_does(library):
     async with together(unroutable="resend", resend_delay_s=2.0) as kit:
         web = await kit.open("WEB", "host1")
         answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", host="host1", callback=answers.append)
-        await trio.sleep(5)
+        await anyio.sleep(5)
         (repo,) = await kit.hosts("REPO", 1)
-        await trio.sleep(2)
+        await anyio.sleep(2)
         assert [answer.get() for answer in answers] == [["host1", b"x"]]
         assert repo.bodies == [b"x"]
 
 
-async def test_row_0_18_sent_again_in_vain_it_is_over_in_time(autojump_clock):
+async def test_row_0_18_sent_again_in_vain_it_is_over_in_time(library):
     async with together(unroutable="resend") as kit:
         web = await kit.open("WEB", "host1")
-        began = trio.current_time()
+        began = anyio.current_time()
         with pytest.raises(Unroutable, match="in time"):
             await web.call("REPO", "note", time_out_s=4.5)
-        assert trio.current_time() - began == pytest.approx(4.5)
+        assert anyio.current_time() - began == pytest.approx(4.5)
 
 
-async def test_a_caller_that_waits_for_link_credit_learns_why(autojump_clock):
+async def test_a_caller_that_waits_for_link_credit_learns_why(library):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -276,7 +276,7 @@ async def test_a_caller_that_waits_for_link_credit_learns_why(autojump_clock):
         kit.broker.pump()
         for _ in range(400):
             web.call_back("REPO", "note", b"", callback=lambda answer: None, time_out_s=3)
-        await trio.sleep(2)
+        await anyio.sleep(2)
         ((address, (waiting, reason)),) = web.waiting().items()
         assert (address, waiting > 0, reason) == ("/exchanges/services/REPO", True, "memory")
         with pytest.raises(NotSent, match="the broker says memory") as raised:
@@ -288,17 +288,17 @@ async def test_a_caller_that_waits_for_link_credit_learns_why(autojump_clock):
         assert len(repo.bodies) < 400
 
 
-async def test_a_caller_that_gives_up_withdraws_calls_that_were_not_sent(autojump_clock):
+async def test_a_caller_that_gives_up_withdraws_calls_that_were_not_sent(library):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
-        with trio.move_on_after(0):
+        with anyio.move_on_after(0):
             await web.call("REPO", "note", b"never")
         await settle()
         assert (repo.bodies, web.in_flight) == ([], 0)
 
 
-async def test_more_calls_than_in_flight_max_are_refused(autojump_clock):
+async def test_more_calls_than_in_flight_max_are_refused(library):
     async with together() as kit:
         await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1", in_flight_max=2)
@@ -310,7 +310,7 @@ async def test_more_calls_than_in_flight_max_are_refused(autojump_clock):
         await web.call("REPO", "note")
 
 
-async def test_a_connection_that_is_lost_for_good_ends_the_service(autojump_clock):
+async def test_a_connection_that_is_lost_for_good_ends_the_service(library):
     async with together() as kit:
         client = replace(kit.options.client, reconnect=Backoff(attempts_max=0))
 
@@ -323,7 +323,7 @@ async def test_a_connection_that_is_lost_for_good_ends_the_service(autojump_cloc
             await lose()
 
 
-async def test_an_error_in_the_block_comes_out_as_itself(autojump_clock):
+async def test_an_error_in_the_block_comes_out_as_itself(library):
     async with together() as kit:
         with pytest.raises(KeyError):
             async with kit.alone("WEB", "host1"):

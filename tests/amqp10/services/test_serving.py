@@ -2,14 +2,15 @@
 
 from functools import partial
 
+import anyio
 import pytest
-import trio
 
 from amqp10.client import Message, connect
 from amqp10.services import Busy, CallResult, Commands, CommandUncertain, RemoteError, ServiceRequest
 from amqp10.wire.sections import Header, Properties
+from tests.kit.both_libraries import settle
 from tests.kit.services import Executed, Slow, Together, together
-from tests.kit.stream_broker import URL, settle
+from tests.kit.stream_broker import URL
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +32,7 @@ async def lose_a_host_with_a_request_in_hand(
     return answers[0], second
 
 
-async def test_of_several_hosts_a_second_one_does_not_execute_again_what_it_should_not(autojump_clock):
+async def test_of_several_hosts_a_second_one_does_not_execute_again_what_it_should_not(library):
     async with together() as kit:
         answer, second = await lose_a_host_with_a_request_in_hand(kit, "note")
         assert second.bodies == []
@@ -39,20 +40,20 @@ async def test_of_several_hosts_a_second_one_does_not_execute_again_what_it_shou
             answer.get()
 
 
-async def test_a_command_that_is_idempotent_is_executed_by_the_next_host(autojump_clock):
+async def test_a_command_that_is_idempotent_is_executed_by_the_next_host(library):
     async with together() as kit:
         answer, second = await lose_a_host_with_a_request_in_hand(kit, "safe")
         assert (answer.get(), second.bodies) == (["host2", b"x"], [b"x"])
 
 
-async def test_a_call_that_is_idempotent_is_executed_by_the_next_host(autojump_clock):
+async def test_a_call_that_is_idempotent_is_executed_by_the_next_host(library):
     async with together() as kit:
         answer, second = await lose_a_host_with_a_request_in_hand(kit, "note", idempotent=True)
         assert (answer.get(), second.bodies) == (["host2", b"x"], [b"x"])
 
 
 @pytest.mark.parametrize(("host", "sole_host"), [("host1", False), (None, True), (None, False)])
-async def test_row_0_12_a_duplicate_is_known_by_its_id(autojump_clock, host, sole_host):
+async def test_row_0_12_a_duplicate_is_known_by_its_id(library, host, sole_host):
     """The connection is cut while a request is executed. The request comes again, to the same process."""
     async with together(sole_host=sole_host) as kit:
         slow = Slow()
@@ -62,7 +63,7 @@ async def test_row_0_12_a_duplicate_is_known_by_its_id(autojump_clock, host, sol
         web.call_back("REPO", "note", b"x", host=host, callback=answers.append)
         await settle()
         kit.broker.cut()
-        await trio.sleep(1.5)
+        await anyio.sleep(1.5)
         assert (slow.bodies, answers) == ([b"x"], [])
         slow.may_end.set()
         await settle()
@@ -71,7 +72,7 @@ async def test_row_0_12_a_duplicate_is_known_by_its_id(autojump_clock, host, sol
         assert (queue["returned"], queue["messages_unacknowledged"], queue["messages_ready"]) == (1, 0, 0)
 
 
-async def test_what_was_executed_and_comes_again_is_not_executed_again(autojump_clock):
+async def test_what_was_executed_and_comes_again_is_not_executed_again(library):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         async with connect(URL, kit.broker.settings()) as other:
@@ -86,7 +87,7 @@ async def test_what_was_executed_and_comes_again_is_not_executed_again(autojump_
         assert kit.queue("REPO.host1")["messages_unacknowledged"] == 0
 
 
-async def test_any_client_can_call_and_its_message_id_comes_back_as_it_was(autojump_clock):
+async def test_any_client_can_call_and_its_message_id_comes_back_as_it_was(library):
     async with together() as kit:
         await kit.hosts("REPO", 1)
         async with connect(URL, kit.broker.settings()) as other:
@@ -99,7 +100,7 @@ async def test_any_client_can_call_and_its_message_id_comes_back_as_it_was(autoj
             assert (answer.properties.correlation_id, answer.body) == (b"\x00\x01", ["host1", "x"])
 
 
-async def test_requests_without_a_message_id_are_answered_each(autojump_clock):
+async def test_requests_without_a_message_id_are_answered_each(library):
     async with together() as kit:
         await kit.hosts("REPO", 1)
         async with connect(URL, kit.broker.settings()) as other:
@@ -110,7 +111,7 @@ async def test_requests_without_a_message_id_are_answered_each(autojump_clock):
             assert [(await receiver.receive()).message.body for _ in range(5)] == [["host1", n] for n in range(5)]
 
 
-async def test_row_0_11_a_request_is_settled_only_when_the_broker_has_its_answer(autojump_clock):
+async def test_row_0_11_a_request_is_settled_only_when_the_broker_has_its_answer(library):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -128,7 +129,7 @@ async def test_row_0_11_a_request_is_settled_only_when_the_broker_has_its_answer
         )
 
 
-async def test_row_0_11_a_host_with_enough_in_hand_gets_no_more_and_the_others_do(autojump_clock):
+async def test_row_0_11_a_host_with_enough_in_hand_gets_no_more_and_the_others_do(library):
     async with together() as kit:
         slow, (quick,) = Slow(), await kit.hosts("REPO", 1)
         await kit.open("REPO", "slow", slow, type_requests_max=2)
@@ -139,7 +140,7 @@ async def test_row_0_11_a_host_with_enough_in_hand_gets_no_more_and_the_others_d
         assert (len(slow.bodies), len(quick.bodies)) == (2, 18)
 
 
-async def test_a_host_that_is_full_says_so(autojump_clock):
+async def test_a_host_that_is_full_says_so(library):
     async with together(host_requests_max=2, host_requests_waiting_max=1) as kit:
         slow = Slow()
         await kit.open("REPO", "host1", slow)
@@ -156,7 +157,7 @@ async def test_a_host_that_is_full_says_so(autojump_clock):
         assert sorted(answer.get() for answer in answers[2:]) == sorted(slow.bodies) == [0, 1, 2]
 
 
-async def test_a_thousand_quick_commands_behind_a_slow_one_are_executed_when_it_ends(autojump_clock):
+async def test_a_thousand_quick_commands_behind_a_slow_one_are_executed_when_it_ends(library):
     async with together(host_requests_max=1) as kit:
         slow = Slow()
         noted: list[object] = []
@@ -165,18 +166,18 @@ async def test_a_thousand_quick_commands_behind_a_slow_one_are_executed_when_it_
         web = await kit.open("WEB", "host1")
         web.call_back("REPO", "note", b"", host="host1", callback=lambda answer: None)
         await settle()
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as tasks:
             for number in range(1000):
-                nursery.start_soon(partial(web.cast, "REPO", "quick", number, host="host1"))
+                tasks.start_soon(partial(web.cast, "REPO", "quick", number, host="host1"))
         await settle()
         assert noted == []
         slow.may_end.set()
         await settle()
-        assert sorted(noted) == list(range(1000))  # the nursery began the casts in any order
+        assert sorted(noted) == list(range(1000))  # the task group began the casts in any order
         assert kit.queue("REPO.host1")["messages_unacknowledged"] == 0
 
 
-async def test_a_queue_that_is_full_says_so(autojump_clock):
+async def test_a_queue_that_is_full_says_so(library):
     async with together(type_queue_length_max=2, type_requests_max=1) as kit:
         slow = Slow()
         await kit.open("REPO", "host1", slow)
@@ -191,7 +192,7 @@ async def test_a_queue_that_is_full_says_so(autojump_clock):
         assert [answer.get() for answer in answers[1:]] == [0, 1, 2]
 
 
-async def test_a_message_that_cannot_be_decoded_is_rejected(autojump_clock):
+async def test_a_message_that_cannot_be_decoded_is_rejected(library):
     async with together() as kit:
         (repo,) = await kit.hosts("REPO", 1)
         web = await kit.open("WEB", "host1")
@@ -205,7 +206,7 @@ async def test_a_message_that_cannot_be_decoded_is_rejected(autojump_clock):
         assert repo.bodies == [b"x"]
 
 
-async def test_a_body_that_has_no_encoding_is_told(autojump_clock):
+async def test_a_body_that_has_no_encoding_is_told(library):
     async with together() as kit:
         commands = Commands()
         commands.add("odd", lambda request: object())
@@ -215,20 +216,20 @@ async def test_a_body_that_has_no_encoding_is_told(autojump_clock):
             await web.call("REPO", "odd")
 
 
-async def test_an_answer_that_comes_too_late_is_dropped(autojump_clock):
+async def test_an_answer_that_comes_too_late_is_dropped(library):
     async with together() as kit:
         slow = Slow()
         await kit.open("REPO", "host1", slow)
         web = await kit.open("WEB", "host1")
         answers: list[CallResult] = []
         web.call_back("REPO", "note", b"x", callback=answers.append, time_out_s=1.5)
-        await trio.sleep(1.7)
+        await anyio.sleep(1.7)
         slow.may_end.set()
         await settle()
         assert (len(answers), web.answers_dropped) == (1, 1)
 
 
-async def test_handed_over_the_next_process_goes_on_in_order(autojump_clock):
+async def test_handed_over_the_next_process_goes_on_in_order(library):
     """No call is lost, executed twice or overtaken while a caller keeps calling."""
     async with together() as kit:
         first, second = Executed("first"), Executed("second")
@@ -240,7 +241,7 @@ async def test_handed_over_the_next_process_goes_on_in_order(autojump_clock):
             web.call_back("REPO", "note", number, host="host1", callback=answers.append)
             if number == 100:
                 await leaving.hand_over()
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
         await settle()
         assert [answer.get() for answer in answers] == [
             *(["first", number] for number in first.bodies),
@@ -250,7 +251,7 @@ async def test_handed_over_the_next_process_goes_on_in_order(autojump_clock):
         assert (first.bodies != [], second.bodies != []) == (True, True)
 
 
-async def test_what_is_in_hand_is_finished_before_the_hand_over(autojump_clock):
+async def test_what_is_in_hand_is_finished_before_the_hand_over(library):
     async with together() as kit:
         commands = Commands()
 
@@ -263,11 +264,11 @@ async def test_what_is_in_hand_is_finished_before_the_hand_over(autojump_clock):
         web = await kit.open("WEB", "host1")
         answers: list[CallResult] = []
         leaving = await kit.open("REPO", "host1", commands)
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as tasks:
             web.call_back("REPO", "chain", b"x", callback=answers.append)
             await settle()
-            nursery.start_soon(leaving.hand_over)
-            await trio.sleep(1)
+            tasks.start_soon(leaving.hand_over)
+            await anyio.sleep(1)
             assert answers == []
             store.may_end.set()
         assert [answer.get() for answer in answers] == [b"x"]

@@ -11,7 +11,7 @@ from tests.kit.services import Executed, together
 pytestmark = pytest.mark.slow
 
 
-async def test_row_0_2_one_topic_exchange_and_services_of_three_types_on_several_hosts(autojump_clock):
+async def test_row_0_2_one_topic_exchange_and_services_of_three_types_on_several_hosts(library):
     places = {("WEB", "host1"), ("WEB", "host2"), ("REPO", "host1"), ("REPO", "host2"), ("CTRL", "host1")}
     async with together() as kit:
         for place in sorted(places):
@@ -24,7 +24,7 @@ async def test_row_0_2_one_topic_exchange_and_services_of_three_types_on_several
         assert bindings == {(key, key) for key in keys}
 
 
-async def test_row_0_5_exactly_one_connection_with_one_session_and_three_links(autojump_clock):
+async def test_row_0_5_exactly_one_connection_with_one_session_and_three_links(library):
     async with together() as kit:
         service = await kit.open("REPO", "host1", Executed())
         await service.cast("REPO", "note", b"")
@@ -34,14 +34,14 @@ async def test_row_0_5_exactly_one_connection_with_one_session_and_three_links(a
         assert links == {("in", "/exchanges/services/REPO"), ("out", "/queues/REPO"), ("out", "/queues/REPO.host1")}
 
 
-async def test_row_0_6_one_consumer_of_a_host_and_many_of_a_type(autojump_clock):
+async def test_row_0_6_one_consumer_of_a_host_and_many_of_a_type(library):
     async with together() as kit:
         await kit.hosts("REPO", 3)
         assert kit.queue("REPO")["consumers"] == 3
         assert [kit.queue(f"REPO.host{number}")["consumers"] for number in (1, 2, 3)] == [1, 1, 1]
 
 
-async def test_a_second_process_of_the_same_name_waits(autojump_clock):
+async def test_a_second_process_of_the_same_name_waits(library):
     async with together() as kit:
         first, second = Executed("first"), Executed("second")
         await kit.open("REPO", "host1", first)
@@ -52,7 +52,7 @@ async def test_a_second_process_of_the_same_name_waits(autojump_clock):
         assert (first.bodies, second.bodies) == ([b"1", b"2", b"3"], [])
 
 
-async def test_row_0_13_what_exists_and_agrees_is_declared_again_without_effect(autojump_clock):
+async def test_row_0_13_what_exists_and_agrees_is_declared_again_without_effect(library):
     async with together() as kit:
         await kit.open("REPO", "host1")
         before = [kit.shown(kind) for kind in ("exchanges", "bindings")]
@@ -60,7 +60,7 @@ async def test_row_0_13_what_exists_and_agrees_is_declared_again_without_effect(
         assert [kit.shown(kind) for kind in ("exchanges", "bindings")] == before
 
 
-async def test_what_exists_and_does_not_agree_is_told(autojump_clock):
+async def test_what_exists_and_does_not_agree_is_told(library):
     async with together() as kit:
         await kit.open("REPO", "host1")
         with pytest.raises(DeclaredDifferently, match=r"the queue REPO exists.*x-max-length.*the same options"):

@@ -3,10 +3,9 @@
 The tests run a copy of this project, with the broker's URL as the argument. Nothing of this tree is on its path.
 """
 
+import asyncio
 import sys
 from importlib.util import find_spec
-
-import trio
 
 import core
 import pipeline
@@ -33,6 +32,6 @@ async def main(url: str) -> None:
 
 
 print(core.OWNER, pipeline.OWNER, tests.OWNER, sep=", ")
-trio.run(main, sys.argv[1])
+asyncio.run(main(sys.argv[1]))
 print(Service.__name__, "is there too")
 print("not there:", *(name for name in OF_THE_BROKER if find_spec(f"amqp10.{name}") is None))
