@@ -5,9 +5,10 @@ copies of them travel to tasks, so nothing here connects before a method needs t
 """
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import (
     DataSource,
@@ -29,48 +30,47 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
-    ByteType,
-    IntegerType,
+    DataType,
     LongType,
     MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
+from pyspark_amqp10.columns import MAP_COLUMNS, SCHEMA, TEXT_MAP, TIME, TYPED_MAP, TYPED_VALUE
 from pyspark_amqp10.errors import BadOption
 from pyspark_amqp10.offsets import Json, OffsetRange
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_source import QueueSource, read_again
-from pyspark_amqp10.rows import HEADER_COLUMNS
 from pyspark_amqp10.sink import BatchSink, StreamSink, sink_options
 from pyspark_amqp10.sink_options import SINK_OPTIONS
 from pyspark_amqp10.stream_source import StreamSource, read_range
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_TEXTS = MapType(StringType(), StringType())
-SPARK_SCHEMA = StructType(
-    [
-        StructField("body", BinaryType()),
-        StructField("address", StringType()),
-        StructField("offset", LongType()),
-        StructField("enqueued", TimestampType()),
-        StructField("messageId", StringType()),
-        StructField("correlationId", StringType()),
-        StructField("subject", StringType()),
-        StructField("groupId", StringType()),
-        StructField("contentType", StringType()),
-        StructField("durable", BooleanType()),
-        StructField("priority", ByteType()),
-        StructField("deliveryCount", IntegerType()),
-        StructField("properties", _TEXTS),
-        StructField("annotations", _TEXTS),
-    ]
-)
-"""The columns of a source. With ``includeHeaders`` false the last two are left out."""
+_TYPES: dict[pa.DataType, DataType] = {
+    pa.binary(): BinaryType(),
+    pa.string(): StringType(),
+    pa.bool_(): BooleanType(),
+    pa.int16(): ShortType(),
+    pa.int64(): LongType(),
+    TIME: TimestampType(),
+    TEXT_MAP: MapType(StringType(), StringType()),
+    TYPED_MAP: MapType(
+        StringType(),
+        StructType(
+            [
+                StructField(field.name, BinaryType() if field.name == "encoded" else StringType())
+                for field in TYPED_VALUE
+            ]
+        ),
+    ),
+}
+"""Spark's types for the types of columns."""
+SPARK_SCHEMA = StructType([StructField(field.name, _TYPES[field.type]) for field in SCHEMA])
+"""The columns of a source. With ``includeHeaders`` false the maps are left out; with ``mapValues`` text their values
+are texts."""
 
 
 class Range(InputPartition):
@@ -94,12 +94,16 @@ class Amqp10DataSource(DataSource):
         return SourceOptions.read(self.options, others=SINK_OPTIONS)
 
     def schema(self) -> StructType:
-        """The columns of a source."""
+        """The columns of a source. Raises BadOption at ``load()`` for options that are wrong."""
         options = self._source_options
-        kept = SPARK_SCHEMA.fields if options.include_headers else [
-            field for field in SPARK_SCHEMA.fields if field.name not in HEADER_COLUMNS
-        ]  # fmt: skip
-        return StructType(list(kept))
+        texts = options.map_values == "text"
+        return StructType(
+            [
+                StructField(field.name, _TYPES[TEXT_MAP]) if texts and field.name in MAP_COLUMNS else field
+                for field in SPARK_SCHEMA.fields
+                if options.include_headers or field.name not in MAP_COLUMNS
+            ]
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for a batch query."""
@@ -127,19 +131,27 @@ class Amqp10DataSource(DataSource):
         return QueueReader(self._for_reading(schema), to_arrow_schema(schema, timezone="UTC"))
 
     def _for_reading(self, schema: StructType) -> SourceOptions:
-        own = self.schema()
-        if schema != own:
-            raise BadOption(
-                f"the columns asked for are {schema.simpleString()}; the source has {own.simpleString()}: leave the "
-                "schema to it, and select behind it"
-            )
+        """The options, when the columns that a query names are some of the source's. Raises BadOption."""
+        own = {field.name: field.dataType for field in self.schema()}
+        for field in schema:
+            if field.name not in own:
+                near = get_close_matches(field.name, own, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(own)}"
+                raise BadOption(f"the schema asks for a column {field.name!r}, which the source does not have; {hint}")
+            if field.dataType != own[field.name]:
+                raise BadOption(
+                    f"the schema asks for column {field.name} as {field.dataType.simpleString()}; it is "
+                    f"{own[field.name].simpleString()}: cast it after reading"
+                )
+        if not schema.fields:
+            raise BadOption("the schema asks for no column")
         return self._source_options
 
 
 class BatchReader(DataSourceReader):
     """Reads streams from one offset to another, once."""
 
-    def __init__(self, options: SourceOptions, schema: "pa.Schema") -> None:
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         if options.mode == "queue":
             raise BadOption(
                 "a batch query reads streams: set option mode to stream, or read a queue by readStream with "
@@ -157,7 +169,7 @@ class BatchReader(DataSourceReader):
         finally:
             source.close()
 
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return _read(self._options, partition, self._schema)
 
@@ -165,7 +177,7 @@ class BatchReader(DataSourceReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads streams in micro-batches."""
 
-    def __init__(self, options: SourceOptions, schema: "pa.Schema") -> None:
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
 
@@ -205,7 +217,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ranges for the tasks of a micro-batch."""
         return [Range(one) for one in self._source.ranges(start, end)]
 
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return _read(self._options, partition, self._schema)
 
@@ -220,7 +232,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class QueueReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads queues in micro-batches, in the driver's planner process."""
 
-    def __init__(self, options: SourceOptions, schema: "pa.Schema") -> None:
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
 
@@ -236,12 +248,12 @@ class QueueReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         """Stop this run after the messages that the queues hold now."""
         self._source.stop_at_end()
 
-    def read(self, start: Json) -> "tuple[Iterator[pa.RecordBatch], Json]":
+    def read(self, start: Json) -> tuple[Iterator[pa.RecordBatch], Json]:
         """The next micro-batch; Spark needs an iterator that it can copy."""
         batches, end = self._source.fetch(start)
         return iter(batches), end
 
-    def readBetweenOffsets(self, start: Json, end: Json) -> "Iterator[pa.RecordBatch]":
+    def readBetweenOffsets(self, start: Json, end: Json) -> Iterator[pa.RecordBatch]:
         """Read a micro-batch that was begun before a crash; this runs in a task."""
         return read_again(self._options, start, end, self._schema)
 
@@ -250,7 +262,7 @@ class QueueReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source.committed(end)
 
 
-def _read(options: SourceOptions, partition: InputPartition, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
+def _read(options: SourceOptions, partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, Range):  # Spark's own class, for a query without tasks
         return iter(())
     return read_range(options, partition.wanted, schema)

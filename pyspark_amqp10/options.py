@@ -17,6 +17,7 @@ from pyspark_amqp10.login import FORM, PASSWORD_VARIABLE, Login
 
 Mode = Literal["queue", "stream"]
 BadRow = Literal["fail", "reject", "release", "null"]
+MapValues = Literal["typed", "text"]
 Settle = Literal["commit", "fetch"]
 Position = int | Literal["earliest", "latest"]
 """An offset, the first offset that is kept, or the end at the moment when a query begins."""
@@ -222,7 +223,14 @@ SOURCE_OPTIONS: Final = (
         "a message that cannot become a row: `fail` ends the query, `reject` and `release` leave it out and give it "
         "this outcome (a stream: only leave it out), `null` makes a row of its bytes and nothing else",
     ),
-    Option("includeHeaders", truth, "true", "`false` leaves the columns `properties` and `annotations` out"),
+    Option("includeHeaders", truth, "true", "`false` leaves the columns `properties`, `annotations` and `footer` out"),
+    Option(
+        "mapValues",
+        choice("typed", "text"),
+        "typed",
+        "values in `properties`, `annotations` and `footer`: `typed` with the type, the text and the encoding of each, "
+        "or only the `text`",
+    ),
     Option(
         "settle",
         choice("commit", "fetch"),
@@ -291,6 +299,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     on_bad_row: BadRow = "fail"
     include_headers: bool = True
+    map_values: MapValues = "typed"
     settle: Settle = "commit"
 
     @classmethod

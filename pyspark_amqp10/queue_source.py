@@ -40,8 +40,9 @@ from pyspark_amqp10.offsets import (
     with_identities,
 )
 from pyspark_amqp10.options import SourceOptions
+from pyspark_amqp10.parts import OFFSET_ANNOTATION, number_in
 from pyspark_amqp10.queue_depths import UNKNOWN, QueueDepths, lag_of
-from pyspark_amqp10.rows import OFFSET_ANNOTATION, MessageRows
+from pyspark_amqp10.rows import MessageRows
 from pyspark_amqp10.stream_source import BATCH_ROWS, check_bad, is_another, lost
 
 FIRST_FETCH: Final = 500
@@ -142,9 +143,9 @@ class QueueSource:
     def _fetch(self, start: Json, begins: dict[str, QueueOffset]) -> tuple[list[pa.RecordBatch], Json]:
         written = identities_in(start)
         self._identities |= written
-        batch = Fetch(self._options)
+        batch = Fetch(self._options, self._schema)
         ends = {address: self._fetch_from(address, begin, batch) for address, begin in begins.items()}
-        columns = batch.columns(self._schema)
+        columns = batch.columns()
         for settlement in batch.at_once:
             settlement.link.settle(*settlement[1:])
         end = start
@@ -256,7 +257,7 @@ class Taken:
 class Fetch:
     """One micro-batch while it is fetched: the rows of all its queues, and the settlements with their times."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self.rows = 0
         """New rows: those that Spark gets, and bad ones."""
         self.kept_bytes = 0
@@ -268,13 +269,14 @@ class Fetch:
         self.at_once: list[Settlement] = []
         """To be done at once: for messages that were committed before."""
         self._options = options
+        self._schema = schema
         self._parts: list[tuple[MessageRows, set[int]]] = []
         """Rows, and the places of those that Spark does not get."""
 
     def take(self, address: str, link: ReceivingLink, run: Deliveries, taken: Taken) -> int:
         """Take a run of deliveries. Returns how many of them are new."""
         if not self._parts or self._parts[-1][0].address != address or len(self._parts[-1][0]) >= BATCH_ROWS:
-            self._parts.append((MessageRows(address), set()))
+            self._parts.append((MessageRows(address, self._schema), set()))
         rows, left_out = self._parts[-1]
         begin = len(rows)
         rows.take(run.entries)
@@ -306,11 +308,11 @@ class Fetch:
         self.kept_bytes += size * fresh // len(numbers)
         return fresh
 
-    def columns(self, schema: pa.Schema) -> list[pa.RecordBatch]:
+    def columns(self) -> list[pa.RecordBatch]:
         """Return the rows. Raises BadMessage for a message that cannot become a row, if the options say so."""
         for rows, _ in self._parts:
             check_bad(self._options, rows)
-        parts = [rows.columns(schema, left_out=left_out) for rows, left_out in self._parts]
+        parts = [rows.columns(left_out=left_out) for rows, left_out in self._parts]
         return [part for part in parts if part.num_rows]
 
     def _outcomes(self, rows: MessageRows, begin: int, count: int) -> dict[int, Outcome]:
@@ -371,7 +373,7 @@ def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema
     before, known = identities_in(start), identities_in(end)
     with options.login.connect(container_id=options.container_id) as connection:
         for address in options.addresses:
-            rows = MessageRows(address)
+            rows = MessageRows(address, schema)
             link = ReceivingLink.open(connection, address, name=_link_name(options, address))
             if is_another(options, address, known.get(address), link.queue_identity):
                 link.close()
@@ -386,7 +388,7 @@ def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema
             check_bad(options, rows)
             left_out = () if options.on_bad_row == "null" else {bad.place for bad in rows.bad}
             if len(rows):
-                yield rows.columns(schema, left_out=left_out)
+                yield rows.columns(left_out=left_out)
             link.close()
 
 
@@ -398,11 +400,9 @@ def _with_numbers(
 
     def take(runs: list[Deliveries]) -> int:
         for run in runs:
-            rows = MessageRows(link.address)
-            rows.take(run.entries)
             found.update(
                 (number, entry)
-                for number, entry in zip(rows.numbers, run.entries, strict=True)
+                for number, entry in zip(map(number_in, run.entries), run.entries, strict=True)
                 if number is not None and number in wanted
             )
         return len(wanted) - len(found)

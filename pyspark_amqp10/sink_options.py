@@ -54,19 +54,43 @@ SPARK_OPTIONS: Final = frozenset({"checkpointlocation"})
 """Options that every sink may have; Spark reads them itself and passes them with the others."""
 
 TEXT: Final = ("string",)
+_MAPS: Final = (
+    "map<string,string>",
+    "map<string,struct<type:string,text:string>>",
+    "map<string,struct<type:string,text:string,encoded:binary>>",
+)
+_TIMES: Final = ("timestamp",)
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint")
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),
+    "bodyType": TEXT,
+    "bodyEncoded": ("binary",),
     "address": TEXT,
     "messageId": TEXT,
+    "messageIdType": TEXT,
     "correlationId": TEXT,
+    "correlationIdType": TEXT,
+    "userId": ("binary", "string"),
+    "to": TEXT,
+    "replyTo": TEXT,
     "subject": TEXT,
-    "groupId": TEXT,
     "contentType": TEXT,
+    "contentEncoding": TEXT,
+    "expiryTime": _TIMES,
+    "creationTime": _TIMES,
+    "groupId": TEXT,
+    "groupSequence": _NUMBERS,
+    "replyToGroupId": TEXT,
     "durable": ("boolean",),
     "priority": ("tinyint", "smallint", "int"),
-    "properties": ("map<string,string>",),
+    "ttl": _NUMBERS,
+    "properties": _MAPS,
+    "annotations": _MAPS,
+    "footer": _MAPS,
 }
 """The columns of a sink, each with its possible types, as Spark writes them. Only the body is required."""
+OF_THE_BROKER: Final = ("offset", "enqueued", "firstAcquirer", "deliveryCount")
+"""Columns of a source that only a broker sets. A sink leaves them out, so that rows that were read can be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +120,8 @@ def check_columns(types: Mapping[str, str], *, address: str | None) -> None:
     """Check columns and their types, as Spark writes these. Raises BadColumn for the first that a sink cannot write."""
     known = {column.lower(): column for column in COLUMNS}
     for name, written in types.items():
+        if name in OF_THE_BROKER:
+            continue
         if name not in COLUMNS:
             near = get_close_matches(name.lower(), known, n=1)
             hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(COLUMNS)}."

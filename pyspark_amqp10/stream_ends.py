@@ -15,8 +15,8 @@ from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import ReceivingLink
 from amqp10.wire.types import Described, Symbol, Timestamp, ULong
 from pyspark_amqp10.errors import BadOption
+from pyspark_amqp10.parts import OFFSET_ANNOTATION, number_in
 from pyspark_amqp10.requests import QueueFacts
-from pyspark_amqp10.rows import OFFSET_ANNOTATION, number_in
 
 OFFSET_SPEC: Final = "rabbitmq:stream-offset-spec"
 """``first``, ``last`` (the newest chunk), ``next``, an offset, or a timestamp."""

@@ -32,7 +32,8 @@ from pyspark_amqp10.offsets import (
     with_identities,
 )
 from pyspark_amqp10.options import Position, SourceOptions
-from pyspark_amqp10.rows import MessageRows, number_in
+from pyspark_amqp10.parts import number_in
+from pyspark_amqp10.rows import MessageRows
 from pyspark_amqp10.stream_ends import Ends, StreamEnds, open_stream
 
 BATCH_ROWS: Final = 10_000
@@ -239,7 +240,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
         if is_another(options, wanted.address, wanted.identity, link.queue_identity):
             return
         link.stream(options.link_credit, messages=wanted.end - wanted.first)
-        rows, held, first = MessageRows(wanted.address), 0, True
+        rows, held, first = MessageRows(wanted.address, schema), 0, True
         for entries in _entries(options, connection, link, wanted):
             if first:
                 first = False
@@ -247,16 +248,16 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
             rows.take(entries)
             held += sum(map(len, entries))
             if len(rows) >= BATCH_ROWS or held >= BATCH_BYTES_MAX:
-                yield _finished(options, rows, schema)
-                rows, held = MessageRows(wanted.address), 0
+                yield _finished(options, rows)
+                rows, held = MessageRows(wanted.address, schema), 0
         if len(rows):
-            yield _finished(options, rows, schema)
+            yield _finished(options, rows)
 
 
-def _finished(options: SourceOptions, rows: MessageRows, schema: pa.Schema) -> pa.RecordBatch:
+def _finished(options: SourceOptions, rows: MessageRows) -> pa.RecordBatch:
     """The columns of rows, without bad ones that are to be left out."""
     check_bad(options, rows)
-    return rows.columns(schema, left_out=() if options.on_bad_row == "null" else {one.place for one in rows.bad})
+    return rows.columns(left_out=() if options.on_bad_row == "null" else {one.place for one in rows.bad})
 
 
 def check_bad(options: SourceOptions, rows: MessageRows) -> None:

@@ -60,7 +60,7 @@ _VALUE_AT = {
 
 
 @cache
-def _property_fields() -> re.Pattern[bytes]:
+def property_fields() -> re.Pattern[bytes]:
     """The fields of a properties list, as many as there are; group i is the encoded field i, counted from 1 [3.2.4].
 
     A string or binary is a branch for each length, so that the expression ends where the length says.
@@ -195,7 +195,7 @@ def _read(message: bytes, user_ids: tuple[bytes | None, ...], key: bytes) -> tup
             at += 4
             lead = message[at : at + 4]
         if fields_at:
-            fields = _property_fields().fullmatch(message, fields_at, at)
+            fields = property_fields().fullmatch(message, fields_at, at)
             if fields is None or (fields.lastindex or 0) != count or fields[2] not in user_ids:
                 return _OTHER
             to = fields[3] or NULL_FIELD
@@ -257,7 +257,7 @@ def _layout_of(message: bytes, header_end: int, address: bytes) -> _Layout | Non
 def _free_in_fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """Where the values of the properties are that may be others of the same length, and whether they are texts. The
     user-id and the address have to stay as they are."""
-    fields = _property_fields().fullmatch(message, at, end)
+    fields = property_fields().fullmatch(message, at, end)
     assert fields is not None, "the message is plain"
     for number in range(1, (fields.lastindex or 0) + 1):
         if number not in _FIXED_FIELDS:

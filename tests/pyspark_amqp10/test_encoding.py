@@ -35,7 +35,7 @@ VALUES = {
     "contentType": st.none() | st.text(st.characters(codec="ascii"), max_size=20),
     "durable": st.none() | st.booleans(),
     "priority": st.none() | st.integers(0, 127),
-    "properties": st.none() | st.dictionaries(TEXT, OPTIONAL_TEXT, max_size=4),
+    "properties": st.none() | st.dictionaries(TEXT, OPTIONAL_TEXT, min_size=1, max_size=4),
 }
 Row = dict[str, object]
 
@@ -116,7 +116,7 @@ def test_bodies_may_be_text_and_columns_may_be_large():
         ),
         (
             {"body": pa.array([b"", b""]), "contentType": pa.array([None, "tëxt"])},
-            "row 8: column contentType is 'tëxt'; a content type has ASCII characters only",
+            "row 8: column contentType is 'tëxt'; a content type or encoding has ASCII characters only",
         ),
     ],
 )

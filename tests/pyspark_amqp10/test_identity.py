@@ -11,6 +11,7 @@ from amqp10.blocking.links import ReceivingLink, SendingLink
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run as headgate
 from amqp10.wire.sections import DATA, encode_section
+from pyspark_amqp10.columns import SCHEMA
 from pyspark_amqp10.errors import BadOffset, DataLost, LinkRefused
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.offsets import (
@@ -26,7 +27,6 @@ from pyspark_amqp10.offsets import (
 )
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_source import QueueSource, read_again
-from pyspark_amqp10.rows import SCHEMA
 from pyspark_amqp10.stream_source import StreamSource, read_range
 from tests.kit.broker_process import BrokerAddress
 

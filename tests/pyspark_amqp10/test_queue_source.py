@@ -18,13 +18,13 @@ from amqp10.blocking.links import ReceivingLink, SendingLink
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.client import Message
 from amqp10.wire.sections import DATA, encode_section
+from pyspark_amqp10.columns import SCHEMA
 from pyspark_amqp10.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.offsets import Json, Numbers, queue_offsets, stream_json
 from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.queue_depths import Depth, QueueDepths
 from pyspark_amqp10.queue_source import QueueSource, numbers_of, read_again, repeated_places
-from pyspark_amqp10.rows import SCHEMA
 
 pytestmark = pytest.mark.slow
 Declare = Callable[..., str]

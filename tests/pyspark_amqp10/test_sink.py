@@ -195,7 +195,7 @@ def test_a_row_without_an_address(write: Callable[..., RowsWritten], queue: str)
     ("types", "complaint"),
     [
         ({"body": "binary", "messageid": "string"}, "no column 'messageid'; did you mean messageId?"),
-        ({"body": "binary", "zzz": "string"}, "no column 'zzz'; there are body, address"),
+        ({"body": "binary", "zzz": "string"}, "no column 'zzz'; there are body, bodyType"),
         ({"body": "int"}, "column body is int; it must be binary or string"),
         ({"body": "binary", "properties": "map<string,int>"}, "it must be map<string,string>"),
         ({"subject": "string"}, "there is no column body; the columns are subject"),

@@ -37,7 +37,7 @@ def test_every_column_stands_in_the_table_with_its_type():
     described = {}
     for names, kind in re.findall(r"^\| (`.*?`) \| (.*?) \|", section("Columns"), re.MULTILINE):
         described.update(dict.fromkeys(re.findall(r"`(\w+)`", names), kind))
-    short = {"tinyint": "byte", "bigint": "long"}
+    short = {"smallint": "short", "bigint": "long"}
     actual = {field.name: field.dataType.simpleString() for field in SPARK_SCHEMA.fields}
     assert described == {name: short.get(kind, kind) for name, kind in actual.items()}
 

@@ -9,11 +9,11 @@ import pytest
 from amqp10.blocking.links import SendingLink
 from amqp10.client import Message
 from amqp10.wire.sections import APPLICATION_PROPERTIES, DATA, encode_section
+from pyspark_amqp10.columns import SCHEMA
 from pyspark_amqp10.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.offsets import Json, OffsetRange, stream_json, stream_offsets
 from pyspark_amqp10.options import SourceOptions
-from pyspark_amqp10.rows import SCHEMA
 from pyspark_amqp10.stream_ends import Ends
 from pyspark_amqp10.stream_source import Lag, StreamSource, read_range
 
@@ -274,4 +274,4 @@ def test_messages_with_properties_are_read_as_they_are(stream: str, publish: Any
     entry = encode_section(APPLICATION_PROPERTIES, {"k": "v"}) + encode_section(DATA, b"x")
     publish(stream, [entry] * 3)
     got = rows(options(stream), stream, 0, 3)
-    assert [row["properties"] for row in got] == [[("k", "v")]] * 3
+    assert [row["properties"] for row in got] == [[("k", {"type": "string", "text": "v", "encoded": b"\xa1\x01v"})]] * 3
