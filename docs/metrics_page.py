@@ -49,8 +49,8 @@ stream have the number of its messages.
 
 LEFT_OUT: Sequence[tuple[str, str]] = (
     (
-        "`rabbitmq_erlang_…`, `…_process_reductions_total`, `rabbitmq_queue_process_memory_bytes`",
-        "there is no Erlang; see `headgate_uptime_seconds` and `headgate_event_loop_lag_seconds`",
+        "`rabbitmq_erlang_…` but for the uptime, `…_process_reductions_total`, `rabbitmq_queue_process_memory_bytes`",
+        "there is no Erlang; see `headgate_event_loop_lag_seconds`",
     ),
     ("`rabbitmq_unreachable_cluster_peers_count`, `rabbitmq_raft_…`", "one node"),
     ("`rabbitmq_message_size_bytes`", "it would have to be counted for each message"),

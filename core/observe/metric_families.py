@@ -151,16 +151,23 @@ def _balance(figure: str) -> Values[Scrape]:
     return lambda scrape: scrape.link_credit(figure)
 
 
+AGGREGATED = "aggregated"
+"""The endpoint of RabbitMQ's that ``/metrics`` stands for: its dashboards choose the series of this one."""
+
 IDENTITY: Sequence[Family[Scrape]] = (
-    _info("rabbitmq_build_info", lambda scrape: [((scrape.sources.version, "Headgate", scrape.sources.version), 1)],
+    _info("rabbitmq_build_info",
+        lambda scrape: [((scrape.sources.version, "Headgate", scrape.sources.version, AGGREGATED), 1)],
         "What runs here. rabbitmq_version is Headgate's own version",
-        "rabbitmq_version", "product_name", "product_version"),
-    _info("rabbitmq_identity_info", lambda scrape: [((scrape.sources.node, scrape.sources.node), 1)],
-        "Which broker this is; dashboards join by it", "rabbitmq_node", "rabbitmq_cluster"),
+        "rabbitmq_version", "product_name", "product_version", "rabbitmq_endpoint"),
+    _info("rabbitmq_identity_info", lambda scrape: [((scrape.sources.node, scrape.sources.node, AGGREGATED), 1)],
+        "Which broker this is; dashboards join by it, and choose the endpoint aggregated",
+        "rabbitmq_node", "rabbitmq_cluster", "rabbitmq_endpoint"),
     _info("headgate_build_info", lambda scrape: [((scrape.sources.version, platform.python_version()), 1)],
         "What runs here", "version", "python_version"),
     _gauge("headgate_uptime_seconds", lambda scrape: scrape.sources.monotonic() - scrape.started,
         "Time since the start"),
+    _gauge("rabbitmq_erlang_uptime_seconds", lambda scrape: scrape.sources.monotonic() - scrape.started,
+        "The same, under the name that RabbitMQ's dashboards have"),
 )  # fmt: skip
 
 CONNECTIONS: Sequence[Family[Scrape]] = (

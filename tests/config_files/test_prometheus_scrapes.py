@@ -22,6 +22,7 @@ RABBITMQ_OVERVIEW = [
     "rabbitmq_consumers",
     "rabbitmq_disk_space_available_bytes",
     "rabbitmq_disk_space_available_limit_bytes",
+    "rabbitmq_erlang_uptime_seconds",
     "rabbitmq_global_messages_acknowledged_total",
     "rabbitmq_global_messages_confirmed_total",
     "rabbitmq_global_messages_delivered_consume_auto_ack_total",
@@ -50,11 +51,14 @@ RABBITMQ_OVERVIEW = [
     "rabbitmq_queues_deleted_total",
     "rabbitmq_resident_memory_limit_bytes",
 ]
-"""The series that the panels of RabbitMQ's dashboard "RabbitMQ-Overview" read. Left out are rabbitmq_erlang_…, which
-Headgate does not have, and the sizes of messages, which are not measured."""
+"""The series that the panels of RabbitMQ's dashboard "RabbitMQ-Overview" read. Left out are rabbitmq_erlang_… but for
+the uptime, which Headgate does not have, and the sizes of messages, which are not measured."""
 
-JOINED = "sum({name} * on(instance, job) group_left(rabbitmq_cluster, rabbitmq_node) rabbitmq_identity_info)"
-"""The query with which that dashboard asks for every series."""
+JOINED = (
+    "sum({name} * on(instance, job) group_left(rabbitmq_cluster, rabbitmq_node)"
+    ' rabbitmq_identity_info{{rabbitmq_endpoint="aggregated"}})'
+)
+"""The query with which that dashboard asks for every series, of the endpoint that it offers first."""
 
 NOTHING_TO_TELL = {
     "headgate_certificate_expiry_timestamp_seconds",

@@ -28,6 +28,7 @@ LABELS = {
     "python_version",
     "queue",
     "rabbitmq_cluster",
+    "rabbitmq_endpoint",
     "rabbitmq_node",
     "rabbitmq_version",
     "reason",
