@@ -78,6 +78,12 @@ class SimulatedEngine:
                 self.batches.pop(number, None)
         return self.owner
 
+    def cut_by(self, upto: int, owner: Owner) -> Owner:
+        """Cut away up to this number, if this is still the owner."""
+        if self.owner == owner:
+            self._cut(upto)
+        return self.owner
+
     def report(self, node: int, number: int) -> None:
         """A member has synced its copy up to this number."""
         self.synced[node] = max(self.synced[node], number)
@@ -85,6 +91,9 @@ class SimulatedEngine:
     def trim(self, applied: int) -> None:
         """Cut away what no member needs. ``applied``: up to where the leader has applied the log."""
         upto = applied if self.mistake is Mistake.CUT_TOO_FAR else cut_at(self.synced, self.copying)
+        self._cut(upto)
+
+    def _cut(self, upto: int) -> None:
         for number in [number for number in self.batches if number <= upto]:
             del self.batches[number]
         self.cut = max(self.cut, upto)

@@ -10,16 +10,17 @@ from random import Random
 from typing import Protocol
 
 from core.clock import Now
+from core.cluster.group_driver import GroupDriver
 from core.engine.quorum.commands import Messages, decode
 from core.engine.quorum.queues import QuorumQueues
-from core.engine.quorum.shared_log import SharedLog
+from core.engine.quorum.shared_log import Owner, SharedLog
 from core.engine.ready.batch import Batch
 from core.message import Attributes, Return, Run, RunPart
 from core.store.command_log import NOWHERE, LocalCommandLog
 from core.store.lane import Lane
 from core.store.store import QUORUM
 from tests.cluster.claims import Seen
-from tests.cluster.engine import SimulatedEngine
+from tests.cluster.engine import Mistake, SimulatedEngine
 from tests.cluster.network import Network
 from tests.cluster.simulated_log import SimulatedLog
 from tests.kit.faulty_disk import MemoryDisk
@@ -85,7 +86,9 @@ class Node:
         self.queues = QuorumQueues(self.copy, shared=self.log, look_bytes=FILE_BYTES // 2)
         self.queues.recover()
         self.queues.leadership_changed = self._leadership_changed
-        self.driver = SimulatedLog(self.log, engine, network, self.clock, seen)
+        self._engine = engine
+        self.requests = SimulatedLog(number, engine, network, seen)
+        self.driver = GroupDriver(self.log, self.requests, self.clock)
         self._network = network
         self._clients = clients
         self._speed = speed
@@ -116,7 +119,7 @@ class Node:
 
     def end(self) -> None:
         """The process ends."""
-        self.driver.over = True
+        self.requests.over = True
 
     # --- clients
 
@@ -175,7 +178,13 @@ class Node:
         """Apply, answer, and send what is to be sent."""
         self.queues.see_to()
         self._answer()
+        if self._engine.mistake is Mistake.STALE_LEADER:
+            self.log.owner_seen(Owner(self.log.epoch, self.log.node), self.clock())
         self.driver.drive()
+
+    def report(self) -> None:
+        """Tell the engine how far the copy is synced."""
+        self.requests.report(self.log.synced_number)
 
     def _answer(self) -> None:
         committed = self.log.committed

@@ -191,7 +191,7 @@ class World:
     def report(self) -> None:
         """Members report, and the engine is cut."""
         for node in self._awake():
-            node.driver.report()
+            node.report()
             if node.log.role is Role.LEADER and self.rng.random() < 0.5:
                 trim = partial(self.engine.trim, node.log.ends_at)
                 self.network.ask(node.number, trim, lambda _: None, lambda: None)

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from core.cluster.group_driver import GroupDriver
 from core.engine.quorum.batches import OrderEnd, encoded, encoded_end
 from core.engine.quorum.commands import QueueKey, Settle, encode
 from core.engine.quorum.queues import QuorumQueues
@@ -77,7 +78,8 @@ class SeveralNodes:
         self.network = Network(Random(1))
         self.network.delay_s = 0.001
         seen: list[Seen] = []
-        self.driver = SimulatedLog(self.log, self.engine, self.network, lambda: self.network.now, seen)
+        self.requests = SimulatedLog(1, self.engine, self.network, seen)
+        self.driver = GroupDriver(self.log, self.requests, lambda: self.network.now)
         self.settle_down()
         self.driver.claim()
         self.settle_down()
@@ -110,7 +112,7 @@ class SeveralNodes:
             self.move()
 
     def restart(self):
-        self.driver.over = True
+        self.requests.over = True
         return SeveralNodes(self.disk.power_cut(Random(1)), self.generation + 1, self.engine)
 
 

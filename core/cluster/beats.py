@@ -1,0 +1,147 @@
+"""What nodes say of themselves in the engine, and who of them is away: so a node knows when to claim a group.
+
+Each node puts its *beat* twice a second: a counter, its address, and for each group how far its copy is synced. A node
+whose beat has stayed the same for two seconds is away. Each node measures that with its own monotonic clock, from when
+it has seen the last change, so no clocks are compared. While the engine itself does not answer, no beat can
+change: that time does not count.
+
+A lease of etcd would say the same. But etcd prolongs all leases by their whole time when its own leader changes, which
+happens at the worst moment: when one machine had both leaders.
+
+Whether a node is away is a guess, and a wrong one does no harm: the claim of one node ends the term of another, and
+what the other has under way is refused by the engine.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import inf
+
+import cbor2
+
+BEAT_S = 0.5
+"""How often a node puts its beat."""
+LOOK_S = 0.25
+"""How often a node looks at the beats of the others."""
+AWAY_S = 2.0
+"""A node whose beat has stayed the same for so long is away: four beats."""
+GAP_S = 0.75
+"""If two looks are so far apart, the engine did not answer between them."""
+TURN_S = 0.5
+"""How long each further node waits for the ones that come before it in the order of a group."""
+
+
+def node_number(name: str) -> int:
+    """The number by which the engine knows a node: 48 bits of a digest of its name."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")
+
+
+@dataclass(slots=True)
+class Beat:
+    """What a node says of itself."""
+
+    count: int
+    life: str
+    """Another one for each start."""
+    addresses: Sequence[str] = ()
+    """Where its clients connect."""
+    version: str = ""
+    synced: Mapping[int, int] = field(default_factory=dict)
+    """For each group, up to which number its copy is synced."""
+    applied: Mapping[int, int] = field(default_factory=dict)
+    """For each group, up to which number it has applied the log."""
+    problems: Mapping[int, str] = field(default_factory=dict)
+    """For each group that this node cannot keep, why."""
+
+    def encoded(self) -> bytes:
+        """The beat as the value of a key."""
+        facts = [self.count, self.life, list(self.addresses), self.version]
+        return cbor2.dumps([*facts, dict(self.synced), dict(self.applied), dict(self.problems)])
+
+    @classmethod
+    def decoded(cls, data: bytes) -> "Beat | None":
+        """The beat in a value; None if it is none."""
+        try:
+            count, life, addresses, version, synced, applied, problems, *_ = cbor2.loads(data)
+            return cls(
+                int(count), str(life), list(addresses), str(version), dict(synced), dict(applied), dict(problems)
+            )
+        except (cbor2.CBORDecodeError, TypeError, ValueError):
+            return None
+
+
+@dataclass(slots=True)
+class _Seen:
+    beat: Beat
+    changed_at: float
+
+
+class Beats:
+    """The beats of all members of a cluster, as one node sees them."""
+
+    def __init__(self, node: str, members: Sequence[str]) -> None:
+        self.node = node
+        self.members = list(members)
+        self._numbers = {node_number(name): name for name in members}
+        self._seen: dict[str, _Seen] = {}
+        self._looked_at = -inf
+        self._vacant_since: dict[int, float] = {}
+        """For each group whose owner is away, since when this node knows it."""
+
+    def looked(self, beats: Mapping[str, Beat], now: float) -> None:
+        """These are the beats in the engine. ``now``: when the request was sent, in monotonic seconds."""
+        pause = now - self._looked_at if self._looked_at > -inf and now - self._looked_at > GAP_S else 0.0
+        self._looked_at = now
+        for seen in self._seen.values():
+            seen.changed_at += pause
+        for name, beat in beats.items():
+            seen_before = self._seen.get(name)
+            if seen_before is None or (seen_before.beat.count, seen_before.beat.life) != (beat.count, beat.life):
+                self._seen[name] = _Seen(beat, now)
+        for name in [name for name in self._seen if name not in beats]:
+            del self._seen[name]
+
+    def beat(self, name: str) -> Beat | None:
+        """The last beat of a node; None if it never had one."""
+        seen = self._seen.get(name)
+        return None if seen is None else seen.beat
+
+    def is_here(self, name: str) -> bool:
+        """Whether a node is not away."""
+        seen = self._seen.get(name)
+        return name == self.node or (seen is not None and self._looked_at - seen.changed_at < AWAY_S)
+
+    def name_of(self, number: int) -> str:
+        """The name of a member; "" for a node that is none."""
+        return self._numbers.get(number, "")
+
+    def should_claim(self, group: int, owner: int, now: float) -> bool:
+        """Whether this node should claim a group now. ``owner``: the number of the node that has it, 0 for none.
+
+        The members of a group have an order, so that leaders are spread, and not all claim at the same moment.
+        """
+        name = self.name_of(owner)
+        away = self._looked_at > -inf and (name == self.node or not (name and self.is_here(name)))
+        if not away:
+            self._vacant_since.pop(group, None)
+            return False
+        since = self._vacant_since.setdefault(group, now)
+        before = [one for one in self.order(group)[: self.order(group).index(self.node)] if self.is_here(one)]
+        return now >= since + TURN_S * len(before)
+
+    def order(self, group: int) -> list[str]:
+        """The members in the order in which they should lead a group."""
+        first = group % len(self.members)
+        return [*self.members[first:], *self.members[:first]]
+
+    def synced(self, group: int) -> dict[int, int]:
+        """For each member, by its number, up to which number its copy of a group is synced."""
+        found = {}
+        for name in self.members:
+            beat = self.beat(name)
+            found[node_number(name)] = 0 if beat is None else beat.synced.get(group, 0)
+        return found
+
+    def furthest(self, group: int) -> int:
+        """The highest number that any node has applied."""
+        return max((seen.beat.applied.get(group, 0) for seen in self._seen.values()), default=0)

@@ -1,0 +1,170 @@
+"""A client of etcd: requests that are answered later, over gRPC, at whichever member answers.
+
+gRPC does its work in threads of its own. What an answer leads to is handed to ``deliver``, which has it done in the
+thread of the event loop.
+
+A request without an answer in time goes to no other member by itself, because only its sender knows whether it may be
+carried out twice. But the next requests go to the next member: so a member that has ended, that is stopped, or that is
+cut off from the others holds a node up for one time-out.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+
+from core.cluster.etcd_messages import MESSAGES, Message
+
+OLDEST = (3, 4, 23)
+DAMAGING = (3, 5, 0), (3, 5, 2)
+"""The first and last of the versions that may lose data when a member is killed; etcd's own advice is not to use
+them."""
+ANSWER_BYTES_MAX = 64 << 20
+"""The most bytes of an answer. A read gets eight batches, and a batch may have one message of any size that etcd
+takes."""
+METHODS = {
+    "KV/Range": ("RangeRequest", "RangeResponse"),
+    "KV/Txn": ("TxnRequest", "TxnResponse"),
+    "KV/Compact": ("CompactionRequest", "CompactionResponse"),
+    "Maintenance/Status": ("StatusRequest", "StatusResponse"),
+}
+
+
+class EtcdRefused(Exception):
+    """An engine that this broker does not use: too old, or of a version that is known to lose data."""
+
+
+class EtcdAway(Exception):
+    """No member of the engine has answered."""
+
+
+class TlsFiles(NamedTuple):
+    """Files for TLS with etcd, in PEM."""
+
+    ca: Path
+    certificate: Path | None
+    key: Path | None
+
+
+def check_version(version: str, endpoint: str) -> None:
+    """Raises EtcdRefused for a version of etcd that must not be used."""
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    numbers = tuple(map(int, found.groups())) if found else (0, 0, 0)
+    if numbers < OLDEST:
+        raise EtcdRefused(f"etcd at {endpoint} has version {version!r}; a cluster needs 3.4.23, 3.5.3 or a newer one")
+    if DAMAGING[0] <= numbers <= DAMAGING[1]:
+        raise EtcdRefused(
+            f"etcd at {endpoint} has version {version}; versions 3.5.0 to 3.5.2 may lose data. Use 3.5.3 or a newer one"
+        )
+
+
+class Etcd:
+    """The members of one etcd cluster. Methods are for the thread of the event loop."""
+
+    def __init__(
+        self, endpoints: Sequence[str], deliver: Callable[[Callable[[], None]], None], tls: TlsFiles | None = None
+    ) -> None:
+        """``endpoints``: host and port of each member. ``deliver`` is called in any thread. Raises OSError for files
+        that cannot be read."""
+        self.endpoints = list(endpoints)
+        self.trouble = ""
+        """Why the last request had no answer; empty if it had one."""
+        self.requests = self.failures = 0
+        """How many requests were sent, and how many of them had no answer."""
+        self._deliver = deliver
+        self._current = 0
+        options = [("grpc.max_receive_message_length", ANSWER_BYTES_MAX), ("grpc.max_send_message_length", -1)]
+        reconnect = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
+        credentials = None if tls is None else _credentials(tls)
+        self._channels = [
+            grpc.insecure_channel(endpoint, [*options, *reconnect])
+            if credentials is None
+            else grpc.secure_channel(endpoint, credentials, [*options, *reconnect])
+            for endpoint in endpoints
+        ]
+        self._calls = [{method: _call(channel, method) for method in METHODS} for channel in self._channels]
+
+    @property
+    def endpoint(self) -> str:
+        """The member that is asked now."""
+        return self.endpoints[self._current]
+
+    def ask(
+        self,
+        method: str,
+        request: Message,
+        answered: Callable[[Message], None],
+        unanswered: Callable[[], None],
+        *,
+        timeout_s: float,
+    ) -> None:
+        """Send a request. One of the two functions is called later."""
+        member = self._current
+        self.requests += 1
+        future = self._calls[member][method].future(request, timeout=timeout_s)
+        done = partial(self._done, future, member, answered, unanswered)
+        future.add_done_callback(lambda _: self._deliver(done))
+
+    def _done(
+        self, future: grpc.Future, member: int, answered: Callable[[Message], None], unanswered: Callable[[], None]
+    ) -> None:
+        if future.cancelled() or future.code() is not grpc.StatusCode.OK:
+            self.failures += 1
+            self.trouble = "closed" if future.cancelled() else f"{self.endpoints[member]}: {future.details()}"
+            if member == self._current:
+                self._current = (member + 1) % len(self._channels)
+            unanswered()
+            return
+        self.trouble = ""
+        answered(future.result())
+
+    def ask_now(self, method: str, request: Message, *, timeout_s: float) -> Message:
+        """Send a request and wait for the answer, at each member in turn: for a start. Raises EtcdAway."""
+        for _ in self._channels:
+            try:
+                return self._calls[self._current][method](request, timeout=timeout_s)
+            except grpc.RpcError as error:
+                self.trouble = f"{self.endpoint}: {error.details()}"
+                self._current = (self._current + 1) % len(self._channels)
+        raise EtcdAway(f"etcd does not answer at {', '.join(self.endpoints)}: {self.trouble}")
+
+    def check(self, *, timeout_s: float) -> list[str]:
+        """Return the version of each member that answers. Blocks. Raises EtcdRefused, and EtcdAway if none answers."""
+        versions = []
+        for number, endpoint in enumerate(self.endpoints):
+            try:
+                status = self._calls[number]["Maintenance/Status"](MESSAGES["StatusRequest"](), timeout=timeout_s)
+            except grpc.RpcError as error:
+                self.trouble = f"{endpoint}: {error.details()}"
+                continue
+            check_version(status.version, endpoint)
+            versions.append(status.version)
+            self._current = number
+        if not versions:
+            raise EtcdAway(f"etcd does not answer at {', '.join(self.endpoints)}: {self.trouble}")
+        return versions
+
+    def close(self) -> None:
+        """Close the connections. Requests without an answer get none."""
+        for channel in self._channels:
+            channel.close()
+
+
+def _call(channel: grpc.Channel, method: str) -> grpc.UnaryUnaryMultiCallable:
+    request, response = METHODS[method]
+    return channel.unary_unary(
+        f"/etcdserverpb.{method}",
+        request_serializer=MESSAGES[request].SerializeToString,
+        response_deserializer=MESSAGES[response].FromString,
+    )
+
+
+def _credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials(
+        tls.ca.read_bytes(),
+        None if tls.key is None else tls.key.read_bytes(),
+        None if tls.certificate is None else tls.certificate.read_bytes(),
+    )

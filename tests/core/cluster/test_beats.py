@@ -1,0 +1,111 @@
+"""Who of the nodes is away, and who should claim a group."""
+
+import pytest
+
+from core.cluster.beats import AWAY_S, LOOK_S, TURN_S, Beat, Beats, node_number
+
+NODES = ("a", "b", "c")
+
+
+class Cluster:
+    """The beats as node b sees them, in a time that the test passes."""
+
+    def __init__(self, node="b"):
+        self.now = 100.0
+        self.beats = Beats(node, NODES)
+        self._counts = dict.fromkeys(NODES, 1)
+
+    def look(self, beating=NODES, seconds=LOOK_S):
+        self.now += seconds
+        for name in beating:
+            self._counts[name] += 1
+        self.beats.looked({name: Beat(count, "life") for name, count in self._counts.items()}, self.now)
+
+    def should_claim(self, group, owner):
+        return self.beats.should_claim(group, node_number(owner) if owner else 0, self.now)
+
+
+def test_a_node_whose_beat_stays_the_same_is_away():
+    cluster = Cluster()
+    cluster.look()
+    until = cluster.now + AWAY_S
+    while cluster.now < until - LOOK_S:
+        assert cluster.beats.is_here("a")
+        cluster.look(("b", "c"))
+    cluster.look(("b", "c"))
+    assert not cluster.beats.is_here("a")
+    assert cluster.beats.is_here("c")
+    cluster.look()
+    assert cluster.beats.is_here("a")
+
+
+def test_the_time_without_the_engine_does_not_count():
+    cluster = Cluster()
+    cluster.look()
+    cluster.look(("b",), seconds=60.0)
+    assert cluster.beats.is_here("a")
+    for _ in range(int(AWAY_S / LOOK_S)):
+        cluster.look(("b",))
+    assert not cluster.beats.is_here("a")
+
+
+def test_a_node_that_never_had_a_beat_is_away_but_oneself_is_not():
+    beats = Beats("b", NODES)
+    beats.looked({}, 1.0)
+    assert not beats.is_here("a")
+    assert beats.is_here("b")
+
+
+def test_a_group_is_claimed_in_the_order_of_its_members():
+    cluster = Cluster()
+    group = 3  # its order is a, b, c
+    assert cluster.beats.order(group) == ["a", "b", "c"]
+    assert not cluster.should_claim(group, ""), "no look yet: nothing is known"
+    cluster.look()
+    assert not cluster.should_claim(group, ""), "a comes first"
+    until = cluster.now + TURN_S
+    while cluster.now < until:
+        cluster.look()
+    assert cluster.should_claim(group, ""), "a does not"
+
+
+def test_the_group_of_a_node_that_is_here_is_left_alone():
+    cluster = Cluster()
+    cluster.look()
+    for _ in range(20):
+        cluster.look()
+        assert not cluster.should_claim(3, "c")
+    while cluster.beats.is_here("c"):
+        cluster.look(("a", "b"))
+    assert not cluster.should_claim(3, "c"), "a comes first"
+    assert cluster.should_claim(1, "c"), "b comes first in group 1"
+
+
+def test_a_group_that_this_node_had_in_a_former_life_is_claimed_again():
+    cluster = Cluster()
+    cluster.look()
+    assert cluster.should_claim(1, "b")
+
+
+def test_a_node_that_is_no_member_any_more_counts_as_away():
+    cluster = Cluster()
+    cluster.look()
+    assert cluster.beats.should_claim(1, node_number("gone"), cluster.now)
+
+
+def test_what_is_cut_is_what_all_members_have():
+    beats = Beats("a", NODES)
+    beats.looked({"a": Beat(1, "x", synced={1: 7}, applied={1: 9}), "b": Beat(1, "y", synced={1: 5})}, 1.0)
+    assert beats.synced(1) == {node_number("a"): 7, node_number("b"): 5, node_number("c"): 0}
+    assert beats.furthest(1) == 9
+    assert beats.furthest(2) == 0
+
+
+def test_a_beat_comes_back_as_it_was_put():
+    beat = Beat(3, "life", ["h:1"], "1.0", {1: 2}, {1: 3}, {2: "why"})
+    assert Beat.decoded(beat.encoded()) == beat
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", b"\x01", b"\x87aaaaaaa"])
+def test_a_value_that_is_no_beat_is_none(data):
+    assert Beat.decoded(data) is None
