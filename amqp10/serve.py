@@ -8,7 +8,7 @@ import os
 import platform
 import random
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,10 @@ from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
+from amqp10.forwarding.node_connection import Dial, FarNode
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
+from amqp10.frontend.operating import NODE_KEY
 from amqp10.frontend.publisher_windows import PublisherWindows
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection
@@ -45,10 +47,12 @@ from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
 from core.amqp091.plain_messages import PlainMessages
 from core.config import Settings
+from core.config.address import parse_address
 from core.config.amqp10 import Amqp10Settings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
+from core.engine.forwarding.nodes import HomeNode
 from core.engine.virtual_hosts import VirtualHosts
 from core.interface import Converter, Mailbox
 from core.message import Origin
@@ -56,6 +60,7 @@ from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.operations.on_request import OperationsOnRequest
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
+from core.server.dialling import Dialling
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo, login_peer
 from core.server.signals import Signals
@@ -208,6 +213,29 @@ def amqp10_factory(
     )
 
 
+def far_nodes(settings: Settings, converter: Converter, dial: Dial) -> Mapping[str, HomeNode]:
+    """The other nodes of the cluster by name; ``dial`` connects to them."""
+    announced = connection_settings(settings.amqp10)
+    announced = replace(
+        announced, container_id=f"{CONTAINER_ID} {settings.cluster.node}", properties={NODE_KEY: settings.cluster.node}
+    )
+
+    def hosted(hostname: str) -> ConnectionSettings:
+        return replace(announced, hostname=hostname)
+
+    return {
+        node.name: FarNode(
+            name=node.name,
+            own_name=settings.cluster.node,
+            address=parse_address(node.address),
+            settings=hosted,
+            converter=converter,
+            dial=dial,
+        )
+        for node in settings.cluster.nodes
+    }
+
+
 def refusal(settings: ConnectionSettings, reason: str) -> bytes:
     """The bytes of a whole handshake that ends in a close with the reason, for a peer that cannot be served.
 
@@ -264,6 +292,10 @@ class AllProtocols:
                 flow=flow,
             ),
         )
+
+    def nodes(self, settings: Settings, dial: Dialling) -> Mapping[str, HomeNode]:
+        """The other nodes of the cluster, reached over AMQP 1.0."""
+        return far_nodes(settings, self.converter, dial)
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """A packet of flow events as an AMQP 1.0 message."""

@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -23,6 +23,7 @@ from core.amqp091.properties import BasicProperties, encode_properties
 from core.config import ConfigError, Settings, load
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
+from core.engine.forwarding.nodes import HomeNode
 from core.engine.quorum.annotations import PlainAnnotations
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid
@@ -31,6 +32,7 @@ from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.process import headgate_version, serve
+from core.server.dialling import Dialling
 from core.server.frontends import FrontEndFactory
 from core.server.signals import Signals
 from core.standard_streams import leave_streams, print_notice
@@ -71,6 +73,10 @@ class Amqp091Alone:
                 flow=flow,
             )
         ]
+
+    def nodes(self, settings: Settings, dial: Dialling) -> Mapping[str, HomeNode]:
+        """None: nodes speak AMQP 1.0 with each other."""
+        return {}
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """Make a message whose timestamp is the wall-clock time in whole seconds."""

@@ -42,5 +42,9 @@ class LimitReached(EngineError):
     """A configured limit is used up. The text names the limit."""
 
 
+class HomeLost(EngineError):
+    """The connection to the node that leads the queue is lost. The queue is there, and can be attached to again."""
+
+
 class ResourceDeleted(EngineError):
     """The queue or exchange behind a publisher or consumer was deleted."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from core.virtual_hosts import VIRTUAL_HOST
+
 FLOW_STREAM = "$flow"
 """The stream in which flow events are kept. Links to and from it are not recorded, or it would feed on itself."""
 PACKET_CONTENT_TYPE = "application/cbor-seq"
@@ -82,3 +84,19 @@ class Settled(Enum):
     REJECTED = "rejected"
     RELEASED = "released"
     MODIFIED = "modified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallSubject:
+    """What may stand still: a link of AMQP 1.0, or a connection's reader of AMQP 0.9.1 (named as the connection)."""
+
+    identity: str
+    connection: str
+    peer: str
+    container_id: str
+    user: str
+    direction: str
+    """``in`` from publishers, ``out`` to consumers."""
+    address: str
+    """Behind the name of a virtual host other than the default; "" for a reader and for the anonymous terminus."""
+    virtual_host: str = VIRTUAL_HOST

@@ -17,7 +17,6 @@ from core.declaring import Recording
 from core.errors import EngineError
 from core.message import Attributes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
-from core.virtual_hosts import VIRTUAL_HOST
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
     from core.credit_flow.flow import CreditFlow
@@ -106,6 +105,10 @@ class Publisher:
     """The most link credit that a policy allows to its fixed target's publishers; None for no limit. Read only."""
     stage_credit: "CreditFlow | None" = None
     """Its own side of the stage credit with queues. None for a publisher that is limited by link credit only."""
+    home: str | None = None
+    """The other node that leads its fixed target, and so gives the link credit: :class:`PublisherCredit` follows."""
+    told_only: bool = False
+    """Nothing is published by it: it is only told whether its fixed target takes messages."""
 
 
 AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -241,6 +244,14 @@ class PublisherBlocked:
 
 
 @dataclass(eq=False, slots=True)
+class PublisherCredit:
+    """The node that leads the publisher's fixed target allows it ``limit`` messages, counted from its first one."""
+
+    publisher: Publisher
+    limit: int
+
+
+@dataclass(eq=False, slots=True)
 class PublisherClosed:
     """The publisher's fixed target was deleted. Confirms for it were put before this."""
 
@@ -298,6 +309,7 @@ Action = (
     | GrantReply
     | Confirmed
     | PublisherBlocked
+    | PublisherCredit
     | PublisherClosed
     | TakenBack
     | Cancelled
@@ -392,6 +404,8 @@ class Engine(Protocol):
         target: Target | None,
         reference: object,
         stage_credit: "CreditFlow | None" = None,
+        *,
+        told_only: bool = False,
     ) -> Publisher:
         """Make a publisher. Raises NotFound, Locked or Forbidden (an internal exchange) for a fixed target.
 
@@ -582,19 +596,3 @@ class FlowReason(StrEnum):
     SOCKET = "socket"
     NO_MESSAGE = "no-message"
     INACTIVE = "inactive"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StallSubject:
-    """What may stand still: a link of AMQP 1.0, or a connection's reader of AMQP 0.9.1 (named as the connection)."""
-
-    identity: str
-    connection: str
-    peer: str
-    container_id: str
-    user: str
-    direction: str
-    """``in`` from publishers, ``out`` to consumers."""
-    address: str
-    """Behind the name of a virtual host other than the default; "" for a reader and for the anonymous terminus."""
-    virtual_host: str = VIRTUAL_HOST

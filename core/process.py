@@ -32,6 +32,7 @@ from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
+from core.engine.forwarding.nodes import HomeNode, Homes
 from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.virtual_hosts import VirtualHosts
 from core.interface import Converter
@@ -45,6 +46,7 @@ from core.server.audit_writer import AuditWriter, open_audit
 from core.server.certificates import Certificates
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
+from core.server.dialling import Dialling
 from core.server.flow_writer import Background, flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
@@ -127,6 +129,9 @@ class Protocols(Protocol):
     ) -> Sequence[FrontEndFactory]:
         """The protocols that answer on the port. The first also refuses peers that speak none of them."""
 
+    def nodes(self, settings: Settings, dial: Dialling) -> Mapping[str, HomeNode]:
+        """The other nodes of the cluster by name; ``dial`` connects to them."""
+
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """A message that carries flow events, made at this wall-clock time (seconds), and its encoding."""
 
@@ -197,9 +202,12 @@ async def serve(
             data.close()
 
 
-def _hosts(settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger) -> VirtualHosts:
+def _hosts(
+    settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger, dial: Dialling
+) -> VirtualHosts:
     """Make the engine. Policies that an earlier version has kept and this one cannot use are logged."""
-    broker = Broker(settings, protocols.converter, storage=data.storage, new_identity=new_identity)
+    homes = Homes(settings.cluster.node, settings.cluster.home_of, protocols.nodes(settings, dial))
+    broker = Broker(settings, protocols.converter, storage=data.storage, new_identity=new_identity, homes=homes)
     hosts = VirtualHosts(broker, keeper=data.hosts)
     for host in hosts.all:
         for policy, why in host.policies.unusable:
@@ -218,7 +226,9 @@ async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
-    certificates, hosts = Certificates(settings.tls, wall=time.time, log=log), _hosts(settings, protocols, data, log)
+    dialling = Dialling(lambda connected, make: server.adopt(connected, make))
+    certificates = Certificates(settings.tls, wall=time.time, log=log)
+    hosts = _hosts(settings, protocols, data, log, dialling)
     broker = hosts.default
     certificates.warn()
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
@@ -235,6 +245,7 @@ async def _serve(
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else []
+    tasks += [dialling.run] if settings.cluster.nodes else []
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))
     access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users, hosts=hosts)
     tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]

@@ -6,10 +6,12 @@ accident.
 
 from collections.abc import Mapping
 
-from amqp10.errors import ErrorCondition, LinkFault, cut
+from amqp10.errors import AmqpError, ErrorCondition, LinkFault, cut
+from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState
 from core.errors import (
     EngineError,
     Forbidden,
+    HomeLost,
     Inequivalent,
     Invalid,
     LimitReached,
@@ -19,6 +21,7 @@ from core.errors import (
     ResourceDeleted,
     StillGoing,
 )
+from core.flow_facts import Settled
 
 CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
     NotFound: ErrorCondition.NOT_FOUND,
@@ -30,9 +33,22 @@ CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
     Forbidden: ErrorCondition.UNAUTHORIZED_ACCESS,
     LimitReached: ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
     ResourceDeleted: ErrorCondition.RESOURCE_DELETED,
+    HomeLost: ErrorCondition.DETACH_FORCED,
 }
 
 
 def link_fault(error: EngineError) -> LinkFault:
     """The link fault that reports an engine error to the peer."""
     return LinkFault(CONDITIONS[type(error)], cut(str(error)))
+
+
+def fault_of(error: EngineError | AmqpError) -> AmqpError:
+    """The link fault for the error that refused an attach."""
+    return link_fault(error) if isinstance(error, EngineError) else error
+
+
+def settled_as(state: DeliveryState) -> Settled:
+    """The broker's answer, for flow events."""
+    if state is ACCEPTED:
+        return Settled.ACCEPTED
+    return Settled.RELEASED if state is RELEASED else Settled.REJECTED

@@ -11,11 +11,11 @@ from functools import partial
 from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
 from amqp10.frontend import flow_totals, termini
-from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.conditions import fault_of, link_fault
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
-from amqp10.frontend.incoming import PublisherLink, fault_of, publisher_link
+from amqp10.frontend.incoming import PublisherLink, publisher_link
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
 from amqp10.frontend.outgoing import ConsumerLink, consumer_link, looks
@@ -64,6 +64,7 @@ from core.interface import (
     Mailbox,
     PublisherBlocked,
     PublisherClosed,
+    PublisherCredit,
     RightsChanged,
     TakenBack,
 )
@@ -116,10 +117,9 @@ class Amqp10FrontEnd:
         self._work, self._work_per_turn_max = work or Work(), settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
-        self._engine, self._mailbox, self._converter = engine, mailbox, converter
-        self._rights_of, self._hosts = rights_of, hosts or OnlyTheDefault(engine.unchecked)
+        self._engine, self._mailbox, self._converter, self._stalls = engine, mailbox, converter, stalls
+        self._rights_of, self._hosts, self._wake = rights_of, hosts or OnlyTheDefault(engine.unchecked), wake
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work, wake)
-        self._stalls, self._wake = stalls, wake
         self._windows = (windows or PublisherWindows(self.settings)).of_connection(mailbox, wake)
         self._attributes, self._headers = AttributesByHeader(), HeaderByAttributes()
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
@@ -127,7 +127,7 @@ class Amqp10FrontEnd:
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._consumers: dict[ConsumerLink, None] = {}
         """The consuming links, in order of attaching."""
-        self._alarms = AlarmEffects(connection, self._sessions, self._blocks)
+        self._alarms = AlarmEffects(connection, self._sessions, self._blocks, settings.cluster)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
         self._eof = self._lost = False
@@ -334,7 +334,8 @@ class Amqp10FrontEnd:
     def _opened(self, remote: Open, now: Now) -> None:
         rights_of, self._rights_of = self._rights_of, no_rights  # they are asked for once
         rights = rights_of(self.connection.handshake.identity)
-        if fault := enter_host(self._engine, self._hosts, remote.hostname, rights):
+        fault = enter_host(self._engine, self._hosts, remote.hostname, rights)
+        if fault := fault or self._alarms.called_by(remote, self.info):
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()
@@ -516,10 +517,9 @@ class Amqp10FrontEnd:
                 self._blocks.look_at(consumer)
             case BoundChanged():
                 consumer_link(action.consumer.reference).bounds_changed()
-            case PublisherBlocked():
+            case PublisherBlocked() | PublisherCredit():
                 if (publisher := publisher_link(action.publisher.reference)).link.reference is publisher:  # not over
-                    publisher.told(action)
-                    self._blocks.look_at(publisher)
+                    self._blocks.look_at(publisher.told(action))
 
     def _delivered(self, action: Delivered) -> None:
         consumer = consumer_link(action.consumer.reference)

@@ -10,13 +10,13 @@ their exchange is the same and each has a routing key of its own.
 from collections.abc import Callable, Mapping, Sequence
 
 from amqp10.addresses import NAME_BYTES_MAX, AddressError
-from amqp10.errors import AmqpError, DecodeError, ErrorCondition, LinkFault
+from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.fair_rate import PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.conditions import link_fault, settled_as
 from amqp10.frontend.gathered_run import CheckedMessage, GatheredRun, Unrouted
 from amqp10.frontend.headers import AttributesByHeader
-from amqp10.frontend.reasons import OPERATOR, reason_of_alarms
+from amqp10.frontend.reasons import OPERATOR, REASON_KEY, reason_of_alarms
 from amqp10.frontend.recent_queues import RecentQueues
 from amqp10.frontend.section_sizes import check_sizes
 from amqp10.protocol.link import error_from
@@ -40,7 +40,6 @@ from core.clock import Now
 from core.config.amqp10 import Amqp10Settings
 from core.counters.traffic import Traffic
 from core.errors import EngineError
-from core.flow_facts import Settled
 from core.interface import (
     Confirmed,
     Engine,
@@ -49,6 +48,7 @@ from core.interface import (
     Outcome,
     Publisher,
     PublisherBlocked,
+    PublisherCredit,
     QueueTarget,
     Target,
 )
@@ -78,11 +78,14 @@ class PublisherLink:
     """A publishing link: joins the peer's sender, our receiving end, and the engine's publisher."""
 
     __slots__ = (
+        "_alarmed",
         "_arrivals",
         "_attributes",
         "_bound_by",
         "_engine",
         "_held_up",
+        "_limit",
+        "_own_answers",
         "_plain",
         "_rights",
         "_settings",
@@ -139,6 +142,11 @@ class PublisherLink:
         """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
         self._held_up: FlowReason | None = None
         """Why the engine wants no more messages for the target; None when it takes them."""
+        self._limit = 0
+        """The messages that the node that leads the target allows, counted from the first."""
+        self._alarmed = False
+        self._own_answers = 0
+        """Messages among those that were received and not published, because this node has answered them."""
         self._bound_by: int | None = None
         """The bound of the policy that the link credit keeps to."""
         self.paused = False
@@ -175,7 +183,7 @@ class PublisherLink:
         """What has to change before it can publish, for this reason."""
         match reason:
             case FlowReason.MEMORY | FlowReason.DISK:
-                return f"alarm {reason.value}"
+                return f"alarm {reason.value}{self._at_home}"
             case FlowReason.STORE_SLOW:
                 return "store"
             case FlowReason.PAUSED | FlowReason.DRAIN_MODE:
@@ -203,12 +211,17 @@ class PublisherLink:
     def _where(self) -> str:
         match self._target:
             case QueueTarget(queue):
-                return f"queue {queue}"
+                return f"queue {queue}{self._at_home}"
             case ExchangeTarget(exchange):
                 return f"exchange {exchange}"
         if (full_queue := self.full_queue) is not None:
             return f"queue {full_queue}"
         return "targets of its messages"
+
+    @property
+    def _at_home(self) -> str:
+        """Where the target is, if not on this node."""
+        return "" if self.publisher.home is None else f"@{self.publisher.home}"
 
     @property
     def oldest_unconfirmed(self) -> float | None:
@@ -226,13 +239,26 @@ class PublisherLink:
         full = None if self.recent is None else self.recent.full
         return None if full is None else full[0]
 
-    def told(self, action: PublisherBlocked) -> None:
-        """The engine wants no more messages for a target of the link, or takes them again."""
-        if self.recent is None:
+    def told(self, action: PublisherBlocked | PublisherCredit) -> "PublisherLink":
+        """The engine wants no more messages for a target of the link, or takes them again. Or the node that leads the
+        target has given link credit, which is passed on as it is. Returns the link."""
+        if isinstance(action, PublisherCredit):
+            self._limit = action.limit
+            self.pass_credit_on()
+        elif self.recent is None:
             self._hold_up(None if action.reason is None else FlowReason(action.reason))
-            return
-        self.recent.told(action)
-        self._hold_up_by_queues(self.recent)
+        else:
+            self.recent.told(action)
+            self._hold_up_by_queues(self.recent)
+        return self
+
+    def pass_credit_on(self) -> None:
+        """Give the peer as much link credit as the node that leads the target gives, less what was not answered by
+        it."""
+        credit = self.link.credit
+        wanted = max(0, self._limit + self._own_answers - credit.balance.consumed)
+        if self.link.end.attached and min(wanted, credit.ceiling) != credit.link_credit:
+            self.link.grant(min(wanted, credit.ceiling))
 
     def target_gone(self, publisher: Publisher) -> bool:
         """A target was deleted. Returns whether it was that of the link, so that the link is over."""
@@ -262,16 +288,28 @@ class PublisherLink:
         self.bound_by_operator = most
         self._apply_ceiling()
 
+    def alarmed(self, reason: FlowReason | None) -> None:
+        """An alarm takes all link credit back, with the reason; None: it is over. For a link of another node."""
+        self._alarmed = reason is not None
+        self._apply_ceiling()
+        if self.link.end.attached:
+            self.tell({REASON_KEY: None if reason is None else Symbol(reason.value)})
+
     def _apply_ceiling(self) -> None:
         if self.flow is not None:
             self.flow.changed()
         most = MASK if self.bound_by_operator is None else self.bound_by_operator
-        self.link.credit.ceiling = 0 if self.paused else most
+        self.link.credit.ceiling = 0 if self.paused or self._alarmed else most
         self.link.channel.refill_later(self.link)
 
     def link_credit_rule(self) -> ReceiverCredit:
-        """The link credit rule at the attach: the configured rule, within the policy of the target."""
+        """The link credit rule at the attach: the configured rule, within the policy of the target; none if the node
+        that leads the target gives the link credit."""
+        if self.publisher.home is not None:
+            return ReceiverCredit()
         credit = ReceiverCredit(unconfirmed_limit=self._settings.unconfirmed_limit)
+        if self._alarmed:
+            credit.ceiling = 0
         self._bound(credit, self.publisher.link_credit_max)
         return credit
 
@@ -332,7 +370,7 @@ class PublisherLink:
             self._traffic.messages_unroutable_dropped += unasked
         if self.link.reference is not self:
             return  # the link is over: the peer gets no answer any more
-        if action.publisher.link_credit_max != self._bound_by:
+        if action.publisher.link_credit_max != self._bound_by and action.publisher.home is None:
             self._bound(self.link.credit, action.publisher.link_credit_max)
         state = ACCEPTED if action.outcome is Outcome.ACCEPTED else self._state_of(action)
         self._settle(action.first, action.last, state)
@@ -347,7 +385,7 @@ class PublisherLink:
         self.link.settle(first, last, state)
         self.link.confirmed(last - first + 1)
         if self.flow is not None:
-            self.flow.settled(last - first + 1, _settled_as(state))
+            self.flow.settled(last - first + 1, settled_as(state))
 
     def _publish_each(self, event: DeliveriesReceived, now: Now, begin: int, until: int) -> int:
         """Publish messages that have to be checked, together where that is possible. Returns as
@@ -544,6 +582,7 @@ class PublisherLink:
     def _unrouted(self, number: int, unrouted: Unrouted, event: DeliveriesReceived) -> None:
         """Reject the message. If it cannot be rejected, raise LinkFault to end the link [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
+        self._own_answers += 1
         if event.settled or not self._may_be_rejected():
             self.link.confirmed(1)
             tag = event.delivery_tag(number - event.first)
@@ -555,18 +594,6 @@ class PublisherLink:
         remote = self.link.end.remote
         source = remote.source if remote is not None else None
         return not isinstance(source, Source) or not source.outcomes or REJECTED_SYMBOL in source.outcomes
-
-
-def _settled_as(state: DeliveryState) -> Settled:
-    """The broker's answer, for flow events."""
-    if state is ACCEPTED:
-        return Settled.ACCEPTED
-    return Settled.RELEASED if state is RELEASED else Settled.REJECTED
-
-
-def fault_of(error: EngineError | AmqpError) -> AmqpError:
-    """The link fault for the error that refused an attach."""
-    return link_fault(error) if isinstance(error, EngineError) else error
 
 
 def publisher_link(reference: object) -> PublisherLink:

@@ -7,7 +7,7 @@ drain of it is answered at once; so is that of a consumer with as many unsettled
 broker's own nodes cannot be paused, because an operator uses them to undo an order.
 """
 
-from amqp10.errors import ErrorCondition, LinkFault, SessionFault
+from amqp10.errors import ConnectionFault, ErrorCondition, LinkFault, SessionFault
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, reason_of_alarms
@@ -16,20 +16,30 @@ from amqp10.frontend.snapshots import link_named, session_named
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.session import Link, Session
+from amqp10.wire.performatives import Open
 from core.clock import Now
+from core.config.cluster import ClusterSettings
 from core.errors import EngineError, Invalid, NotFound
 from core.interface import FlowReason
 from core.server.drain import DRAINED
 from core.server.frontends import PeerInfo
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
 
+NODE_KEY = "headgate:node"
+"""A property of the open of another node of the cluster: its name."""
+
 
 class AlarmEffects:
     """Applies alarms to one connection. ``on`` holds the alarms that the engine reported last."""
 
-    __slots__ = ("_blocks", "_connection", "_sessions", "on", "refilled")
+    __slots__ = ("_blocks", "_cluster", "_connection", "_sessions", "node", "on", "refilled")
 
-    def __init__(self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches) -> None:
+    def __init__(
+        self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches, cluster: ClusterSettings
+    ) -> None:
+        self.node: str | None = None
+        """The other node of the cluster at the far end; None for a client."""
+        self._cluster = cluster
         self.on: frozenset[str] = frozenset()
         self.refilled: dict[ReceiverLink, None] = {}
         """The links whose link credit may have changed since the front end cleared this."""
@@ -38,6 +48,16 @@ class AlarmEffects:
         self._sessions = sessions
         self._blocks = blocks
 
+    def called_by(self, remote: Open, info: PeerInfo) -> ConnectionFault | None:
+        """Note whether another node has opened the connection. Returns what ends it if it must not call itself one."""
+        named = (remote.properties or {}).get(NODE_KEY)
+        if named is None:
+            return None
+        if not (isinstance(named, str) and self._cluster.trust_loopback and info.loopback):
+            return ConnectionFault(ErrorCondition.UNAUTHORIZED_ACCESS, "this connection may not be one of a node")
+        self.node = named
+        return None
+
     def changed(self, alarms: frozenset[str], now: Now) -> None:
         """The alarms changed. An alarm stops publishing: sessions that publish close their window, and no others. A
         drain stops deliveries too."""
@@ -45,6 +65,7 @@ class AlarmEffects:
         for session in self._connection.sessions:
             self._hold_consumers(session, wanted=FlowReason.DRAIN_MODE in alarms)
             if not alarms:
+                self._tell_node(session)
                 session.open_incoming_window()
                 self._sessions.observe(session, None, direction="in", now=now)
                 continue
@@ -65,9 +86,19 @@ class AlarmEffects:
             raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
 
     def close_window(self, session: Session, now: Now) -> None:
-        """Close the window of a session that publishes while an alarm is on."""
+        """Close the window of a session that publishes while an alarm is on. To another node, each link says so: the
+        session is shared by many clients."""
+        if self.node is not None:
+            self._tell_node(session)
+            return
         session.close_incoming_window()
         self._sessions.observe(session, reason_of_alarms(self.on), direction="in", now=now)
+
+    def _tell_node(self, session: Session) -> None:
+        if self.node is not None:
+            for link in session.links:
+                if isinstance(link.reference, PublisherLink):
+                    link.reference.alarmed(reason_of_alarms(self.on) if self.on else None)
 
     def _hold_consumers(self, session: Session, *, wanted: bool) -> None:
         for link in session.links:

@@ -136,6 +136,8 @@ class ConnectionWindows:
         to the policy of the target, and to the rates that limit the link."""
         self.begin_turn(now)
         credit = user.link_credit_rule()
+        if user.publisher.home is not None:
+            return credit
         if self._budget is not None:
             self._join(credit, user.link, self._budget, engine.rights.virtual_host, user.publisher.fixed_target)
             if user.publisher.fixed_target is None:

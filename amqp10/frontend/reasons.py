@@ -20,7 +20,8 @@ from amqp10.protocol.session import Link
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
 from core.config.amqp10 import FlowReasonSettings
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.observe.stalls import Stalls
 
 REASON_KEY = "headgate:reason"

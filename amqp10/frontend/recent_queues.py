@@ -92,7 +92,7 @@ class RecentQueues:
     def _enter(self, name: str) -> RecentQueue | None:
         own = self._own
         try:
-            publisher = self._engine.publisher(own.mailbox, own.owner, QueueTarget(name), own.reference)
+            publisher = self._engine.publisher(own.mailbox, own.owner, QueueTarget(name), own.reference, told_only=True)
         except EngineError:
             return None  # the queue has gone meanwhile, which the message is told
         if len(self._queues) >= QUEUES_MAX:

@@ -15,8 +15,8 @@ from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Link, Session
 from amqp10.wire import serial
 from core.clock import Now
-from core.flow_facts import LinkWindowState
-from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot, StallSubject
+from core.flow_facts import LinkWindowState, StallSubject
+from core.interface import ExchangeTarget, FlowReason, QueueTarget, Snapshot
 from core.server.frontends import PeerInfo
 from core.virtual_hosts import shown_name
 

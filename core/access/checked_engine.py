@@ -137,11 +137,13 @@ class CheckedEngine:
         target: Target | None,
         reference: object,
         stage_credit: "CreditFlow | None" = None,
+        *,
+        told_only: bool = False,
     ) -> Publisher:
         """See Engine. Raises Forbidden if a fixed target needs a right that the user does not have."""
         if target is not None:
             self.check_target(target)
-        return self.unchecked.publisher(mailbox, owner, target, reference, stage_credit)
+        return self.unchecked.publisher(mailbox, owner, target, reference, stage_credit, told_only=told_only)
 
     def publish_limits(self, target: Target | None) -> tuple[PublishLimit, ...]:
         """See Engine. The limits of the user are among them."""

@@ -100,6 +100,14 @@ class AlarmRegistry:
         if self._lower(name, source):
             self._tell()
 
+    def set_by_hand(self, name: str) -> None:
+        """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
+        self.set(name, BY_HAND, "raised by hand")
+
+    def clear_by_hand(self, name: str) -> None:
+        """Clear an alarm that was raised by hand. Raises Invalid."""
+        self.clear(name, BY_HAND)
+
     def drain(self, *, wanted: bool) -> None:
         """Begin or end the drain mode."""
         if wanted is not self._drained:

@@ -44,7 +44,14 @@ _ALIASES = """\
 # scopes = ["write:*/orders.*"]
 """
 
-_EXAMPLES = {"tls.sni": _SNI, "oauth2.scope_aliases": _ALIASES}
+_NODES = """\
+# [[cluster.nodes]]
+# name = "b"
+# address = "10.0.0.2:5672"
+# queues = ["orders.*"]
+"""
+
+_EXAMPLES = {"cluster.nodes": _NODES, "tls.sni": _SNI, "oauth2.scope_aliases": _ALIASES}
 """An entry of each list of tables, by its name."""
 
 

@@ -10,6 +10,7 @@ from core.config.alarms import AlarmSettings
 from core.config.amqp091 import Amqp091Settings
 from core.config.amqp10 import Amqp10Settings
 from core.config.audit import AuditSettings
+from core.config.cluster import ClusterSettings
 from core.config.credit_flow import StageCreditSettings
 from core.config.data import DataSettings
 from core.config.engine import EngineSettings
@@ -42,6 +43,7 @@ class Settings(Section):
     admin: AdminSettings = AdminSettings()
     metrics: MetricsSettings = MetricsSettings()
     flow_events: FlowEventsSettings = FlowEventsSettings()
+    cluster: ClusterSettings = ClusterSettings()
     users: tuple[UserSettings, ...] = Field(default=(), strict=False)
     """The users. Without any, the user guest with the password guest may connect, from this machine only."""
 

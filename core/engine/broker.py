@@ -5,16 +5,17 @@ what happens inside a queue, which front ends are notified (confirms, alarms), a
 little itself. The verbs only queue work; messages move in ``turn``. It knows no protocols, sockets, files or the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import inf
 
-from core.alarms.registry import BY_HAND
 from core.clock import Now
 from core.config.settings import Settings
 from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Submission
 from core.engine.enforcement import SEARCH_WORK, Enforcement
+from core.engine.forwarding.nodes import Homes
+from core.engine.forwarding.remote_queue import RemoteQueue
 from core.engine.machinery import Machinery
 from core.engine.making import QueueMaker, check_memory_can_keep
 from core.engine.options.arguments import queue_type
@@ -86,15 +87,22 @@ class Broker:
         new_identity: Callable[[], str] | None = None,
         machinery: Machinery | None = None,
         virtual_host: str = VIRTUAL_HOST,
+        homes: Homes | None = None,
     ) -> None:
         """Without ``storage`` everything is kept in memory, and only classic queues can be declared. ``new_identity``
         gives each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`.
-        ``machinery`` is that of the other virtual hosts, None for the first one."""
+        ``machinery`` is that of the other virtual hosts, None for the first one. ``homes``: where queues live; None for
+        a broker alone."""
         engine, recorder = settings.engine, None if storage is None else storage.recorder
         self.virtual_host = virtual_host
-        self.machinery = shared = machinery or Machinery(settings, storage)
+        self.machinery = shared = machinery or Machinery(settings, storage, homes)
         self.alarms, self.work = shared.alarms, shared.work
         """Samplers raise and clear alarms in the former; the latter counts the work that peers cause."""
+        self.drain, self.set_alarm, self.clear_alarm = (
+            self.alarms.drain,
+            self.alarms.set_by_hand,
+            self.alarms.clear_by_hand,
+        )
         self.connections = 0
         """Connections that use this virtual host."""
         self.links = LinkCount()
@@ -104,7 +112,9 @@ class Broker:
         self._confirms, self._pump, self._totals = shared.confirms, shared.pump, shared.totals
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
-        self._maker = QueueMaker(settings, context=context, storage=storage, machinery=shared)
+        self._maker = QueueMaker(
+            settings, context=context, storage=storage, machinery=shared, virtual_host=virtual_host
+        )
         self._converter, self._storage = converter, storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
@@ -117,9 +127,18 @@ class Broker:
             new_identity=new_identity,
             work=self.work,
             beside=shared.topologies,
+            lives_elsewhere=lambda name: shared.homes.elsewhere(virtual_host, name) is not None,
+            found_elsewhere=self._add_queue,
         )
+        self.exchange_in_use, self.bindings = self._topology.is_source, self._topology.bindings
         self._staged = StagedQueues(
-            self._topology, recorder, self.work, self._declare_now, self.delete_queue, self._make_queue, self._end_queue
+            self._topology,
+            recorder,
+            self.work,
+            self.declare_queue,
+            self.delete_queue,
+            self._make_queue,
+            self._end_queue,
         )
         self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
         self._router = Router(
@@ -170,13 +189,16 @@ class Broker:
         target: Target | None,
         reference: object,
         stage_credit: CreditFlow | None = None,
+        *,
+        told_only: bool = False,
     ) -> Publisher:
-        publisher = Publisher(mailbox, owner, target, reference, stage_credit=stage_credit)
+        publisher = Publisher(mailbox, owner, target, reference, stage_credit=stage_credit, told_only=told_only)
         if isinstance(target, QueueTarget):
             self._topology.check_may_publish(target.queue, owner)
             queue = self._queues[target.queue]
             queue.publishers[publisher] = None
             publisher.link_credit_max = queue.options.max_link_credit
+            publisher.home = queue.home if isinstance(queue, RemoteQueue) and not told_only else None
             self._pump.touch(queue)  # if the queue is full, it tells the publisher in its next turn
         elif target is not None:
             self._check_exchange(target.exchange)
@@ -189,14 +211,15 @@ class Broker:
             publisher.stage_credit.end(self.machinery.now.monotonic)
         target = publisher.fixed_target
         if isinstance(target, QueueTarget) and target.queue in self._queues:
-            self._queues[target.queue].publishers.pop(publisher, None)
+            (queue := self._queues[target.queue]).publishers.pop(publisher, None)
+            self._pump.touch(queue)  # a remote queue detaches its link
 
     def publish(self, publisher: Publisher, target: Target, run: Run, now: Now) -> None:
         assert run.entries
         if isinstance(target, QueueTarget):
             queue = self._queues.get(target.queue)
             if queue is None:
-                self._refuse(publisher, run, NotFound(f"there is no queue '{target.queue}'"))
+                self._publish_elsewhere(publisher, target, run, now)
             elif run.routing_keys:
                 keys = (target.queue, *run.routing_keys)
                 self._publish_routed(publisher, self._router.route(DEFAULT_EXCHANGE, keys, run), now)
@@ -344,9 +367,6 @@ class Broker:
     def exchange_info(self, name: str) -> ExchangeDeclaration:
         return self._topology.exchange(name).declaration
 
-    def exchange_in_use(self, name: str) -> bool:
-        return self._topology.is_source(name)
-
     def bind(self, binding: Binding, owner: object) -> None:
         self.work.spent += VERB_WORK + len(binding.arguments)
         if binding.destination_is_queue:
@@ -356,9 +376,6 @@ class Broker:
     def unbind(self, binding: Binding, owner: object) -> None:
         removed = self._topology.unbind(binding, owner)
         self.work.spent += VERB_WORK + len(binding.arguments) + BINDING_REMOVAL_WORK * removed
-
-    def bindings(self, source: str, destination: str, destination_is_queue: bool) -> Iterator[Binding | None]:
-        return self._topology.bindings(source, destination, destination_is_queue)
 
     def explain_policies(self, queue: str) -> Snapshot:
         """Explain which policy applies to a queue, why others do not, and what each key does. Raises NotFound."""
@@ -387,18 +404,6 @@ class Broker:
             queue.conclude()
 
     # --- what is shown, and what an operator does -----------------------------------------------------------
-
-    def set_alarm(self, name: str) -> None:
-        """Raise an alarm by hand. Raises Invalid for a name that is not an alarm."""
-        self.alarms.set(name, BY_HAND, "raised by hand")
-
-    def clear_alarm(self, name: str) -> None:
-        """Clear an alarm that was raised by hand. Raises Invalid."""
-        self.alarms.clear(name, BY_HAND)
-
-    def drain(self, *, wanted: bool) -> None:
-        """Tell the front ends that maintenance mode has begun, or has ended."""
-        self.alarms.drain(wanted=wanted)
 
     @property
     def unsettled(self) -> int:
@@ -471,6 +476,14 @@ class Broker:
             return [(run, ())]
         return self._router.route(exchange, keys, run)
 
+    def _publish_elsewhere(self, publisher: Publisher, target: QueueTarget, run: Run, now: Now) -> None:
+        try:
+            self._topology.sought(target.queue)
+        except EngineError as error:
+            self._refuse(publisher, run, error)
+        else:
+            self.publish(publisher, target, run, now)
+
     def _refuse(self, publisher: Publisher, run: Run, error: EngineError) -> None:
         """The target does not exist: close a publisher whose fixed target was deleted; otherwise raise ``error``."""
         if publisher.fixed_target is None:
@@ -490,9 +503,6 @@ class Broker:
         options = effective(declaration, acting(declaration, self._enforcement.enter(declaration)))
         queue = self._queues[declaration.name] = self._maker.make(definition, options, self.machinery.now.monotonic)
         self._pump.touch(queue)
-
-    def _declare_now(self, declaration: QueueDeclaration, owner: object, named: bool) -> tuple[QueueInfo, bool]:
-        return self.declare_queue(declaration, owner, named_by_broker=named)
 
     def _make_queue(self, definition: QueueDefinition) -> QueueInfo:
         """Make a queue that has been declared."""

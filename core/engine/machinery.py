@@ -15,6 +15,7 @@ from core.config.settings import Settings
 from core.credit_flow.flow import StageCreditSpec
 from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.confirms import Confirms
+from core.engine.forwarding.nodes import Homes
 from core.engine.options.in_force import QueueType
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter, QueueTurns
@@ -72,7 +73,9 @@ def open_store_stage(settings: Settings, storage: Storage | None, lanes: Lanes |
 class Machinery:
     """The parts of one broker that belong to no virtual host."""
 
-    def __init__(self, settings: Settings, storage: Storage | None) -> None:
+    def __init__(self, settings: Settings, storage: Storage | None, homes: Homes | None = None) -> None:
+        self.homes = homes or Homes()
+        """On which node each queue lives."""
         self.alarms = AlarmRegistry()
         self.work = Work() if storage is None else storage.work
         self.now = Now(0.0, 0.0)

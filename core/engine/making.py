@@ -17,6 +17,7 @@ from collections.abc import Callable
 from core.config.settings import Settings
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.classic.variable_queue import VariableQueue
+from core.engine.forwarding.remote_queue import RemoteQueue
 from core.engine.machinery import Lanes, Machinery
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueOptions, QueueType
@@ -60,7 +61,10 @@ class QueueMaker:
         context: CourierContext,
         storage: Storage | None,
         machinery: Machinery,
+        virtual_host: str,
     ) -> None:
+        self._virtual_host = virtual_host
+        self._homes = machinery.homes
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
         self._messages_per_turn = settings.engine.stage_messages_per_turn.queue
         self._spec = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
@@ -76,6 +80,16 @@ class QueueMaker:
     def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
         """Make the queue of a definition, with the messages that the store keeps for it. ``now``: monotonic seconds."""
         name = definition.declaration.name
+        if (home := self._homes.elsewhere(self._virtual_host, name)) is not None:
+            return RemoteQueue(
+                name,
+                options,
+                home,
+                virtual_host=self._virtual_host,
+                touch=self._context.touch,
+                messages_per_turn=self._messages_per_turn,
+                stage_credit=self._stage_credit(name),
+            )
         if self._storage is None or self._lanes is None:
             return self._queue(name, options, lambda level: MemoryBacking())
         match options.type:

@@ -19,7 +19,8 @@ from structlog.typing import FilteringBoundLogger
 
 from core.clock import Now
 from core.config.log import LogSettings
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.observe.stalls import SLICE, Stall
 
 CONSUMER_DECIDES = frozenset(

@@ -22,7 +22,8 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from core.clock import Now
-from core.interface import FlowReason, Snapshot, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason, Snapshot
 from core.waiting.blocked_time import BlockedTimes
 
 AFTER_S = 0.05

@@ -31,6 +31,8 @@ class ConnectionCounters:
     """Counts that only grow. Snapshots read them."""
 
     accepted: int = 0
+    begun: int = 0
+    """Connections that this broker has begun, to other nodes."""
     refused: Counter[str] = field(default_factory=Counter)
     """Connections that were not served, by reason."""
     wrong_headers: int = 0

@@ -105,10 +105,16 @@ class Peer:
     )
 
     def __init__(
-        self, accepted: socket.socket, info: PeerInfo, shared: ServerContext, *, proxied: bool = False
+        self,
+        accepted: socket.socket,
+        info: PeerInfo,
+        shared: ServerContext,
+        *,
+        proxied: bool = False,
+        make: Callable[[PeerInfo, Callable[[], None]], FrontEnd] | None = None,
     ) -> None:
         """``accepted`` is non-blocking and belongs to the peer from now on. A ``proxied`` connection begins with a
-        header of the PROXY protocol."""
+        header of the PROXY protocol. ``make`` makes the front end of a connection that this broker has begun."""
         now = shared.clock()
         self.info = info
         self.protocol: str | None = None
@@ -143,6 +149,9 @@ class Peer:
         self._handshake_until = now.monotonic + shared.settings.handshake_time_out
         shared.connections.came(self, info)
         shared.timers.schedule(self, self._handshake_until)
+        if make is not None:
+            self._front_end = make(info, self.touch)
+            self.touch()
 
     def serve(self) -> None:
         """Begin to read, until the socket is gone or the connection is finished."""

@@ -23,7 +23,7 @@ from core.server.connections import Changes, Connections
 from core.server.context import ConnectionCounters, ServerContext
 from core.server.descriptors import Spare, sockets_limit, total_limit, total_used
 from core.server.frame_tap import FrameTaps
-from core.server.frontends import FrontEndFactory
+from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
 from core.server.handshakes import Handshakes
 from core.server.listener import CannotListen, Listener, open_listeners
 from core.server.orders import Order
@@ -204,6 +204,15 @@ class Server:
     def turn(self) -> None:
         """Take a turn: the engine does its pending work, and the peers send the results."""
         self._pump.turn(self._clock())
+
+    def adopt(self, connected: socket.socket, make: Callable[[PeerInfo, Callable[[], None]], FrontEnd]) -> None:
+        """Serve a connection that this broker has begun, with the front end that ``make`` makes. The socket is
+        non-blocking and connected; its turn is the caller's to take."""
+        assert self._shared is not None, "nothing connects before the server runs"
+        self.counters.begun += 1
+        remote, local = connected.getpeername(), connected.getsockname()
+        info = PeerInfo(f"n{self.counters.begun}", remote[0], remote[1], local[0], local[1])
+        Peer(connected, info, self._shared, make=make).serve()
 
     def read_within(self, seconds: float, whole: bool) -> int:
         """See :meth:`core.server.reader.Reader.read_within`."""

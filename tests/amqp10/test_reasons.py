@@ -14,7 +14,8 @@ from amqp10.wire.performatives import Flow
 from amqp10.wire.types import Symbol, Timestamp
 from core.clock import Now
 from core.config.amqp10 import FlowReasonSettings
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.observe.stalls import Stalls
 from tests.kit.link_channel import LinkChannelInMemory
 from tests.kit.settings import make_settings

@@ -51,6 +51,7 @@ from core.config.settings import Settings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
+from core.engine.forwarding.nodes import Homes
 from core.engine.storage import Storage
 from core.interface import Mailbox, QueueDeclaration, QueueTarget
 from core.message import Attributes, Run
@@ -77,6 +78,10 @@ def data_message(body: bytes) -> bytes:
 def numbered(n: int, first: int = 0) -> list[bytes]:
     """This many bodies that can be told apart and put in order."""
     return [b"%d" % number for number in range(first, first + n)]
+
+
+ELSEWHERE: "list[Callable[[InProcessBroker], InProcessBroker]]" = []
+"""What makes the node to which clients connect; empty for the same node."""
 
 
 class _LetIn:
@@ -110,16 +115,19 @@ class InProcessBroker:
         storage: Storage | None = None,
         flow_ring: RecordRing | None = None,
         one_work: bool = False,
+        homes: Homes | None = None,
     ) -> None:
         """``durable`` gives the broker storage on a disk in memory, and with it quorum queues and streams. ``storage``
         is the test's own, and the test moves its lanes. ``flow_ring`` receives the flow events of all connections.
-        With ``one_work``, the engine's work counts for the turn of the client that asked for it, as in a process."""
+        With ``one_work``, the engine's work counts for the turn of the client that asked for it, as in a process.
+        ``homes``: where queues live. Within
+        :func:`clients_elsewhere`, clients connect to another node, which forwards to this one."""
         self.settings = settings or Settings()
         self.windows = PublisherWindows(self.settings.amqp10)
         self.announced = replace(connection_settings(self.settings.amqp10), properties={})
         self._own_storage = open_storage(MemoryDisk(), KeptDefinitions()) if durable else None
         self.converter = MessageConverter()
-        self.engine = Broker(self.settings, self.converter, storage=storage or self._own_storage)
+        self.engine = Broker(self.settings, self.converter, storage=storage or self._own_storage, homes=homes)
         self.work = self.engine.work if one_work else None
         self.rights = all_rights("guest")
         """The rights of clients that connect from now on."""
@@ -138,6 +146,12 @@ class InProcessBroker:
         self.traffic = {"amqp10": Traffic(), "amqp091": Traffic()}
         self.peers: list[AnyPeer] = []
         self._touched: list[AnyPeer] = []
+        self.beside: list[InProcessBroker] = []
+        """Other nodes, which run when this one runs."""
+        self.entry = self
+        """The node to which clients connect."""
+        if ELSEWHERE and homes is None:
+            self.entry = ELSEWHERE[-1](self)
         self.rounds_max: int | None = None
         """The most rounds of one :meth:`run`, which leaves the rest to the next call; None for as many as it takes."""
 
@@ -186,7 +200,7 @@ class InProcessBroker:
 
     def connect(self, **open_fields: object) -> "WirePeer":
         """A client that has authenticated and opened."""
-        peer = WirePeer(self)
+        peer = WirePeer(self.entry)
         peer.handshake()
         peer.open(**open_fields)
         return peer
@@ -222,16 +236,20 @@ class InProcessBroker:
         """Run turns and flushes until nothing is left, as the server's pump does; with storage also writes and
         syncs."""
         for _ in range(1000 if self.rounds_max is None else self.rounds_max):
-            more = self.control.hosts.turn(self.now)
-            touched, self._touched = self._touched, []
-            for peer in touched:
-                peer.flush()
-            if self._own_storage is not None:
-                more |= work(self._own_storage, self.now.monotonic)
-            more |= self.control.hosts.deadline() <= self.now.monotonic
-            if not touched and not more:
+            if not any(node.step() for node in (self, *self.beside)):
                 return
         assert self.rounds_max is not None, "the broker does not come to rest"
+
+    def step(self) -> bool:
+        """Run one turn and its flushes. Returns whether there was something to do."""
+        more = self.control.hosts.turn(self.now)
+        touched, self._touched = self._touched, []
+        for peer in touched:
+            peer.flush()
+        if self._own_storage is not None:
+            more |= work(self._own_storage, self.now.monotonic)
+        more |= self.control.hosts.deadline() <= self.now.monotonic
+        return bool(touched) or more
 
     def _move(self, monotonic: float) -> None:
         self.now = Now(monotonic, self.now.wall + monotonic - self.now.monotonic)
@@ -280,6 +298,8 @@ class WirePeer:
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []
         self.raw = b""
+        self.carry: Callable[[bytes], None] | None = None
+        """What takes the bytes of the broker, where this is the broker's end of another node's connection."""
         self.lost = False
         self._writes_left: int | None = None
         self._buffer = ReceiveBuffer()
@@ -301,6 +321,9 @@ class WirePeer:
             return
         self.front_end.take_actions(self.broker.now)
         while self._writes_left != 0 and (data := b"".join(self.front_end.pieces_to_send(self.broker.now))):
+            if self.carry is not None:
+                self.carry(data)
+                continue
             self.raw += data
             if self._in_frames:
                 self._buffer.feed(data)

@@ -9,7 +9,8 @@ from structlog.testing import LogCapture
 
 from core.clock import Now
 from core.config.log import LogSettings
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stall, Stalls
 from core.server.rounds import StallRounds

@@ -14,8 +14,8 @@ from core.amqp091.connection import Amqp091Connection
 from core.amqp091.frontend.throttle import Throttle
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
-from core.flow_facts import FlowConnection, Settled, StageCreditState
-from core.interface import Disposal, Outcome, Snapshot, StallSubject
+from core.flow_facts import FlowConnection, Settled, StageCreditState, StallSubject
+from core.interface import Disposal, Outcome, Snapshot
 from core.message import Return
 from core.observe.flow_events.accounts import StageAccount
 from core.observe.flow_events.recorder import ConnectionEvents

@@ -14,6 +14,7 @@ from core.amqp091.errors import Amqp091ConnectionFault, ChannelFault, ReplyCode
 from core.errors import (
     EngineError,
     Forbidden,
+    HomeLost,
     Inequivalent,
     Invalid,
     LimitReached,
@@ -34,6 +35,7 @@ REPLY_CODES: Mapping[type[EngineError], ReplyCode] = {
     Forbidden: ReplyCode.ACCESS_REFUSED,
     LimitReached: ReplyCode.PRECONDITION_FAILED,
     ResourceDeleted: ReplyCode.NOT_FOUND,
+    HomeLost: ReplyCode.NOT_FOUND,
 }
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from core.clock import Now
 from core.credit_flow.diagnosis import Amqp091ConnectionState, SlowStage, blocked_reason, connection_state, diagnose
 from core.credit_flow.flow import BLOCKERS_SHOWN, CreditFlow
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.observe.stalls import Stalls
 from core.waiting.blocked_time import BlockedTimes
 

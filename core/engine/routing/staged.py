@@ -58,7 +58,7 @@ class StagedQueues:
         topology: Topology,
         recorder: DefinitionsRecorder | None,
         work: Work,
-        declare_now: Callable[[QueueDeclaration, object, bool], Declared],
+        declare_now: Callable[..., Declared],
         delete_now: Callable[[str, object], int],
         make: Callable[[QueueDefinition], QueueInfo],
         end: Callable[[str], int],
@@ -89,7 +89,7 @@ class StagedQueues:
         name = declaration.name
         self._check_not_staged(name)
         if self._recorder is None or name in self._topology.queues or not self._topology.keeps(declaration):
-            return Recording[Declared]().finish(self._declare_now(declaration, owner, named_by_broker))
+            return Recording[Declared]().finish(self._declare_now(declaration, owner, named_by_broker=named_by_broker))
         self._work.spent += STAGED_WORK
         definition = self._topology.new_queue(
             declaration, owner, named_by_broker=named_by_broker, beside=len(self.waiting)

@@ -120,13 +120,18 @@ class Topology:
         removed_at_once: int = REMOVED_AT_ONCE,
         work: Work | None = None,
         beside: "Callable[[], Sequence[Topology]] | None" = None,
+        lives_elsewhere: Callable[[str], bool] = lambda name: False,
+        found_elsewhere: "Callable[[QueueDefinition], None]" = lambda definition: None,
     ) -> None:
         """``alternate`` returns the alternate exchange in force for an exchange; see :meth:`refresh_alternate`.
 
         ``new_identity`` returns an identity for each declared queue, which no other declaration ever gets. Without it
         identities are numbers, which other brokers use too. ``beside`` returns the topologies of all virtual hosts,
-        this one among them, because the limits hold for their sum; None where it is the only one.
+        this one among them, because the limits hold for their sum; None where it is the only one. A queue that is not
+        declared here and ``lives_elsewhere``, on another node, is defined when it is first named, without a record;
+        ``found_elsewhere`` is told.
         """
+        self._lives_elsewhere, self._found_elsewhere = lives_elsewhere, found_elsewhere
         self._settings = settings
         self._new_identity = new_identity or numbered_identities()
         self._recorder: DefinitionsRecorder = recorder or NothingRecorded()
@@ -235,8 +240,19 @@ class Topology:
         """Return the definition of a queue that this owner may use. Raises NotFound, Locked."""
         definition = self.queues.get(name)
         if definition is None:
-            raise NotFound(f"there is no queue '{name}'")
+            definition = self.sought(name)
         _check_owner(name, definition, owner)
+        return definition
+
+    def sought(self, name: str) -> QueueDefinition:
+        """Define a queue that lives on another node. Raises NotFound if there is none of the name, LimitReached."""
+        if not self._lives_elsewhere(name) or Node(True, name) in self.going:
+            raise NotFound(f"there is no queue '{name}'")
+        self._check_room_for_queue()
+        declaration = QueueDeclaration(name=name, durable=False, arguments={})
+        definition = QueueDefinition(declaration, None, dynamic=False, identity=self._new_identity())
+        self.add_queue(definition)
+        self._found_elsewhere(definition)
         return definition
 
     def check_may_publish(self, name: str, owner: object) -> None:

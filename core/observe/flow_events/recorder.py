@@ -13,8 +13,7 @@ Bounds: the rings; an account for each link, each closed window, and each stage 
 from collections.abc import Callable, Iterator
 
 from core.clock import Now
-from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, StageCreditState
-from core.interface import StallSubject
+from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, StageCreditState, StallSubject
 from core.observe.flow_events.accounts import LinkAccount, OpenAccounts, StageAccount, WindowAccount
 from core.observe.flow_events.feed import Feed
 from core.observe.flow_events.ring import RecordRing

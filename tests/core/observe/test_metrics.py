@@ -18,7 +18,8 @@ from core.clock import Now
 from core.config.oauth2 import OAuth2Settings
 from core.counters.traffic import Traffic
 from core.engine.queue.sums import QUEUE_FIGURES
-from core.interface import FlowReason, Snapshot, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason, Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.observe.link_sums import SLICE_ROWS, ConnectionLinks
 from core.observe.metric_families import FAMILIES, MetricType

@@ -10,7 +10,8 @@ from pathlib import Path
 from prometheus_client.exposition import generate_latest
 
 from core.clock import Now
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from tests.core.observe.test_metrics import Fixed, Scraped, link, queue
 
 RECORDED = Path(__file__).with_name("scrape.txt")

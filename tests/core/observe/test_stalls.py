@@ -12,7 +12,8 @@ from structlog.testing import LogCapture
 
 from core.clock import Now
 from core.config.log import LogSettings
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.observe.stall_log import StallLog
 from core.observe.stalls import AFTER_S, OTHER, SLICE, BlockedLabels, Stalls
 

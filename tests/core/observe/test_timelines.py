@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import Now
-from core.interface import FlowReason, Snapshot, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason, Snapshot
 from core.observe.stalls import BlockedLabels, Stall
 from core.observe.timelines import CONNECTIONS_SEARCHED, SAMPLES, Timelines
 

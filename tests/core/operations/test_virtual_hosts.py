@@ -4,7 +4,8 @@ import pytest
 
 from core.access.rights import FULL
 from core.clock import Now
-from core.interface import FlowReason, QueueDeclaration, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason, QueueDeclaration
 from core.virtual_hosts import shown_name
 from tests.core.operations.escalation import FORBIDDEN, basic, place
 from tests.kit.admin import Facts, client_of

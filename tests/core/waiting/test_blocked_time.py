@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from amqp10.frontend.session_watches import SessionWatches
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.observe.stalls import Stalls
 from core.waiting.blocked_time import BlockedTime, BlockedTimes
 from tests.kit.wire import InProcessBroker

@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from core.interface import FlowReason, Snapshot, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason, Snapshot
 from core.server.orders import BoundLink, CloseLink, CloseSession, PauseLink, ResumeLink
 from tests.kit.admin import Facts, client_of
 from tests.kit.engine import Peer, bodies, make_broker

@@ -14,7 +14,8 @@ import trio.testing
 from core.access.login import NewPassword
 from core.access.records import UserRecord
 from core.clock import Now
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 from core.slices import run_at_once
 from tests.kit.admin import TOKEN, Facts, listening, until_closed
 

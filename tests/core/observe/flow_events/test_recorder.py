@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import Now
-from core.flow_facts import FlowConnection, FlowLink, LinkFlowState, LinkWindowState, Settled, StageCreditState
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import (
+    FlowConnection,
+    FlowLink,
+    LinkFlowState,
+    LinkWindowState,
+    Settled,
+    StageCreditState,
+    StallSubject,
+)
+from core.interface import FlowReason
 from core.observe.flow_events.feed import INTERVAL_S
 from core.observe.flow_events.recorder import SLICE, ConnectionEvents, FlowEvents
 from core.observe.flow_events.ring import RecordRing

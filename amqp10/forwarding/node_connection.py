@@ -1,0 +1,368 @@
+"""The connection to another node, for one virtual host: its links, and what becomes of them when it is lost.
+
+:class:`NodeConnection` outlives sockets. Each socket has a :class:`NodeFrontEnd`, which the server drives like the
+front end of a client's connection, except that this end began it. When it is lost, every link is over, and the queues
+tell their publishers and consumers; then the server is asked to connect again, until it succeeds.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Protocol
+
+from amqp10.client_core.opening import open_if_let_in
+from amqp10.forwarding.arriving import ArrivingMessages
+from amqp10.forwarding.far_links import FarLink, FarReceiverLink, FarSenderLink, error_of
+from amqp10.frontend.virtual_host import HOST_PREFIX
+from amqp10.protocol.connection import Connection, Event
+from amqp10.protocol.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    CreditReceived,
+    DeliveriesSettled,
+    LinkDetached,
+    ReceiverAttached,
+    SenderAttached,
+    SenderFlowReceived,
+    SessionBegun,
+    SessionEnded,
+)
+from amqp10.protocol.handshake import ClientHandshake
+from amqp10.protocol.receiver_link import DeliveriesReceived
+from amqp10.protocol.sasl import Anonymous
+from amqp10.protocol.session import Session
+from amqp10.protocol.settings import ConnectionSettings
+from amqp10.wire.framing import Piece
+from core.clock import Now
+from core.engine.forwarding.inlet import Inlet
+from core.engine.forwarding.outlet import Outlet
+from core.errors import EngineError, HomeLost, Invalid, NotFound
+from core.interface import ConsumeOptions, Converter
+from core.server.frontends import FrontEnd, PeerInfo
+from core.server.orders import Order
+
+EVENT_PAUSE_S = (0.1, 5.0)
+"""Seconds between two tries to connect: the first pause, which doubles up to the last."""
+
+
+class Dial(Protocol):
+    """What connects, and calls :meth:`NodeConnection.make` or :meth:`NodeConnection.failed`."""
+
+    def __call__(self, connection: "NodeConnection", pause: float) -> None:
+        """Connect after a pause, in seconds."""
+
+
+class NodeConnection:
+    """One node and virtual host, over any number of sockets, one after the other."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        host: str,
+        port: int,
+        virtual_host: str,
+        settings: ConnectionSettings,
+        converter: Converter,
+        dial: Dial,
+    ) -> None:
+        self.node, self.host, self.port = node, host, port
+        self.virtual_host = virtual_host
+        self.converter = converter
+        self.arriving = ArrivingMessages()
+        self.down: str | None = None
+        """Why the node cannot be reached; None while it is connected, or the first try is under way."""
+        self._settings = settings
+        self._dial = dial
+        self._front_end: NodeFrontEnd | None = None
+        self._dialling = False
+        self._pause = EVENT_PAUSE_S[0]
+        self._links: dict[FarLink, None] = {}
+        self._to_attach: dict[FarLink, None] = {}
+        self._numbers = count()
+
+    # --- for the node -----------------------------------------------------------------------------------------
+
+    def enter(self, link: FarLink) -> None:
+        """Attach a link, now or when there is a connection."""
+        self._links[link] = None
+        self._to_attach[link] = None
+        if self._front_end is not None:
+            self._front_end.attach_some()
+        elif not self._dialling:
+            self._connect(0.0)
+
+    # --- for the links ----------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Have the output sent."""
+        if self._front_end is not None:
+            self._front_end.touch()
+
+    def next_link_name(self) -> str:
+        """A name that no other link of the connection has had."""
+        return f"{self.node}/{next(self._numbers)}"
+
+    def forget(self, link: FarLink) -> None:
+        """A link is over, or is not wanted any more."""
+        self._links.pop(link, None)
+        self._to_attach.pop(link, None)
+
+    # --- for the front end --------------------------------------------------------------------------------------
+
+    def next_to_attach(self) -> FarLink | None:
+        """Take a link that is to be attached."""
+        link = next(iter(self._to_attach), None)
+        if link is not None:
+            del self._to_attach[link]
+        return link
+
+    @property
+    def links_wait(self) -> bool:
+        """Whether links are to be attached."""
+        return bool(self._to_attach)
+
+    def opened(self) -> None:
+        """The other node has opened."""
+        self.down = None
+        self._pause = EVENT_PAUSE_S[0]
+
+    # --- for the server ---------------------------------------------------------------------------------------
+
+    def make(self, info: PeerInfo, touch: Callable[[], None]) -> FrontEnd:
+        """The front end for a socket that was just connected."""
+        self._dialling = False
+        handshake = ClientHandshake([Anonymous()], hostname=self.host, frame_size_max=self._settings.max_frame_size)
+        self._front_end = NodeFrontEnd(self, info, Connection(self._settings, handshake), touch)
+        return self._front_end
+
+    def failed(self, why: str) -> None:
+        """There is no connection: it could not be made, or it is lost."""
+        was_open = self._front_end is not None and self._front_end.established
+        self._front_end, self._dialling = None, False
+        self.down = why
+        links, self._links, self._to_attach = self._links, {}, {}
+        for link in links:
+            link.lost(self._error(why, was_open=was_open))
+        self._connect(self._pause)
+        self._pause = min(2 * self._pause, EVENT_PAUSE_S[1])
+
+    def _connect(self, pause: float) -> None:
+        self._dialling = True
+        self._dial(self, pause)
+
+    def _error(self, why: str, *, was_open: bool) -> EngineError:
+        if was_open:
+            return HomeLost(f"the connection to node {self.node}, which leads the queue, is lost: {why}")
+        return NotFound(f"the home node {self.node} of the queue is down: {why}")
+
+
+class NodeFrontEnd:
+    """One socket to another node, as a :class:`core.server.frontends.FrontEnd`."""
+
+    def __init__(
+        self, owner: NodeConnection, info: PeerInfo, connection: Connection, touch: Callable[[], None]
+    ) -> None:
+        self.connection = connection
+        self.touch = touch
+        self._owner = owner
+        self._info = info
+        self._sessions: list[Session] = []
+        self._beginning = False
+        self._over: str | None = None
+        self._lost = False
+
+    # --- links ------------------------------------------------------------------------------------------------
+
+    def attach_some(self) -> None:
+        """Attach the links that wait, on sessions with room for them."""
+        if not self.established or self._over is not None:
+            return
+        for session in self._sessions:
+            room = self._room(session)
+            while room > 0 and (link := self._owner.next_to_attach()) is not None:
+                link.attach(session)
+                room -= 1
+        if self._owner.links_wait and not self._beginning:
+            self._beginning = True
+            self.connection.new_session().begin()
+        self.touch()
+
+    @staticmethod
+    def _room(session: Session) -> int:
+        remote = session.remote
+        most = min(session.limits.handle_max, session.limits.handle_max if remote is None else remote.handle_max)
+        return most + 1 - len(session.links)
+
+    # --- the server's side --------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: Now) -> bool:
+        self.connection.receive_data(data, now.monotonic)
+        self._answer_events()
+        return True
+
+    def receive_eof(self, now: Now) -> None:
+        self.connection.receive_eof()
+        self._answer_events()
+
+    def take_actions(self, now: Now) -> None:
+        if not self.connection.frames_left and self.connection.input_left:
+            self.connection.go_on()
+        self._answer_events()
+
+    def pieces_to_send(self, now: Now) -> list[Piece]:
+        pieces = self.connection.pieces_to_send(now.monotonic)
+        if self.connection.events:
+            self._answer_events()
+        return pieces
+
+    def output_backlog(self, waiting_bytes: int) -> None:
+        self.connection.output_backlog(waiting_bytes)
+
+    def deadline(self) -> float | None:
+        return self.connection.deadline()
+
+    def tick(self, now: Now) -> None:
+        self.connection.tick(now.monotonic)
+        self._answer_events()
+
+    def shut_down(self, reason: str, now: Now) -> None:
+        self.connection.close(monotonic=now.monotonic)
+        self._over = reason
+
+    def last_words(self) -> bytes:
+        return self.connection.close_for_a_bug()
+
+    def connection_lost(self, now: Now) -> bool:
+        if not self._lost:
+            self._lost = True
+            self.connection.forget_sessions()
+            self._owner.failed(self._over or self.connection.handshake.refused or "the socket is closed")
+        return False
+
+    @property
+    def finished(self) -> bool:
+        return self.connection.finished
+
+    @property
+    def established(self) -> bool:
+        return self.connection.remote is not None
+
+    @property
+    def reading(self) -> bool:
+        return self.connection.reading
+
+    def snapshot(self, kind: str, now: Now) -> list[dict[str, object]]:
+        if kind != "connections":
+            return []
+        container = "" if self.connection.remote is None else self.connection.remote.container_id
+        return [{"container_id": container, "user": "", "node": self._owner.node}]
+
+    def parts(self, kind: str, now: Now, identity: str | None = None) -> Iterator[list[dict[str, object]]]:
+        yield self.snapshot(kind, now)
+
+    def check(self, order: Order) -> None:
+        raise Invalid("this connection is one between nodes: its links are those of clients, which can be operated")
+
+    def obey(self, order: Order, now: Now) -> None:
+        """No order passes the check."""
+
+    # --- events -----------------------------------------------------------------------------------------------
+
+    def _answer_events(self) -> None:
+        connection = self.connection
+        while (event := connection.next_event()) is not None:
+            self._answer(event)
+        open_if_let_in(connection)
+        if not connection.frames_left and connection.input_left:
+            self.touch()
+
+    def _answer(self, event: Event) -> None:
+        match event:
+            case DeliveriesReceived() | SenderFlowReceived():
+                if isinstance(link := event.link.reference, FarReceiverLink):
+                    link.event_received(event)
+            case CreditReceived() | DeliveriesSettled():
+                if isinstance(link := event.link.reference, FarSenderLink):
+                    link.event_received(event)
+            case SenderAttached(link, attach):
+                if isinstance(link.reference, FarSenderLink) and attach.target is not None:
+                    link.reference.attach_answered()
+            case ReceiverAttached(link, attach):
+                if isinstance(link.reference, FarReceiverLink) and attach.source is not None:
+                    link.reference.attach_answered()
+            case LinkDetached(link, error):
+                self._detached(link.reference, error_of(error))
+                link.reference = None
+            case ConnectionOpened():
+                self._owner.opened()
+                self.attach_some()
+            case SessionBegun(session):
+                self._beginning = False
+                self._sessions.append(session)
+                self.attach_some()
+            case SessionEnded(session, error):
+                if session in self._sessions:
+                    self._sessions.remove(session)
+                for link in session.links:
+                    self._detached(link.reference, error_of(error))
+            case ConnectionClosed(error):
+                self._over = "the connection was closed" if error is None else error.description or error.condition
+
+    def _detached(self, link: object, error: EngineError) -> None:
+        if isinstance(link, FarSenderLink | FarReceiverLink):
+            self._owner.forget(link)
+            link.lost(error)
+
+
+class FarNode:
+    """Another node, as a :class:`core.engine.forwarding.nodes.HomeNode`: a connection for each virtual host."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        own_name: str,
+        address: tuple[str, int],
+        settings: Callable[[str], ConnectionSettings],
+        converter: Converter,
+        dial: Dial,
+    ) -> None:
+        """``settings`` returns what a connection announces, for the hostname of its open."""
+        self.name = name
+        self._address = address
+        self._settings = settings
+        self._converter = converter
+        self._dial = dial
+        self._connections: dict[str, NodeConnection] = {}
+
+    def down(self, virtual_host: str) -> str | None:
+        """See :class:`core.engine.forwarding.nodes.HomeNode`, also for the methods below."""
+        connection = self._connections.get(virtual_host)
+        return None if connection is None else connection.down
+
+    def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> FarSenderLink:
+        connection = self._connection(virtual_host)
+        link = FarSenderLink(connection, queue, user)
+        connection.enter(link)
+        return link
+
+    def new_receiver(self, virtual_host: str, queue: str, options: ConsumeOptions, user: Inlet) -> FarReceiverLink:
+        connection = self._connection(virtual_host)
+        link = FarReceiverLink(connection, queue, options, user)
+        connection.enter(link)
+        return link
+
+    def _connection(self, virtual_host: str) -> NodeConnection:
+        connection = self._connections.get(virtual_host)
+        if connection is None:
+            host, port = self._address
+            connection = self._connections[virtual_host] = NodeConnection(
+                node=self.name,
+                host=host,
+                port=port,
+                virtual_host=virtual_host,
+                settings=self._settings(f"{HOST_PREFIX}{virtual_host}"),
+                converter=self._converter,
+                dial=self._dial,
+            )
+        return connection

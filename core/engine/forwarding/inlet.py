@@ -1,0 +1,131 @@
+"""The messages that one consumer gets from a remote queue, through a link of its own.
+
+The consumer's grant is the link credit. Each grant is answered when the home node has answered: so an echo, or a drain,
+of the client behind it is answered only then. While an answer is out, only the newest grant waits behind it.
+
+What comes beyond the grant, because the grant was lowered meanwhile, goes back to the home node at once.
+"""
+
+from collections.abc import Callable
+
+from core.engine.forwarding.nodes import FarReceiver
+from core.engine.queue.consumers import Attachment
+from core.engine.queue.queue_counters import QueueCounters
+from core.engine.ready.batch import Batch
+from core.errors import EngineError
+from core.interface import ActivityChanged, Delivered, Disposal
+from core.message import Attributes, Return, Routes, RunAttributes
+
+UNSENT = Return(unsent=True)
+NO_ATTRIBUTES = Attributes()
+
+
+class Inlet:
+    """One link to consume. The connection calls the methods that end in the past tense; the rest is for the queue."""
+
+    __slots__ = ("_asked", "_counters", "_lost", "_stale", "attachment", "available", "link")
+
+    def __init__(
+        self, attachment: Attachment, counters: QueueCounters, lost: Callable[["Inlet", EngineError], None]
+    ) -> None:
+        """``lost`` is called when the link is over, but for :meth:`close`."""
+        self.attachment = attachment
+        self._counters = counters
+        self._lost = lost
+        self.link: FarReceiver | None = None
+        self.available = 0
+        """The ready messages of the queue, as the home node said last."""
+        self._asked = False
+        """An answer of the home node is out."""
+        self._stale = False
+        """The grant has changed since the question."""
+
+    # --- what the queue does -----------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Pass the grant on."""
+        if self._asked or self.link is None:
+            self._stale = True
+            return
+        self._asked, self._stale = True, False
+        self.link.grant(self.attachment.grant, drain=self.attachment.drain)
+
+    def settle(self, first: int, last: int, disposal: Disposal | Return) -> None:
+        """Settle deliveries by their numbers for the consumer, both inclusive."""
+        for batch in self.attachment.unsettled.remove(first, last):
+            self._settle(batch, disposal)
+
+    def stop(self) -> None:
+        """The consumer gets no more messages, and keeps those that it has."""
+        self.attachment.grant = 0
+        if self.link is not None:
+            self.link.grant(0, drain=False)
+
+    def close(self) -> None:
+        """The consumer is gone: the home node takes back what it had."""
+        self.attachment.unsettled.remove_all()
+        link, self.link = self.link, None
+        if link is not None:
+            link.close()
+
+    # --- what the connection tells -----------------------------------------------------------------------------
+
+    def delivered(
+        self,
+        first: int,
+        entries: list[bytes],
+        attributes: RunAttributes,
+        *,
+        delivery_count: int,
+        first_acquirer: bool,
+        routes: Routes = None,
+    ) -> None:
+        """Messages have come, with numbers of the session from ``first`` up. The list belongs to the consumer."""
+        attachment, count = self.attachment, len(entries)
+        if (excess := count - attachment.grant) > 0:
+            if self.link is not None:
+                self.link.settle(first + count - excess, first + count - 1, UNSENT)
+            count -= excess
+            if not count:
+                return
+            del entries[count:]
+        consumer = attachment.consumer
+        number = consumer.next_number
+        attachment.grant -= count
+        consumer.next_number = number + count
+        self._counters.delivered += count
+        attachment.unsettled.append(number, Batch(range(first, first + count), [], NO_ATTRIBUTES))
+        consumer.mailbox.put(
+            Delivered(consumer, number, entries, attributes, delivery_count, first_acquirer, routes=routes)
+        )
+
+    def answered(self, available: int) -> None:
+        """The home node has answered the last grant: all that it brings at once has come."""
+        self.available = available
+        self._asked = False
+        if self._stale:
+            self.ask()
+        elif self.attachment.replies_due:
+            self.attachment.reply(available)
+
+    def activity_changed(self, *, active: bool) -> None:
+        """The consumer has become the single active one, or has ceased to be it."""
+        consumer = self.attachment.consumer
+        if consumer.active is not active:
+            consumer.active = active
+            consumer.mailbox.put(ActivityChanged(consumer, active))
+
+    def link_ended(self, error: EngineError) -> None:
+        """The link is over, by the home node or because it was lost. What the consumer holds is the home node's."""
+        self.link = None
+        self._lost(self, error)
+
+    def _settle(self, batch: Batch, disposal: Disposal | Return) -> None:
+        if self.link is None:
+            return
+        numbers = batch.sequences
+        if isinstance(numbers, range) and numbers.step == 1:
+            self.link.settle(numbers[0], numbers[-1], disposal)
+            return
+        for number in numbers:
+            self.link.settle(number, number, disposal)
