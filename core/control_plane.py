@@ -88,6 +88,8 @@ class BrokerControl:
             return (row for rows in self.connections(kind, identity) for row in rows)
         if kind == "stalls":
             return self.stalls.rows() if identity is None else iter(self.stalls.snapshot(identity))
+        if kind == "last_minute":
+            return self.stalls.last_minute(identity)
         if kind == "waiting_publishers":
             address = identity or ""
             return iter([{"address": address, "count": self.stalls.waiting_publishers(address)}])

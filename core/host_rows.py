@@ -27,7 +27,7 @@ class HostRows:
             return (row for row in found(kind, identity) if host_of_row(row) == name)
         if kind == "waiting_publishers":
             return ({**row, "address": identity} for row in found(kind, shown_name(name, identity or "")))
-        if kind == "stalls":
+        if kind in ("stalls", "last_minute"):
             prefix = shown_name(name, "")
             own = (row for row in found(kind, identity) if host_of_row(row) == name)
             return ({**row, "address": str(row["address"]).removeprefix(prefix)} for row in own)

@@ -464,6 +464,12 @@ FIXED_LIMITS = (
         "the event has the longest ones, and the number of all",
     ),
     Fixed(
+        "core.observe.last_minute",
+        "SUBJECTS_MAX",
+        "links and readers with a last minute of waiting",
+        "others have none until one is forgotten",
+    ),
+    Fixed(
         "core.admin.console.sessions",
         "SESSIONS_PER_USER_MAX",
         "logins of one user to the console",

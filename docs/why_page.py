@@ -19,13 +19,15 @@ $ headgate why c17/0/0
   queue -> store         ok        staged_bytes=0 records_not_synced=0 sync_wanted=False last_sync_seconds=0.0009
   queue -> consumer      blocking  no consumer
 Link c17/0/0 (publishes to queue orders) has waited for 12.3 s: queue orders has 1000 messages ready, and its limit is …
+The root: consumer audit does not settle: it holds 500 messages (headgate why c4/0/1).
+In the last 62 s it has waited for 64% of the time: queue-full 60% (queue orders), memory 4% (alarm memory).
 What to do: Consume: add consumers, …
 ```
 
 The argument is a connection (`c17`), a link (`c17/0/0`, from `headgate links list`), or a queue by its name or address.
 The chain has one line for each edge that the messages pass; `>` marks the first edge that blocks. `--json` prints all
 fields: `waits`, `reason`, `culprit`, `since`, `seconds`, `edge`, `numbers`, `also` (other reasons that apply), `chain`,
-`sentence` and `advice`. Programs can ask the management node:
+`sentence`, `advice`, `root` and `last_minute`. Programs can ask the management node:
 `GET /headgate/:kind/:identity/why` with the kinds `connections`, `links`
 and `addresses`.
 
@@ -34,6 +36,31 @@ log, the metrics and, if the client is told, on its link. A wait of less than 50
 fields come from the present figures, without `since`. The answer for a connection is that of one of its links: the link
 whose reason comes first in the list of reasons; of several such links the one that has waited for longest. It also
 lists the other links. [Stage credit](../stage-credit.md#which-stage-is-slow) explains the verdicts on AMQP 0.9.1.
+
+## The root
+
+`culprit` is what the link waits for: the next hop, as in the log. `root` is who in the end has to do something. Behind
+a full queue this is the consumer of it that waits and holds most, with what it does not do; or the queue, if it has no
+consumer or all of them do what they can. Behind a memory alarm it is the queue whose ready messages have most bytes,
+and then its consumers. `root` is null where the culprit is all that is known.
+
+## The last minute
+
+A link that waits for milliseconds, many times a second, is seldom caught waiting. So the broker also adds up for each
+link and each reader how long it has waited in the last 60 to 65 seconds, by reason, however short each wait was.
+`last_minute` has `over_seconds`, `seconds`, `share` and `by_reason`; of a connection or a queue it is the sum over its
+links that have waited (`links`), with shares of all their time. It costs nothing for each message, and has at most
+10,000 links.
+
+`headgate why` without an argument lists the links and readers that have waited most in the last minute, those that are
+gone too: for which reasons, whether they wait now, and the root. Programs ask `GET /headgate/why`.
+
+```text
+$ headgate why
+3 have waited in the last 62 s, 1 wait now. Those that waited most:
+who      client  direction  address         waited  for                            now                 root
+c17/0/0  shop    in         /queues/orders  64%     queue-full 64% (queue orders)  queue-full 12.3 s   consumer audit …
+```
 
 ## The reasons
 

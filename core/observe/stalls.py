@@ -12,18 +12,22 @@ these get a line in the log is decided in :mod:`core.observe.stall_log`. A task 
 Invariants: a subject has one stall at most; blocked seconds never go down, for any reader at any time; a listener hears
 of the end of exactly those stalls of whose beginning it has heard.
 
-Bounds: one stall for each link or reader; totals for ``addresses_max`` addresses, all others together.
+What each link and reader has waited for in the last minute is kept besides, the short stalls included
+(:mod:`core.observe.last_minute`); the same task calls :meth:`Stalls.remember`.
+
+Bounds: one stall for each link or reader; totals for ``addresses_max`` addresses, all others together; of the stalls
+that have ended since the last call of :meth:`Stalls.remember`, one sum for each link or reader and reason.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from core.clock import Now
-from core.flow_facts import StallSubject
-from core.interface import FlowReason, Snapshot
+from core.interface import FlowReason, Snapshot, StallSubject
+from core.observe.last_minute import LastMinute
 from core.waiting.blocked_time import BlockedTimes
 
 AFTER_S = 0.05
@@ -34,6 +38,9 @@ OTHER = "_other"
 """The label of all addresses beyond these."""
 SLICE = 256
 """Links looked at, or stalls told, between two pauses: 2 µs for each look and 20 µs for the listeners of each stall."""
+
+
+NO_SECONDS = (0.0, None)
 
 
 class BlockedLabels(NamedTuple):
@@ -47,7 +54,7 @@ class BlockedLabels(NamedTuple):
 class Stall:
     """One subject that stands still for one reason. Listeners may read it and must not change it."""
 
-    __slots__ = ("culprit", "labels", "reason", "since", "told", "who")
+    __slots__ = ("culprit", "labels", "reason", "remembered", "since", "told", "who")
 
     def __init__(self, who: StallSubject, labels: BlockedLabels, culprit: str, since: Now) -> None:
         self.who = who
@@ -56,6 +63,8 @@ class Stall:
         self.culprit = culprit
         """What has to change. The ledger may learn it more exactly while the stall lasts."""
         self.since = since
+        self.remembered = since.monotonic
+        """Until when its seconds are counted in the last minute."""
         self.told = False
 
     def seconds(self, now: Now) -> float:
@@ -115,6 +124,9 @@ class Stalls:
         self._untold: dict[StallSubject, Stall] = {}
         """The current stalls that listeners were not told of, in the order in which they were reported."""
         self._times: BlockedTimes[BlockedLabels] = BlockedTimes()
+        self._minute = LastMinute(clock().monotonic)
+        self._ended: dict[tuple[str, FlowReason], tuple[float, Stall]] = {}
+        """Seconds of stalls that have ended and are not in the last minute yet, with the last of these stalls."""
         self._looks: dict[Callable[[Now], Iterator[int]], None] = {}
 
     # --- for front ends --------------------------------------------------------------------------------------------
@@ -145,6 +157,8 @@ class Stalls:
             if not self._incoming[who.address]:
                 del self._incoming[who.address]
         self._times.end(stall.labels, now.monotonic)
+        key = (who.identity, stall.reason)
+        self._ended[key] = self._ended.get(key, NO_SECONDS)[0] + now.monotonic - stall.remembered, stall
         if stall.told:
             for listener in self._listeners:
                 listener.stall_ended(stall, now)
@@ -188,6 +202,25 @@ class Stalls:
             if number % SLICE == 0:
                 yield
 
+    def remember(self) -> Iterator[None]:
+        """Count in the last minute what has been waited since the last call; yields where other tasks may run. Only one
+        call at a time."""
+        minute, now = self._minute, self._clock().monotonic
+        ended, self._ended = self._ended, {}
+        for number, (seconds, stall) in enumerate(ended.values(), start=1):
+            minute.add(stall.who, stall.reason, stall.culprit, max(0.0, seconds))
+            if number % SLICE == 0:
+                yield
+        if not minute.due(now):
+            return
+        for number, (identity, stall) in enumerate(list(self._by_identity.items()), start=1):
+            if self._by_identity.get(identity) is stall and now > stall.remembered:
+                minute.add(stall.who, stall.reason, stall.culprit, now - stall.remembered)
+                stall.remembered = now
+            if number % SLICE == 0:
+                yield
+        yield from minute.begin_part(now)
+
     # --- for readers -----------------------------------------------------------------------------------------------
 
     @property
@@ -227,6 +260,36 @@ class Stalls:
         now, stall = self._clock(), self._by_identity.get(identity)
         return [] if stall is None or stall.seconds(now) < AFTER_S else [stall.row(now)]
 
+    def last_minute(self, identity: str | None = None) -> Iterator[Snapshot]:
+        """A row for each link and reader that has waited in the last minute, or only that of one: who it is,
+        ``over_seconds``, ``seconds`` and ``share`` of waiting, and ``by_reason``, a list of ``reason``, ``culprit``,
+        ``seconds`` and ``share``, the longest first. What has ended in the last fifth of a second may be missing."""
+        for one in {**self._minute.identities, **self._by_identity} if identity is None else (identity,):
+            row = self._waited(one)
+            if row is not None:
+                yield row
+
+    def _waited(self, identity: str) -> Snapshot | None:
+        now, waited, stall = self._clock(), self._minute.of(identity), self._by_identity.get(identity)
+        if stall is not None and now.monotonic > stall.remembered:
+            before = waited.get(stall.reason, ("", 0.0))[1]
+            waited[stall.reason] = stall.culprit, before + now.monotonic - stall.remembered
+        who = self._minute.who(identity) if stall is None else stall.who
+        over = self._minute.over(now.monotonic)
+        if who is None or not waited or not over:
+            return None
+        return {
+            "identity": identity,
+            "connection": who.connection,
+            "peer": who.peer,
+            "container_id": who.container_id,
+            "user": who.user,
+            "vhost": who.virtual_host,
+            "address": who.address,
+            "direction": who.direction,
+            **waiting_shares(over, [(reason.value, culprit, min(s, over)) for reason, (culprit, s) in waited.items()]),
+        }
+
     def waiting_publishers(self, address: str) -> int:
         """How many of :attr:`lasting` are of publishers to this address. Of the stalls, only those that began last are
         looked at."""
@@ -242,3 +305,22 @@ class Stalls:
                 return OTHER
             self._addresses.add(address)
         return address
+
+
+def waiting_shares(over: float, waited: Iterable[tuple[str, str, float]]) -> Snapshot:
+    """The seconds of waiting by reason and culprit, and their shares of ``over`` seconds."""
+    longest = sorted(waited, key=lambda one: -one[2])
+    seconds = min(over, sum(one[2] for one in longest))
+    return {
+        "over_seconds": round(over, 1),
+        "seconds": round(seconds, 3),
+        "share": _share(seconds, over),
+        "by_reason": [
+            {"reason": reason, "culprit": culprit, "seconds": round(s, 3), "share": _share(s, over)}
+            for reason, culprit, s in longest
+        ],
+    }
+
+
+def _share(seconds: float, over: float) -> float:
+    return round(seconds / over, 3) if over else 0.0

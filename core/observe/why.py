@@ -11,7 +11,10 @@ The walk uses the rows of snapshots and starts at a connection, a link or an add
 - ``edge``, the hop where it is, for example ``link -> queue``, and ``numbers``, the figures that show it;
 - ``also``: the other reasons that hold;
 - ``chain``: every hop that was looked at, with ``verdict`` (ok, blocking, unknown), ``reason``, ``says``, ``numbers``;
-- ``sentence`` for a person, and ``advice``: what to do, from :mod:`core.observe.advice`.
+- ``sentence`` for a person, and ``advice``: what to do, from :mod:`core.observe.advice`;
+- ``root``, who in the end has to do something, or None (:mod:`core.observe.why_root`);
+- ``last_minute``: the shares of the last minute for which it has waited, by reason, or None
+  (:mod:`core.observe.why_minute`).
 
 A connection has besides ``connection``, ``protocol``, ``state``, ``links``, and ``stage`` and ``names`` of stage credit
 (:mod:`core.observe.why_ends`); an address has what stands in :mod:`core.observe.why_address`. The conditions and
@@ -22,6 +25,8 @@ from core.interface import Snapshot
 from core.observe.why_address import address_answer
 from core.observe.why_chain import nothing
 from core.observe.why_ends import has_reader, in_short, link_answer, reader_answer, worst
+from core.observe.why_minute import minute_of
+from core.observe.why_root import root_of
 from core.observe.why_rows import Rows, figures, text
 from core.row_walks import RowSource
 from core.slices import Walk, gathered, in_order
@@ -45,11 +50,26 @@ def why(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]:
     yield from rows.gather("lanes")
     match kind:
         case "connections":
-            return (yield from _connection_answer(rows, row, identity))
+            answer = yield from _connection_answer(rows, row, identity)
+            root = yield from _root_of_worst(rows.keeping("lanes"), answer)
         case "links":
-            return link_answer(rows, row)
-    yield from rows.gather("stalls", "consumers")
-    return (yield from address_answer(rows, row, identity))
+            answer = link_answer(rows, row)
+            root = yield from root_of(rows, answer, row)
+        case _:
+            yield from rows.gather("stalls", "consumers")
+            answer = yield from address_answer(rows, row, identity)
+            root = yield from root_of(rows, answer)
+    return answer | {"root": root, "last_minute": (yield from minute_of(rows, kind, identity))}
+
+
+def _root_of_worst(rows: Rows, answer: Snapshot) -> Walk[Snapshot | None]:
+    """Return the root of the answer for a connection: that of the link that it waits for, if it has links."""
+    links = answer.get("links")
+    who = links.get("who") if isinstance(links, dict) else None
+    if isinstance(who, list) and who:
+        first = next((one for one in who if one.get("sentence") == answer["sentence"]), who[0])
+        answer = answer | {"subject": {"kind": "links", "identity": first["identity"]}}
+    return (yield from root_of(rows, answer))
 
 
 def _connection_answer(rows: Rows, connection: Snapshot, identity: str) -> Walk[Snapshot]:

@@ -45,6 +45,15 @@ class Rows:
                     index.setdefault(str(row.get(key)), []).append(row)
                 yield
 
+    def gather_missing(self, *kinds: str) -> Walk[None]:
+        """Read all rows of those of these kinds that are not gathered."""
+        yield from self.gather(*(kind for kind in kinds if kind not in self._kinds))
+
+    def keeping(self, *kinds: str) -> "Rows":
+        """The same source, of which only these kinds are gathered: others were gathered within a connection."""
+        found = {key: index for key, index in self._found.items() if key[0] in kinds}
+        return Rows(self.source, {kind: self._kinds[kind] for kind in kinds if kind in self._kinds}, _found=found)
+
     def all(self, kind: str) -> list[Snapshot]:
         """All rows of a gathered kind."""
         return self._kinds[kind]

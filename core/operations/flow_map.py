@@ -27,6 +27,7 @@ def flow_map(control: BrokerControl, timelines: Timelines, host: str) -> Walk[Sn
     """Return the nodes and edges of one virtual host; of many edges, those that are blocked for longest and busiest."""
     queues = {str(row["name"]): row for row in (yield from gathered(control.on(host).rows("queues")))}
     stalls = {who.identity: stall for who, stall in control.stalls.current.items()}
+    waited = {str(row["identity"]): row for row in (yield from gathered(control.stalls.last_minute()))}
     edges: list[Snapshot] = []
     for kind in ("links", "channels"):
         for rows in control.connections(kind):
@@ -39,6 +40,8 @@ def flow_map(control: BrokerControl, timelines: Timelines, host: str) -> Walk[Sn
             )
             yield
     shown = nsmallest(control.flow_map_max, edges, key=_rank)
+    for edge in shown:
+        edge["last_minute"] = waited.get(str(edge["identity"]), {}).get("by_reason", [])
     return {**_nodes(shown, control, queues), "edges": shown, "edges_total": len(edges)}
 
 

@@ -8,6 +8,7 @@ from core.control_plane import BrokerControl
 from core.errors import NotFound
 from core.interface import Snapshot
 from core.observe.why import why as what_holds_up
+from core.observe.why_minute import worst_waits
 from core.operations.operation import (
     VHOST,
     AnswerField,
@@ -42,6 +43,18 @@ OF_VHOST = Parameter(
 WAITING = Parameter("kind", "What waits.", in_path=True, choices=WHY_KINDS)
 SUBJECT = Parameter(
     "identity", "The identity of the connection or link; for addresses a queue's name or its address.", in_path=True
+)
+WORST_MAX = 100
+"""Items of one answer: 1 ms for each."""
+WORST_LIMIT = Parameter("limit", "The most links and readers.", "number", low=1, high=WORST_MAX, default=10)
+WORST = Shape(
+    "map",
+    (
+        AnswerField("over_seconds", "number", "How long the last minute was: 65 seconds at most, fewer after a start."),
+        AnswerField("waited", "number", "How many links and readers have waited in the last minute."),
+        AnswerField("waiting", "number", "How many wait now, and have for 50 ms."),
+        AnswerField("items", "list", "Those that have waited most, with ``root`` and ``last_minute`` as in ``why``."),
+    ),
 )
 PAGE = Shape(
     "page",
@@ -103,6 +116,13 @@ def why(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return _found((yield from what_holds_up(control.on(host), kind, named)), kind, identity)
 
 
+@operation("why.worst", "GET", "/why", WORST_LIMIT, OF_VHOST, answer=WORST, gives={"waited": 0})
+def worst(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
+    """Show the links and readers that have waited most in the last minute, for which reasons, and who is to blame."""
+    found = yield from worst_waits(_source(control, arguments, "stalls"), arguments.number("limit"))
+    return Reply(200, found)
+
+
 def _source(control: BrokerControl, arguments: Arguments, kind: str) -> RowSource:
     named = arguments.optional_text("vhost")
     if named is None and (kind in SERVER_KINDS or kind == "stalls"):
@@ -116,4 +136,4 @@ def _found(row: Snapshot | None, kind: str, identity: str) -> Reply:
     return Reply(200, row)
 
 
-OPERATIONS = (list_, show, why)
+OPERATIONS = (list_, show, why, worst)

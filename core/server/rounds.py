@@ -36,6 +36,7 @@ class StallRounds:
             if number % ROUNDS_PER_LOOK == 0:
                 await _slices(self._stalls.look())
             await _slices(self._stalls.tell())
+            await _slices(self._stalls.remember())
             await _slices(self._log.tell())
             turn()
 

@@ -188,12 +188,32 @@ def test_a_link_and_its_queue(headgate: Headgate, broker_url: str):
         connection = headgate("why", one["identity"].partition("/")[0]).out
         assert text[-1] in connection
         assert connection.startswith("connection ")
+        for answer in (told, link):
+            assert answer["root"] == {"kind": "addresses", "identity": "full", "says": "queue full has no consumer"}
+            assert answer["last_minute"]["by_reason"][0]["reason"] == "queue-full"
+        assert "The root: queue full has no consumer (headgate why full)." in text
+        assert any(line.startswith("In the last ") and "queue-full" in line for line in text)
+        worst = headgate("why").out
+        assert one["identity"] in worst
+        assert "queue full has no consumer" in worst
+        (item,) = [
+            row for row in json.loads(headgate("why", "--json").out)["items"] if row["identity"] == one["identity"]
+        ]
+        assert (item["present"], item["waits"], item["reason"]) == (True, True, "queue-full")
+        assert json.loads(headgate("why", "--limit", "1", "--json").out)["items"] != []
         headgate("queues", "delete", "full")
         assert publish.wait(timeout=10) == Exit.REFUSED
     finally:
         publish.kill()
         publish.communicate()
         headgate("queues", "delete", "full")
+
+
+def test_where_nothing_has_waited(configured: Configured, headgate: Headgate):
+    with configured("") as broker:
+        ran = headgate("why", "--url", broker.url())
+        assert (ran.code, ran.out.startswith("Nothing has waited in the last ")) == (Exit.DONE, True)
+        assert headgate("why", "--vhost", "no-such", "--url", broker.url()).code == Exit.NOT_FOUND
 
 
 def test_similar_names_of_a_subject_that_does_not_exist(headgate: Headgate):

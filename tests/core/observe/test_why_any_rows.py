@@ -44,6 +44,7 @@ FIELDS = {
     "lanes": "name staged_bytes last_sync_seconds",
     "stalls": "identity address direction reason culprit since seconds connection",
     "bindings": "source destination destination_is_queue",
+    "last_minute": "identity connection address over_seconds seconds share by_reason",
 }
 
 

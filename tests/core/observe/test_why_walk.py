@@ -25,7 +25,7 @@ class Large:
         """See :class:`core.row_walks.RowSource`."""
         if identity is None:
             self.asked[kind] += 1
-        if kind == "stalls" and identity is not None:
+        if kind in ("stalls", "last_minute") and identity is not None:
             numbers = range(int(identity.rpartition("/")[2]), COUNT)[:1]
         else:
             numbers = range(1 if kind in SINGLE else self.links if kind == "links" else COUNT)
@@ -43,7 +43,7 @@ class Large:
             case "links":
                 to_exchange = {"direction": "in", "exchange": "x"} if number % 2 else {"queue": "q"}
                 return {**link, **to_exchange, "link_credit": 0}
-            case "stalls":
+            case "stalls" | "last_minute":
                 return {**link, "reason": "link-credit", "culprit": "client", "since": 1.0, "seconds": 2.0}
             case "consumers":
                 return {"name": str(number), "queue": "q", "grant": 0}
@@ -72,4 +72,4 @@ def test_the_answer_for_a_link_looks_at_no_others():
     answer = run_at_once(why(source, "links", "c1/0/0"))
     assert answer is not None
     assert (answer["waits"], answer["reason"]) == (True, "link-credit")
-    assert source.made <= len(SINGLE) + 2, "its own row, that of its stall, and those around it"
+    assert source.made <= len(SINGLE) + 3, "its own row, those of its stall and its last minute, and those around it"
