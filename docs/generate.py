@@ -267,7 +267,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "amqp10.connection_unconfirmed_bytes_max": "the same, shared by the links of the connection",
     "amqp10.unconfirmed_bytes_max": "the same, shared by all links of the broker",
     "amqp10.unconfirmed_limit": "no link credit is added until the engine has confirmed some",
-    "amqp10.unsettled_limit": "its links with the rcv-settle-mode second get no link credit until the client has settled some",
+    "amqp10.unsettled_limit": "links with rcv-settle-mode second get no link credit until the client has settled some",
     "amqp10.management_link_credit": "requests wait at the client",
     "amqp10.max_queue_credit": "further messages stay in the queue until these have gone to the socket",
     "amqp10.queue_grant_max": "the same, with adaptive flow control",

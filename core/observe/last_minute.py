@@ -12,7 +12,8 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from core.interface import FlowReason, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason
 
 PART_S = 5.0
 """Seconds. What is shown covers 60 to 65 seconds, so a share is that of the last minute to one part in twelve."""

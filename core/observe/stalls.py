@@ -26,7 +26,8 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from core.clock import Now
-from core.interface import FlowReason, Snapshot, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason, Snapshot
 from core.observe.last_minute import LastMinute
 from core.waiting.blocked_time import BlockedTimes
 

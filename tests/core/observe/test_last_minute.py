@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.clock import Now
-from core.interface import FlowReason, Snapshot, StallSubject
+from core.flow_facts import StallSubject
+from core.interface import FlowReason, Snapshot
 from core.observe.last_minute import PART_S, PARTS, SLICE_SUBJECTS, LastMinute
 from core.observe.stalls import SLICE, Stalls
 
