@@ -48,20 +48,20 @@ def _consume(link: ReceivingLink, *, limit: int, link_credit: int, as_json: bool
     """Give link credit for the messages that are still wanted, and give it again when half of it is used."""
     link.stream(link_credit, messages=limit)
     while limit > 0:
-        limit -= _print(link, link.arrived(within_s=WITHIN_S), as_json=as_json)
+        limit -= print_deliveries(link, link.arrived(within_s=WITHIN_S), as_json=as_json)
 
 
 def _drain(link: ReceivingLink, *, limit: int, link_credit: int, as_json: bool) -> None:
     """Ask for the messages that are there, until the broker gives link credit back."""
     while limit > 0:
         wanted = min(link_credit, limit, BATCH_MESSAGES)  # all of them are in memory at once
-        printed = _print(link, link.fetch(wanted, within_s=WITHIN_S), as_json=as_json)
+        printed = print_deliveries(link, link.fetch(wanted, within_s=WITHIN_S), as_json=as_json)
         if printed < wanted:
             return
         limit -= printed
 
 
-def _print(link: ReceivingLink, runs: list[Deliveries], *, as_json: bool) -> int:
+def print_deliveries(link: ReceivingLink, runs: list[Deliveries], *, as_json: bool) -> int:
     """Print, and then accept: a message that could not be printed stays in the queue. Returns how many they are."""
     for run in runs:
         for at in range(0, len(run.entries), BATCH_MESSAGES):
