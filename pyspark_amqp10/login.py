@@ -1,8 +1,10 @@
-"""A broker's address and the user. A password is never part of them: it is read where a connection is made.
+"""A broker's address, TLS, and who connects. A password or token is never part of them: it is read where a connection
+is made.
 
 Spark shows the options of a source in plans, in its web page and in logs. So a URL with a password in it is refused,
-and the password comes from a file or from the environment of the process that connects: the driver's, and those of the
-executors.
+and options name files: a password or a token, a certificate and its key. All of them are read again for each
+connection, so that a token or a certificate that was renewed is used by the next task, and by the next connection of
+the driver.
 """
 
 import os
@@ -13,26 +15,45 @@ from typing import Self
 
 from amqp10.blocking.connection import BlockingConnection, BlockingSettings
 from amqp10.client_core.errors import BadUrl
-from amqp10.client_core.opening import random_name
-from amqp10.client_core.url import Url
+from amqp10.client_core.opening import MECHANISMS, MechanismName, random_name
+from amqp10.client_core.url import TLS_FILES, TlsFiles, Url
 from pyspark_amqp10.errors import BadOption
 
 FORM = "amqp://HOST:PORT"
+"""Or amqps."""
 PASSWORD_VARIABLE = "AMQP10_PASSWORD"
 PASSWORD_BYTES_MAX = 4096
 """A larger file is no password file."""
+TOKEN_BYTES_MAX = 65_536
+"""A larger file is no token: brokers take much smaller ones."""
+TOKEN_USER = "token"
+"""The user name beside a token, where the options name none: brokers take the user from the token."""
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Hosts to which a token goes without TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """A broker's URL, which names the user, and where the password is stored."""
+    """A broker's URL, which names the user and the files of TLS, and where the password or the token is stored."""
 
     url: Url
-    """Without a password; without a user, the client connects as ANONYMOUS."""
+    """Without a password. Without a user, the client logs in with its certificate (EXTERNAL), or as ANONYMOUS."""
     password_file: str | None = None
+    token_file: str | None = None
+    mechanisms: tuple[MechanismName, ...] = MECHANISMS
+    """The SASL mechanisms that may be used with a password, the preferred first."""
 
     @classmethod
-    def parse(cls, url: str, *, user: str | None = None, password_file: str | None = None) -> Self:
+    def parse(
+        cls,
+        url: str,
+        *,
+        user: str | None = None,
+        password_file: str | None = None,
+        token_file: str | None = None,
+        tls: TlsFiles | None = None,
+        mechanisms: tuple[MechanismName, ...] | None = None,
+    ) -> Self:
         """Read the options. Raises BadOption, whose text never repeats a password."""
         try:
             read = Url.parse(url, name="option url", form=FORM)
@@ -45,12 +66,21 @@ class Login:
             )
         if None not in (read.user, user) and read.user != user:
             raise BadOption(f"option url names the user {read.user!r}, and option user {user!r}: keep one of them")
-        return cls(url=read if user is None else replace(read, user=user), password_file=password_file)
+        if user is not None:
+            read = replace(read, user=user)
+        if tls is not None:
+            read = replace(read, tls=_joined(read, tls))
+        if token_file is not None:
+            read = _for_token(read, password_file, mechanisms)
+            mechanisms = ("PLAIN",)
+        return cls(url=read, password_file=password_file, token_file=token_file, mechanisms=mechanisms or MECHANISMS)
 
     def password(self, environment: Mapping[str, str] | None = None) -> str:
-        """The user's password, from the file or the environment. Raises BadOption when there is none."""
+        """The user's password, from the file or the environment, or the token. Raises BadOption when there is none."""
+        if self.token_file is not None:
+            return _first_line(Path(self.token_file), "tokenFile", TOKEN_BYTES_MAX)
         if self.password_file is not None:
-            return _password_in(Path(self.password_file))
+            return _first_line(Path(self.password_file), "passwordFile", PASSWORD_BYTES_MAX)
         password = (os.environ if environment is None else environment).get(PASSWORD_VARIABLE)
         if password is None:
             raise BadOption(
@@ -66,19 +96,46 @@ class Login:
             settings or BlockingSettings(),
             container_id=container_id or random_name("headgate-spark"),
             product="Headgate Spark connector",
+            mechanisms=self.mechanisms,
         )
         return BlockingConnection.open(url, introduced)
 
 
-def _password_in(path: Path) -> str:
+def _joined(url: Url, tls: TlsFiles) -> TlsFiles:
+    """The files of TLS that the URL and options name. Raises BadOption."""
+    if url.tls is None:
+        raise BadOption(f"options {', '.join(TLS_FILES)} are for TLS: write amqps:// in option url, not amqp://")
+    for name in TLS_FILES:
+        if None not in (getattr(url.tls, name), getattr(tls, name)):
+            raise BadOption(f"option url names {name}, and so does option {name}: keep one of them")
+    joined = {name: getattr(tls, name) or getattr(url.tls, name) for name in TLS_FILES}
+    if joined["key"] is not None and joined["certificate"] is None:
+        raise BadOption("option key needs option certificate beside it")
+    return TlsFiles(**joined)
+
+
+def _for_token(url: Url, password_file: str | None, mechanisms: tuple[MechanismName, ...] | None) -> Url:
+    """The URL for a login with a token: any user name goes with it. Raises BadOption."""
+    if password_file is not None:
+        raise BadOption("options tokenFile and passwordFile exclude each other: keep one of them")
+    if mechanisms not in (None, ("PLAIN",)):
+        raise BadOption("option tokenFile needs the SASL mechanism PLAIN: take option mechanisms away")
+    if url.tls is None and url.host not in LOOPBACK:
+        raise BadOption(
+            "option tokenFile needs TLS, since the token goes to the broker as it is: write amqps:// in option url"
+        )
+    return url if url.user is not None else replace(url, user=TOKEN_USER)
+
+
+def _first_line(path: Path, option: str, bytes_max: int) -> str:
     """The first line of a file; it must be readable on every machine that connects."""
     try:
         with path.open("rb") as file:
-            content = file.read(PASSWORD_BYTES_MAX + 1)
-        if len(content) > PASSWORD_BYTES_MAX:
-            raise BadOption(f"option passwordFile: {path} has more than {PASSWORD_BYTES_MAX} bytes; it is no password")
+            content = file.read(bytes_max + 1)
+        if len(content) > bytes_max:
+            raise BadOption(f"option {option}: {path} has more than {bytes_max} bytes; it is not what the option means")
         return content.decode().splitlines()[0]
     except OSError as error:
-        raise BadOption(f"option passwordFile: {path} cannot be read: {error.strerror}") from None
+        raise BadOption(f"option {option}: {path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, IndexError):
-        raise BadOption(f"option passwordFile: {path} has no line of UTF-8 text in it") from None
+        raise BadOption(f"option {option}: {path} has no line of UTF-8 text in it") from None

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from amqp10.client_core.opening import MECHANISMS, MechanismName
+from amqp10.client_core.url import TLS_FILES, TlsFiles
 from pyspark_amqp10.errors import BadOption
 from pyspark_amqp10.login import FORM, PASSWORD_VARIABLE, Login
 
@@ -120,6 +122,15 @@ def addresses(value: str) -> tuple[str, ...]:
     return parts
 
 
+def mechanisms(value: str) -> tuple[MechanismName, ...]:
+    """SASL mechanisms separated by commas."""
+    named = [one.strip().upper() for one in value.split(",")]
+    known = tuple(one for name in named for one in MECHANISMS if one == name)
+    if len(known) != len(named) or len(set(known)) != len(known):
+        raise ValueError(f"it must be some of {', '.join(MECHANISMS)}, with commas between them")
+    return known
+
+
 def positions(value: str) -> Position | dict[str, Position]:
     """``earliest``, ``latest``, or a JSON object from addresses to offsets or these words."""
     if value.lower() in {"earliest", "latest"}:
@@ -147,7 +158,12 @@ def _position(value: object, wanted: str) -> Position:
 # --- the tables ----------------------------------------------------------------------------------------------------
 
 CONNECTION_OPTIONS: Final = (
-    Option("url", text, None, f"where the broker is: `{FORM}` or `{FORM}/VIRTUAL-HOST`; never with a password"),
+    Option(
+        "url",
+        text,
+        None,
+        f"where the broker is: `{FORM}` or `{FORM}/VIRTUAL-HOST`, `amqps://` for TLS; never with a password",
+    ),
     Option("user", text, None, "who connects; without it ANONYMOUS, unless the URL names a user"),
     Option(
         "passwordFile",
@@ -156,6 +172,27 @@ CONNECTION_OPTIONS: Final = (
         f"a file with the user's password in its first line, on every machine that connects; without it the "
         f"environment variable `{PASSWORD_VARIABLE}`",
     ),
+    Option(
+        "tokenFile",
+        text,
+        None,
+        "instead of `passwordFile`: a file with an OAuth 2 token, read again for each connection; needs `amqps://`",
+    ),
+    Option(
+        "mechanisms",
+        mechanisms,
+        None,
+        "the SASL mechanisms that may be used with a password, with commas between them; by default "
+        f"`{', '.join(MECHANISMS)}`: the first that the broker offers, too",
+    ),
+    Option("ca", text, None, "`amqps://`: a PEM file with the authorities to trust, instead of the system's"),
+    Option(
+        "certificate",
+        text,
+        None,
+        "`amqps://`: a PEM file with the client's certificate; without a user it is the login (EXTERNAL)",
+    ),
+    Option("key", text, None, "`amqps://`: a PEM file with the key of the certificate, if it is not in the same file"),
     Option("containerId", text, None, "the name of the connection, as the broker shows it; a random one by default"),
     Option("linkName", text, None, "the name of the link, as the broker shows it; a random one by default"),
     Option("address", text, None, "where messages come from or go to, `/queues/NAME`"),
@@ -334,14 +371,13 @@ class SourceOptions:
 
 def read_login(values: dict[str, object]) -> Login:
     """Take the broker and the user out of values of :data:`CONNECTION_OPTIONS`. Raises BadOption."""
-    url, user, password_file = values.pop("url"), values.pop("user"), values.pop("password_file")
+    url = values.pop("url")
+    files = {name: values.pop(name) for name in TLS_FILES}
+    given = {name: values.pop(name) for name in ("user", "password_file", "token_file", "mechanisms")}
     if not isinstance(url, str):
         raise BadOption(f"option url is missing; it says where the broker is: {FORM}")
-    return Login.parse(
-        url,
-        user=user if isinstance(user, str) else None,
-        password_file=password_file if isinstance(password_file, str) else None,
-    )
+    tls = TlsFiles(**files) if any(files.values()) else None  # type: ignore[arg-type]
+    return Login.parse(url, tls=tls, **given)  # type: ignore[arg-type]
 
 
 def _addresses(values: dict[str, object]) -> tuple[str, ...]:

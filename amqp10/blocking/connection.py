@@ -22,6 +22,8 @@ from typing import Any, Self
 from amqp10.client_core.errors import ClientError, ConnectionLost, NotEncrypted, NotLetIn, TimedOut, Unreachable, told
 from amqp10.client_core.events import take_event
 from amqp10.client_core.opening import (
+    MECHANISMS,
+    MechanismName,
     broker_properties,
     new_engine,
     open_if_let_in,
@@ -61,6 +63,8 @@ class BlockingSettings:
     """For the answer to a close: nothing depends on it any more."""
     idle_time_out_ms: int = 30_000
     """Our idle-time-out in the open; a broker that is silent for twice as long is considered dead [2.4.5]."""
+    mechanisms: tuple[MechanismName, ...] = MECHANISMS
+    """The SASL mechanisms that may be used with a password, the preferred first."""
 
 
 class BlockingConnection:
@@ -84,6 +88,7 @@ class BlockingConnection:
                 properties={"product": settings.product},
                 session=session_limits(INCOMING_WINDOW),
             ),
+            settings.mechanisms,
         )
         self._socket: socket.socket | None = None
         self._not_now: tuple[type[OSError], ...] = (BlockingIOError,)

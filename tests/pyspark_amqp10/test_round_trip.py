@@ -34,23 +34,29 @@ TIMES_MS = st.integers(-62_135_596_800_000, 253_402_300_799_999)
 CUT = {"type": None, "text": None, "encoded": b"\xa1\x05a"}
 """A string of five bytes that ends behind one."""
 IDS = texts | ulongs.map(ULong) | st.uuids() | st.binary(max_size=8)
+ANY_USER = st.none() | st.binary(max_size=8)
 SYMBOLS = st.text(st.characters(codec="ascii"), max_size=8)
-PROPERTIES = st.builds(
-    Properties,
-    message_id=st.none() | IDS,
-    user_id=st.none() | st.binary(max_size=8),
-    to=st.none() | texts,
-    subject=st.none() | texts,
-    reply_to=st.none() | texts,
-    correlation_id=st.none() | IDS,
-    content_type=st.none() | SYMBOLS,
-    content_encoding=st.none() | SYMBOLS,
-    absolute_expiry_time=st.none() | TIMES_MS,
-    creation_time=st.none() | TIMES_MS,
-    group_id=st.none() | texts,
-    group_sequence=st.none() | st.integers(0, 2**32 - 1),
-    reply_to_group_id=st.none() | texts,
-)
+
+
+def properties(user_ids: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[Properties]:
+    return st.builds(
+        Properties,
+        message_id=st.none() | IDS,
+        user_id=user_ids,
+        to=st.none() | texts,
+        subject=st.none() | texts,
+        reply_to=st.none() | texts,
+        correlation_id=st.none() | IDS,
+        content_type=st.none() | SYMBOLS,
+        content_encoding=st.none() | SYMBOLS,
+        absolute_expiry_time=st.none() | TIMES_MS,
+        creation_time=st.none() | TIMES_MS,
+        group_id=st.none() | texts,
+        group_sequence=st.none() | st.integers(0, 2**32 - 1),
+        reply_to_group_id=st.none() | texts,
+    )
+
+
 ANNOTATION_KEYS = st.text(st.characters(codec="ascii"), max_size=5).map(lambda name: Symbol(f"x-{name}")) | ulongs.map(
     ULong
 )
@@ -63,7 +69,7 @@ BODIES = st.one_of(
 
 
 @st.composite
-def messages(draw: st.DrawFn) -> bytes:
+def messages(draw: st.DrawFn, user_ids: st.SearchStrategy[bytes | None] = ANY_USER) -> bytes:
     """As a publisher may send them, with any section or without."""
     header = draw(
         st.builds(
@@ -71,14 +77,14 @@ def messages(draw: st.DrawFn) -> bytes:
         )
     )
     annotations = draw(st.none() | st.dictionaries(ANNOTATION_KEYS, values, min_size=1, max_size=3))
-    properties = draw(st.none() | PROPERTIES)
+    named = draw(st.none() | properties(user_ids))
     application = draw(st.none() | st.dictionaries(texts, values, max_size=3))
     footer = draw(st.none() | st.dictionaries(ANNOTATION_KEYS, values, max_size=2))
     return b"".join(
         (
             encode_header(header),
             b"" if annotations is None else encode_section(MESSAGE_ANNOTATIONS, annotations),
-            b"" if properties is None else encode_properties(properties),
+            b"" if named is None else encode_properties(named),
             b"" if application is None else encode_section(APPLICATION_PROPERTIES, application),
             draw(BODIES),
             b"" if footer is None else encode_section(FOOTER, footer),

@@ -140,8 +140,9 @@ def test_bad_are_exactly_those_that_the_generic_decoder_refuses(entries: list[by
     assert [bad.place for bad in rows.bad] == [place for place, entry in enumerate(entries) if refused(entry)]
 
 
-def test_a_row_has_all_that_the_message_has():
-    entry = b"".join(
+def full_message() -> bytes:
+    """A message that has everything but a footer."""
+    return b"".join(
         (
             encode_header(
                 Header(durable=True, priority=255, ttl=60_000, first_acquirer=True, delivery_count=2**32 - 1)
@@ -171,7 +172,10 @@ def test_a_row_has_all_that_the_message_has():
             encode_section(DATA, b"body"),
         )
     )  # fmt: skip
-    (row,) = table([entry])
+
+
+def test_a_row_has_all_that_the_message_has():
+    (row,) = table([full_message()])
     assert {name: value for name, value in row.items() if value is not None} == {
         "body": b"body",
         "bodyType": "data",
@@ -208,8 +212,11 @@ def test_a_row_has_all_that_the_message_has():
             ("x-a", {"type": "list", "text": '[1,"ff"]', "encoded": b"\xc0\x06\x02\x55\x01\xa0\x01\xff"}),
         ],
     }
+
+
+def test_maps_may_have_texts_only():
     texts = pa.schema([pa.field(name, TEXT_MAP) for name in ("properties", "annotations", "footer")])
-    assert table([entry], texts) == [
+    assert table([full_message()], texts) == [
         {
             "properties": [("k", "v"), ("n", "5"), ("t", "true"), ("none", None)],
             "annotations": [("x-a", '[1,"ff"]')],

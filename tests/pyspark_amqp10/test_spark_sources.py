@@ -9,6 +9,8 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +24,7 @@ from pyspark_amqp10.columns import SCHEMA
 from pyspark_amqp10.data_source import SPARK_SCHEMA
 from pyspark_amqp10.lag_gauges import LagGauges, lags_of
 from pyspark_amqp10.login import Login
+from tests.pyspark_amqp10.test_round_trip import messages
 
 pytestmark = pytest.mark.slow
 Declare = Callable[..., str]
@@ -159,6 +162,34 @@ def test_the_lag_of_running_queries_stands_in_gauges(
     finally:
         query.stop()
         spark.streams.removeListener(listener)
+
+
+def test_messages_of_every_type_go_through_spark_and_back(
+    spark: SparkSession, declare: Declare, connect: Any, broker_options: dict[str, str]
+):
+    """Headgate to Spark to Headgate to Spark: all that is the sender's is the same, bit for bit."""
+
+    def read(address: str) -> list[Any]:
+        options = broker_options | {"address": address, "mode": "stream"}
+        rows = spark.read.format("amqp10").options(**options).load().orderBy("offset")
+        return rows.drop("offset", "address", "enqueued").collect()
+
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(messages(user_ids=st.none() | st.just(b"guest")), min_size=20, max_size=40))
+    def check(entries: list[bytes]) -> None:
+        first, second = (declare(f"spark-{next(NAMES)}", "x-queue-type=stream") for _ in range(2))
+        with connect() as connection:
+            sending = SendingLink.open(connection, first)
+            sending.confirm(sending.send(entries, within_s=WITHIN_S), within_s=WITHIN_S)
+        rows = spark.read.format("amqp10").options(**broker_options, address=first, mode="stream").load()
+        assert rows.count() == len(entries)
+        sink = {**broker_options, "address": second, "batchIdAnnotation": "false"}
+        rows.coalesce(1).sortWithinPartitions("offset").drop("address").write.format("amqp10").mode("append").options(
+            **sink
+        ).save()
+        assert read(second) == read(first)
+
+    check()
 
 
 def said(error: PySparkException) -> str:
