@@ -14,7 +14,6 @@ from amqp10.protocol.events import (
     ConnectionOpened,
     CreditReceived,
     DeliveriesSettled,
-    IncomingSettled,
     LinkDetached,
     ReceiverAttached,
     SenderAttached,
@@ -22,7 +21,7 @@ from amqp10.protocol.events import (
     SessionBegun,
     SessionEnded,
 )
-from amqp10.protocol.receiver_link import DeliveriesReceived
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingSettled
 from amqp10.protocol.sender_link import DeliveriesSent
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error

@@ -61,9 +61,9 @@ class UnsettledMap(Generic[Owner]):
         self._firsts.append(first)
         records.append(DeliveryIdRange(owner, first, first + n - 1, number))
 
-    def settle(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
-        """Take out the deliveries with ids in a range, both inclusive, in order of their ids. Settling in order takes
-        the head of the first record, or all of it."""
+    def settle(self, first: int, last: int, most: int | None = None) -> list[DeliveryIdRange[Owner]]:
+        """Take out the deliveries with ids in a range, both inclusive, in order of their ids; not more than ``most``
+        ranges at a time. Settling in order takes the head of the first record, or all of it."""
         records = self._records
         if not records or first > last:
             return []
@@ -78,14 +78,15 @@ class UnsettledMap(Generic[Owner]):
             return [DeliveryIdRange(owner, first, last, number)]
         begin = max(0, bisect_right(self._firsts, first) - 1)
         end = bisect_right(self._firsts, last)
+        if begin < end and records[begin].last < first:
+            begin += 1
+        if most is not None:
+            end = min(end, begin + most)
         taken: list[DeliveryIdRange[Owner]] = []
         kept: list[DeliveryIdRange[Owner]] = []
         for record in records[begin:end]:
             if first <= record.first and record.last <= last:
                 taken.append(record)
-                continue
-            if record.last < first:
-                kept.append(record)
                 continue
             low, high = max(first, record.first), min(last, record.last)
             taken.append(DeliveryIdRange(record.owner, low, high, record.number + low - record.first))

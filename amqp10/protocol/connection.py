@@ -426,10 +426,11 @@ class Connection:
         try:
             if isinstance(run, TransferRun):
                 session.run_received(run)
-            else:
-                session.disposition_received(
-                    role=run.role, first=run.first, last=run.last, settled=run.settled, state=run.state
-                )
+            elif not session.disposition_received(
+                role=run.role, first=run.first, last=run.last, settled=run.settled, state=run.state
+            ):
+                self.frames_received -= run.frame_count
+                self._buffer.position = position  # it is taken again, for the rest
         except SessionFault as fault:
             session.fail(fault)
         return True
@@ -468,7 +469,11 @@ class Connection:
                 session = self._session(channel)
                 try:
                     self._amid_delivery = isinstance(performative, Transfer) and performative.more
-                    session.frame_received(performative, piece_of(data, payload_start, end), *parts)
+                    while not session.frame_received(performative, piece_of(data, payload_start, end), *parts):
+                        if frame.body_end <= len(self._buffer.data):
+                            self.frames_received -= 1
+                            self._buffer.position = frame.start  # it is taken again, for the rest
+                            break
                 except SessionFault as fault:
                     session.fail(fault)
 

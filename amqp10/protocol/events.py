@@ -12,7 +12,7 @@ of what a command of ``headgate`` takes.
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingSettled, ReceiverLink
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.wire.messaging import DeliveryState, Error
 from amqp10.wire.performatives import Attach, Begin, Flow, Open
@@ -101,17 +101,6 @@ class DeliveriesSettled(NamedTuple):
     ranges: Sequence[tuple[int, int]]
     """The exact deliveries, in order, both ends inclusive. Numbers between the ranges were settled before; a reader
     that skips settled numbers anyway needs only ``first`` and ``last``."""
-
-
-class IncomingSettled(NamedTuple):
-    """The sending peer disposed of deliveries that it sent (extended ids, both inclusive) [2.6.12]."""
-
-    link: ReceiverLink
-    first: int
-    last: int
-    state: DeliveryState | None
-    ranges: Sequence[tuple[int, int]]
-    """The exact deliveries, in order, both ends inclusive."""
 
 
 LinkEvent = (

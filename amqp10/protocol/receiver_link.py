@@ -8,7 +8,7 @@ does on the sender's side.
 Every breach here is a LinkFault: this link is detached, and the session and its other links go on.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from amqp10.errors import ErrorCondition, LinkFault
@@ -23,6 +23,8 @@ from amqp10.wire.performatives import Transfer
 from amqp10.wire.transfer_run import TransferRun
 from amqp10.wire.types import Described
 
+RANGES_AT_ONCE, RANGES_OF_AN_EVENT = 1_024, 8
+"""Ranges that a sender settles in one step, about 2 ms, and of which one event tells: users count work by events."""
 UNSETTLED, SETTLED, MIXED = 0, 1, 2
 """Values of snd-settle-mode [2.8.2]."""
 SECOND = 1
@@ -54,6 +56,17 @@ class DeliveriesReceived(NamedTuple):
     """Gives the tag of the entry with this index. Tags are seldom needed, so they are not kept for every message."""
 
 
+class IncomingSettled(NamedTuple):
+    """The sending peer disposed of deliveries that it sent (extended ids, both inclusive) [2.6.12]."""
+
+    link: "ReceiverLink"
+    first: int
+    last: int
+    state: DeliveryState | None
+    ranges: Sequence[tuple[int, int]]
+    """The exact deliveries, in order, both ends inclusive; :data:`RANGES_OF_AN_EVENT` at most."""
+
+
 class ReceivingChannel(LinkChannel, Protocol):
     """The part of a session that receiving links use besides what all links use."""
 
@@ -71,7 +84,7 @@ class ReceivingChannel(LinkChannel, Protocol):
     def refill_later(self, link: "ReceiverLink") -> None:
         """Look at this link's link credit again before the next output."""
 
-    def report(self, event: DeliveriesReceived) -> None:
+    def report(self, event: DeliveriesReceived | IncomingSettled) -> None:
         """Queue an event for the user of the connection."""
 
 
@@ -265,6 +278,14 @@ class ReceiverLink:
         """On a link whose rcv-settle-mode is second: hold back link credit if the sender settles too little."""
         unsettled = self.channel.incoming.held_by(self)
         self.credit.unsettled_full = self.channel.unsettled_limit.tell(self, unsettled)
+
+    def settled_by_sender(self, ranges: Sequence[tuple[int, int]], state: DeliveryState | None) -> None:
+        """The sender has settled deliveries (extended ids, both inclusive)."""
+        for start in range(0, len(ranges), RANGES_OF_AN_EVENT):
+            some = ranges[start : start + RANGES_OF_AN_EVENT]
+            self.channel.report(IncomingSettled(self, some[0][0], some[-1][1], state, some))
+        if self.rcv_settle_mode == SECOND:
+            self.count_unsettled()
 
     def unsettled_released(self) -> None:
         """The sender has settled enough."""

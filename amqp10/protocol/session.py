@@ -18,7 +18,6 @@ from amqp10.flow.unsettled import UnsettledLimit, UnsettledMap
 from amqp10.protocol.events import (
     CreditReceived,
     DeliveriesSettled,
-    IncomingSettled,
     LinkDetached,
     LinkEvent,
     ReceiverAttached,
@@ -30,7 +29,7 @@ from amqp10.protocol.events import (
 from amqp10.protocol.lifecycle import SESSION, IllegalTransition, Input, LinkState, SessionState, step
 from amqp10.protocol.link import RECEIVER, SENDER, InputHandle, LinkEnd, OutputHandle, error_from
 from amqp10.protocol.link_names import LinkNames
-from amqp10.protocol.receiver_link import SECOND, ReceiverLink
+from amqp10.protocol.receiver_link import RANGES_AT_ONCE, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session_output import SessionOutput
 from amqp10.protocol.settings import SessionLimits
@@ -219,10 +218,11 @@ class Session:
 
     # --- frames ----------------------------------------------------------------------------------------------------
 
-    def frame_received(self, performative: Performative, *payload: Piece) -> None:
-        """Take a frame other than begin and end. Raises SessionFault and ConnectionFault."""
+    def frame_received(self, performative: Performative, *payload: Piece) -> bool:
+        """Take a frame other than begin and end. Returns whether it is done; else it is to be given again. Raises
+        SessionFault and ConnectionFault."""
         if self.state is SessionState.DISCARDING or self.state is SessionState.END_SENT:
-            return
+            return True
         if not isinstance(performative, Disposition):  # one that calls for output says so itself
             self._to_flush[self] = None
         match performative:
@@ -231,7 +231,7 @@ class Session:
             case Transfer():
                 self._transfer_received(performative, *payload)
             case Disposition():
-                self.disposition_received(
+                return self.disposition_received(
                     role=performative.role,
                     first=performative.first,
                     last=performative.first if performative.last is None else performative.last,
@@ -246,6 +246,7 @@ class Session:
                 raise ConnectionFault(
                     ErrorCondition.NOT_ALLOWED, f"{type(performative).__name__.lower()} inside a session"
                 )
+        return True
 
     def amid_delivery(self, handle: int) -> bool:
         """True when the last frames on the link with this handle left a delivery incomplete."""
@@ -277,10 +278,11 @@ class Session:
 
     def disposition_received(
         self, *, role: bool, first: int, last: int, settled: bool, state: DeliveryState | None
-    ) -> None:
-        """Take the states of a range of deliveries [2.7.6]; wire ids, both inclusive."""
+    ) -> bool:
+        """Take the states of a range of deliveries [2.7.6]; wire ids, both inclusive. Returns whether all is done;
+        else it is to be called again."""
         if self.state is not SessionState.MAPPED:
-            return
+            return True
         span = serial.diff(last, first)
         if span < 0:
             raise SessionFault(
@@ -294,17 +296,18 @@ class Session:
             self._outgoing_disposed(extended, extended + span, settled, state if terminal else None)
         elif settled and self._last_delivery_id is not None:
             extended = serial.extend(self._last_delivery_id, first)
-            self._incoming_disposed(extended, extended + span, state)
+            return self._incoming_disposed(extended, extended + span, state)
+        return True
 
-    def _incoming_disposed(self, first: int, last: int, state: DeliveryState | None) -> None:
+    def _incoming_disposed(self, first: int, last: int, state: DeliveryState | None) -> bool:
+        taken = self.incoming.settle(first, last, RANGES_AT_ONCE)
         by_link: dict[ReceiverLink, list[tuple[int, int]]] = {}
-        for delivery_ids in self.incoming.settle(first, last):
-            by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.first, delivery_ids.last))
+        for owner, begin, end, _ in taken:
+            by_link.setdefault(owner, []).append((begin, end))
         for link, ranges in by_link.items():
-            self.report(IncomingSettled(link, ranges[0][0], ranges[-1][1], state, ranges))
-            if link.rcv_settle_mode == SECOND:
-                link.count_unsettled()
+            link.settled_by_sender(ranges, state)
         self._release_held()
+        return len(taken) < RANGES_AT_ONCE
 
     def _release_held(self) -> None:
         for link in self.unsettled_limit.released():
@@ -576,10 +579,8 @@ class Session:
 
     def forget(self) -> None:
         """The session is over and its user has dropped its links: break the reference cycles, to free all at once."""
-        for held in (
-            self._links_in, self._links_out, self._unanswered, self.incoming, self.unsettled_limit, self.outgoing,
-            self._due,
-        ):  # fmt: skip
+        self.unsettled_limit.clear()
+        for held in (self._links_in, self._links_out, self._unanswered, self.incoming, self.outgoing, self._due):
             held.clear()
         self.reference = None
 

@@ -84,6 +84,8 @@ class FrameBounds(NamedTuple):
     frame_type: int
     body_start: int
     body_end: int
+    start: int = 0
+    """Where its header begins."""
 
 
 def piece_of(data: bytes, start: int, end: int) -> Piece:
@@ -215,7 +217,7 @@ class ReceiveBuffer:
             self._wanted = size
             return None
         self.position = min(end, len(data))
-        return FrameBounds(channel, frame_type, body_start, end)
+        return FrameBounds(channel, frame_type, body_start, end, start)
 
     def take_parts(self) -> list[Piece]:
         """The rest of the frame that ``next_frame`` returned last, behind the end of ``data``; [] for nearly all."""

@@ -4,10 +4,12 @@ import time
 
 import pytest
 
-from amqp10.wire.messaging import ACCEPTED, RELEASED, Modified, Received, Rejected
+from amqp10.protocol.receiver_link import RANGES_AT_ONCE
+from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Modified, Received, Rejected
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
 from core.config.amqp10 import Amqp10Settings
 from core.slices import run_at_once
+from core.work import AMPLE
 from tests.kit.hostile import VICTIMS, Arena, composite, frame, held, map_of_pairs
 from tests.kit.wire import WirePeer, data_message, numbered
 
@@ -142,6 +144,35 @@ def test_a_sender_that_never_settles_runs_out_of_link_credit(arena: Arena):
     assert session.incoming.count == session.unsettled_limit.count == 0
     assert peer.link(0).credit.link_credit > 0
     arena.expected += [b"x"] * sent
+
+
+@pytest.mark.parametrize("state", [ACCEPTED, Rejected()], ids=["fast", "slow"])
+def test_a_sender_that_settles_all_at_once_is_taken_in_slices(arena: Arena, state: DeliveryState):
+    """A range of each delivery; what is settled in one turn is bounded. The frames behind wait for all of it."""
+    peer = arena.attacker()
+    n, links = 3 * RANGES_AT_ONCE, 20
+    for handle in range(links):
+        peer.attach_sender(arena.address, handle=handle, rcv_settle_mode=1)
+    for sent in range(0, n, links):
+        peer.send_bytes(b"".join(unsettled_transfer(sent + handle, handle=handle) for handle in range(links)))
+    session = peer.session()
+    sent = session.incoming.count
+    assert len(session.incoming.ranges()) == sent >= n
+    seen = peer.front_end.connection.frames_received
+    disposition = Disposition(role=False, first=0, last=HALF, settled=True, state=state)
+    data = frame(encode_performative(disposition)) + unsettled_transfer(sent, handle=0)
+    peer.front_end._work.allowance = 100
+    peer.front_end.receive_data(data, arena.broker.now)
+    left = [session.incoming.count]
+    while left[-1] > 1:
+        peer.front_end.take_actions(arena.broker.now)
+        left.append(session.incoming.count)
+        assert left[-2] - left[-1] <= RANGES_AT_ONCE
+    peer.front_end._work.allowance = AMPLE
+    peer.send_bytes(b"")
+    assert session.incoming.ranges()[0].first == sent, "the transfer behind it came after it"
+    assert peer.front_end.connection.frames_received == seen + 2
+    arena.expected += [b"x"] * (sent + 1)
 
 
 def unsettled_transfer(number: int, *, handle: int) -> bytes:

@@ -26,7 +26,6 @@ from amqp10.protocol.events import (
     ConnectionOpened,
     CreditReceived,
     DeliveriesSettled,
-    IncomingSettled,
     LinkDetached,
     ReceiverAttached,
     SenderAttached,
@@ -36,7 +35,7 @@ from amqp10.protocol.events import (
 )
 from amqp10.protocol.handshake import ClientHandshake, Handshake, ServerHandshake
 from amqp10.protocol.lifecycle import ConnectionState, SessionState
-from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingSettled, ReceiverLink
 from amqp10.protocol.sasl import Anonymous, Success
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import IncomingChannel, Link, Session

@@ -8,7 +8,6 @@ from amqp10.protocol.connection import Event
 from amqp10.protocol.events import (
     CreditReceived,
     DeliveriesSettled,
-    IncomingSettled,
     LinkDetached,
     ReceiverAttached,
     SenderAttached,
@@ -18,7 +17,7 @@ from amqp10.protocol.events import (
 )
 from amqp10.protocol.lifecycle import IllegalTransition, LinkState, SessionState
 from amqp10.protocol.link import RECEIVER, SENDER
-from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingSettled, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session
 from amqp10.protocol.settings import SessionLimits
