@@ -12,7 +12,7 @@ from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.forwarding.arriving import ArrivingMessages
 from amqp10.frontend.conditions import CONDITIONS
-from amqp10.frontend.outgoing import ACTIVE_KEY
+from amqp10.frontend.outgoing import ACTIVE_KEY, UNSENT_KEY
 from amqp10.frontend.reasons import REASON_KEY
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled, SenderFlowReceived
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
@@ -40,8 +40,6 @@ from core.message import DEFAULT_PRIORITY, Attributes, Origin, Return, RunPart, 
 UNSETTLED, FIRST = 0, 0
 """snd-settle-mode and rcv-settle-mode [2.8.2, 2.8.3]."""
 HEADERS_KEPT = 256
-UNSENT_KEY = "x-opt-headgate-unsent"
-"""A message annotation of the outcome modified: the delivery was never sent to a client, and is as it was."""
 ERRORS: Mapping[str, type[EngineError]] = {
     condition.value: kind for kind, condition in reversed(list(CONDITIONS.items()))
 }

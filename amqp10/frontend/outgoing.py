@@ -42,6 +42,9 @@ from core.observe.flow_events.accounts import LinkAccount
 from core.observe.stalls import SLICE
 
 UNSENT = Return(unsent=True)
+UNSENT_KEY = "x-opt-headgate-unsent"
+"""A message annotation of the outcome modified, true: a node returns a delivery that it never sent to a client, so that
+the message counts as it did before."""
 CLIENT = "client"
 """The culprit when the client decided so itself."""
 ACTIVE_KEY = "rabbitmq:active"
@@ -60,6 +63,8 @@ def disposal_of(state: DeliveryState | None) -> Disposal | Return:
             return Disposal.REJECTED
         case Modified():
             annotations: dict[object, object] = dict((state.message_annotations or {}).items())
+            if annotations.pop(UNSENT_KEY, None) is True:
+                return UNSENT
             return Return(
                 delivery_failed=state.delivery_failed,
                 undeliverable_here=state.undeliverable_here,

@@ -80,7 +80,8 @@ class QueueMaker:
     def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
         """Make the queue of a definition, with the messages that the store keeps for it. ``now``: monotonic seconds."""
         name = definition.declaration.name
-        if (home := self._homes.elsewhere(self._virtual_host, name)) is not None:
+        home = None if definition.declaration.exclusive else self._homes.elsewhere(self._virtual_host, name)
+        if home is not None:
             return RemoteQueue(
                 name,
                 options,

@@ -53,9 +53,10 @@ class NodeSocket:
 
 
 class Joined:
-    """The entry in front of a home node, on which every queue lives."""
+    """The entry in front of a home node."""
 
-    def __init__(self, home: InProcessBroker) -> None:
+    def __init__(self, home: InProcessBroker, queues: str = "*") -> None:
+        """``queues``: which queues live on the home node, as ``cluster.nodes`` has it."""
         self.home = home
         self.reachable = True
         """Whether the home node answers when it is called."""
@@ -65,7 +66,7 @@ class Joined:
         cluster = ClusterSettings(
             node=ENTRY,
             trust_loopback=True,
-            nodes=(NodeSettings(name=HOME, address="127.0.0.1:5672", queues=("*",)),),
+            nodes=(NodeSettings(name=HOME, address="127.0.0.1:5672", queues=(queues,)),),
         )
         settings = home.settings.model_copy(update={"cluster": cluster})
         home.settings = home.settings.model_copy(update={"cluster": ClusterSettings(node=HOME, trust_loopback=True)})
