@@ -18,10 +18,10 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
+from amqp10.load.management import Management
+from amqp10.load.plan import Application, Traffic
 from bench.backlog import OwnBroker, publish_to
 from bench.broker import Broker
-from bench.load.management import Management
-from bench.load.plan import Application, Traffic
 from bench.trial import running
 
 TARGET, SOURCE = "alarm-target", "alarm-source"

@@ -35,11 +35,11 @@ from pathlib import Path
 from statistics import median
 from typing import Self
 
+from amqp10.load import wire
+from amqp10.load.management import Management
+from amqp10.load.plan import Application, Traffic
 from bench.broker import ROOT, SCRATCH, Broker, await_listening, connect, free_port
 from bench.environment import sync_p50_ms
-from bench.load import wire
-from bench.load.management import Management
-from bench.load.plan import Application, Traffic
 from bench.trial import conduct, running
 
 QUEUE = "backlog"

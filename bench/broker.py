@@ -23,8 +23,8 @@ from typing import TypeAlias
 import psutil
 
 from amqp10.cli.trial_certificates import new_authority, new_server
-from bench.load.handshake import Conversation, Place
-from bench.load.management import Management
+from amqp10.load.handshake import Conversation, Place
+from amqp10.load.management import Management
 from bench.peers.artemis_queues import PRODUCT, ArtemisManagement
 
 AnyManagement: TypeAlias = "Management | ArtemisManagement"

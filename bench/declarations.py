@@ -37,13 +37,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from amqp10.load import wire
+from amqp10.load.management import Management
+from amqp10.load.wire import WireError
 from bench.broker import SCRATCH, Broker, started
 from bench.goals import Judgement, figures_of
 from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Peer10
-from bench.load import wire
-from bench.load.management import Management
-from bench.load.wire import WireError
 from bench.results import Entry, Figures
 from bench.run import SERVE
 from bench.turns import Say, void_run

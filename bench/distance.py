@@ -39,11 +39,11 @@ from itertools import count, product
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from amqp10.load.plan import Application, Plan, Traffic
+from amqp10.load.wire import WireError
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started
 from bench.environment import observe
 from bench.goals import Judgement, Quartiles
-from bench.load.plan import Application, Plan, Traffic
-from bench.load.wire import WireError
 from bench.results import Entry, Figures, ResultError, Results
 from bench.run import HEADGATE
 from bench.trial import LoadProcess, TrialError, conduct, summarise
@@ -54,7 +54,7 @@ SIZES = (12, 4096)
 BYTES_MAX = 2**30
 """What a run sends at most, so that the messages of a consumer that is behind fit into memory."""
 CONSUMER_LINK_CREDIT = 2000
-LOAD = [sys.executable, "-m", "bench.load"]
+LOAD = [sys.executable, "-m", "amqp10.load"]
 QUEUES = ("classic", "quorum")
 FLOWS = ("fixed", "adaptive")
 NEVER_WORSE = 0.95

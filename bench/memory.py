@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+from amqp10.load.plan import Application
 from bench.broker import Broker
-from bench.load.plan import Application
 from bench.scenario import Scenario
 from bench.trial import conduct, running, summarise
 

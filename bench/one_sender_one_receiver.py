@@ -31,8 +31,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from amqp10.load.plan import Protocol
 from bench.broker import Broker
-from bench.load.plan import Protocol
 from bench.results import Figures
 from bench.together.brokers import Options
 from bench.together.comparison import Case, Comparison, Round, Verdict, cell, ratio, run_command, sound_figure

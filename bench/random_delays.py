@@ -20,12 +20,12 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
+from amqp10.load.management import Management
+from amqp10.load.plan import Application, Plan, Shape, Traffic
+from amqp10.load.wire import WireError
 from bench.broker import Broker, BrokerError, started
 from bench.clients.programs import Client, ClientError, ToldPlan, command
 from bench.distance import far
-from bench.load.management import Management
-from bench.load.plan import Application, Plan, Shape, Traffic
-from bench.load.wire import WireError
 from bench.run import HEADGATE
 from bench.trial import LoadProcess, TrialError, conduct, summarise
 

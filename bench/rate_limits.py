@@ -33,17 +33,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from amqp10.load import wire
+from amqp10.load.management import Management
+from amqp10.load.plan import Application, Plan, Traffic
+from amqp10.load.wire import WireError
 from bench.broker import SCRATCH, Broker, BrokerError, started
 from bench.environment import observe
-from bench.load import wire
-from bench.load.management import Management
-from bench.load.plan import Application, Plan, Traffic
-from bench.load.wire import WireError
 from bench.run import HEADGATE
 from bench.trial import LoadProcess, TrialError, conduct
 
 LIMITS = (10, 25, 60, 150, 400, 1000, 3000, 10_000, 30_000, 100_000)
-LOAD = [sys.executable, "-m", "bench.load"]
+LOAD = [sys.executable, "-m", "amqp10.load"]
 WITHIN = 0.02
 BUCKET_SECONDS = 0.25
 ALWAYS_FILLS = 1 / 8

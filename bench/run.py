@@ -35,13 +35,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from amqp10.load.plan import PATIENCE_SECONDS
+from amqp10.load.wire import WireError
 from bench import report
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started_with_tls
 from bench.clients.programs import PROTOCOLS, Client, ClientError, command
 from bench.environment import observe
 from bench.goals import Judgement, judge, judge_beside
-from bench.load.plan import PATIENCE_SECONDS
-from bench.load.wire import WireError
 from bench.results import Entry, Results
 from bench.scenario import Scenario, ScenarioError, load_scenarios
 from bench.turns import WARM_UP_SECONDS, measured_and_peer, runner, take_turns

@@ -41,8 +41,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
 
+from amqp10.load.plan import Application, Protocol, Shared, Traffic
 from bench.clients.programs import PROTOCOLS, Client, refusal
-from bench.load.plan import Application, Protocol, Shared, Traffic
 
 FOLDER = Path(__file__).parent / "scenarios"
 UNBATCHED_IN_FLIGHT = 200

@@ -18,11 +18,11 @@ from typing import Protocol, Self, TypeAlias
 
 from hdrh.histogram import HdrHistogram
 
+from amqp10.load.checks import latency_histogram
+from amqp10.load.ledger import Range, Verdict, judge
+from amqp10.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic, routing_key
 from bench.broker import ROOT, Broker
 from bench.clients.programs import Client, ToldPlan, command
-from bench.load.checks import latency_histogram
-from bench.load.ledger import Range, Verdict, judge
-from bench.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic, routing_key
 from bench.scenario import Scenario, exchange_of
 
 Event: TypeAlias = "dict[str, object]"
@@ -67,7 +67,7 @@ class Told(Protocol):
 
 
 class LoadProcess:
-    """One process with the protocol of `bench.load`, started by this command, and the conversation with it."""
+    """One process with the protocol of `amqp10.load`, started by this command, and the conversation with it."""
 
     def __init__(self, plan: Told, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(

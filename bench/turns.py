@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from amqp10.load.wire import WireError
 from bench.broker import Broker, BrokerError, connect, started
-from bench.load.wire import WireError
 from bench.memory import measure_once
 from bench.results import Entry, Figures
 from bench.scenario import Scenario

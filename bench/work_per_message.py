@@ -34,8 +34,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from amqp10.load.wire import WireError
 from bench.broker import SCRATCH, Broker, BrokerError, started
-from bench.load.wire import WireError
 from bench.run import HEADGATE
 from bench.scenario import Scenario, ScenarioError, load_scenarios
 from bench.trial import Run, TrialError, run_once

@@ -16,13 +16,13 @@ from pika.exceptions import AMQPError
 from pika.frame import Method
 from pika.spec import Basic
 
+from amqp10.load.amqp091.confirms import Confirms
+from amqp10.load.plan import Plan
+from amqp10.load.stages import Orders, carry_out
+from amqp10.load.wire import WireError
 from bench.clients.messages import Content, MessageChecker, Messages
 from bench.clients.pace import Pace
 from bench.clients.programs import destinations
-from bench.load.amqp091.confirms import Confirms
-from bench.load.plan import Plan
-from bench.load.stages import Orders, carry_out
-from bench.load.wire import WireError
 
 WAIT_SECONDS = 0.05
 FRAME_BYTES_MAX = 131072

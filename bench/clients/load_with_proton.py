@@ -12,13 +12,13 @@ import time
 from proton import Delivery, Endpoint, Event, Message, ProtonException, Receiver, Sender
 from proton.reactor import AtLeastOnce, AtMostOnce, Container
 
+from amqp10.load.endpoint import queue_address
+from amqp10.load.plan import Plan
+from amqp10.load.stages import Orders, carry_out
+from amqp10.load.wire import WireError
 from bench.clients.messages import DEFAULT_PRIORITY, Content, MessageChecker, Messages
 from bench.clients.pace import Pace
 from bench.clients.programs import destinations
-from bench.load.endpoint import queue_address
-from bench.load.plan import Plan
-from bench.load.stages import Orders, carry_out
-from bench.load.wire import WireError
 
 WAIT_SECONDS = 0.001
 """Short, because proton waits for its own sockets only, not for orders."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+from amqp10.load import content as own
+from amqp10.load.checks import LATENCY_MICROSECONDS_MAX, latency_histogram
+from amqp10.load.ledger import Ledger
+from amqp10.load.plan import Traffic
 from bench.clients.programs import paddings
-from bench.load import content as own
-from bench.load.checks import LATENCY_MICROSECONDS_MAX, latency_histogram
-from bench.load.ledger import Ledger
-from bench.load.plan import Traffic
 
 CONTENT_TYPE = own.CONTENT_TYPE.decode()
 DEFAULT_PRIORITY = own.DEFAULT_PRIORITY[0]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 
-from bench.load.plan import Traffic
+from hdrh.histogram import HdrHistogram
+
+from amqp10.load.plan import Traffic
 
 TURN_MESSAGES = 20
 """How many messages a publisher sends before the loop looks at its socket again. They are few, because a client in
@@ -25,6 +27,8 @@ class Pace:
         self.refused = 0
         self.confirmed = 0
         self.last_progress_ns = 0
+        self.latency: HdrHistogram | None = None
+        """Not measured: the time of an outcome is the client's."""
         self._traffic = traffic
         self._start_ns = -1
         self._stopped = False

@@ -1,6 +1,6 @@
 """The clients of the load processes: which there are, which plans each can carry out, and how its process is started.
 
-*own* is `bench.load`, which shows the broker's limits because it uses less CPU than any broker. The others are other
+*own* is `amqp10.load`, which shows the broker's limits because it uses less CPU than any broker. The others are other
 projects' libraries, used as their documents advise; they show what an application gets. Each decides itself how many
 frames it passes to one system call and how it tops up link credit, so a plan with the shape *bulk* is refused.
 """
@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from bench.load.checks import latency_histogram
-from bench.load.endpoint import queue_address
-from bench.load.plan import Plan, Protocol, Traffic, routing_key
-from bench.load.publisher import exchange_address
+from amqp10.load.checks import latency_histogram
+from amqp10.load.endpoint import queue_address
+from amqp10.load.plan import Plan, Protocol, Traffic, routing_key
+from amqp10.load.publisher import exchange_address
 
 ROOT = Path(__file__).parents[2]
 GO_SOURCES = Path(__file__).parent / "go"
@@ -45,7 +45,7 @@ PROTOCOLS: dict[Client, tuple[Protocol, ...]] = {
 }
 GO_CLIENTS = ("go-amqp", "amqp091-go")
 MODULES: dict[Client, str] = {
-    "own": "bench.load",
+    "own": "amqp10.load",
     "proton": "bench.clients.load_with_proton",
     "pika": "bench.clients.load_with_pika",
 }

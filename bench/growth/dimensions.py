@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from amqp10.load import wire
+from amqp10.load.amqp091.wire import short_string
+from amqp10.load.endpoint import queue_address
 from bench.growth.grown_broker import GrownBroker
 from bench.growth.operations import (
     STANDARD,
@@ -21,9 +24,6 @@ from bench.growth.operations import (
 )
 from bench.growth.peer091 import Arguments, Peer091, number, text
 from bench.growth.peer10 import Peer10
-from bench.load import wire
-from bench.load.amqp091.wire import short_string
-from bench.load.endpoint import queue_address
 
 Grow = Callable[[GrownBroker, int, int], None]
 """Add the things from a number up to another."""

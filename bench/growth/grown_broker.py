@@ -13,14 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from amqp10.load import wire
+from amqp10.load.endpoint import queue_address
+from amqp10.load.management import Management
+from amqp10.load.wire import WireError
 from bench.broker import SCRATCH, Broker, free_port, started
 from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Link, Peer10
 from bench.growth.processor_time import ProcessorTime
-from bench.load import wire
-from bench.load.endpoint import queue_address
-from bench.load.management import Management
-from bench.load.wire import WireError
 from bench.run import SERVE
 
 SETTINGS = """\

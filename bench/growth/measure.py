@@ -9,12 +9,12 @@ from statistics import median
 
 import psutil
 
+from amqp10.load.wire import WireError
 from bench.broker import BrokerError
 from bench.growth.dimensions import Dimension
 from bench.growth.grown_broker import GrownBroker, grown_broker
 from bench.growth.operations import Operation
 from bench.growth.table import Cell, Row
-from bench.load.wire import WireError
 
 Say = Callable[[str], None]
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from amqp10.load import wire
+from amqp10.load.endpoint import queue_address
 from bench.growth.grown_broker import EXCHANGE, EXPIRING, PURGED, SIDE, GrownBroker
 from bench.growth.peer091 import Peer091
 from bench.growth.peer10 import Peer10
-from bench.load import wire
-from bench.load.endpoint import queue_address
 
 Act = Callable[[GrownBroker, int], None]
 

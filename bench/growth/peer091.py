@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from bench.load.amqp091 import wire
-from bench.load.amqp091.handshake import Conversation
-from bench.load.amqp091.wire import Frame
-from bench.load.handshake import READ_BYTES
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.amqp091.handshake import Conversation
+from amqp10.load.amqp091.wire import Frame
+from amqp10.load.handshake import READ_BYTES
+from amqp10.load.wire import WireError
 
 QUEUE_DECLARE, QUEUE_DECLARE_OK = (50, 10), (50, 11)
 QUEUE_BIND, QUEUE_UNBIND, QUEUE_UNBIND_OK = (50, 20), (50, 50), (50, 51)

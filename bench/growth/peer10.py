@@ -10,10 +10,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.load import wire
-from bench.load.endpoint import INCOMING_WINDOW, OUTGOING_WINDOW, closing_reason
-from bench.load.handshake import READ_BYTES, Conversation
-from bench.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
+from amqp10.load import wire
+from amqp10.load.endpoint import INCOMING_WINDOW, OUTGOING_WINDOW, closing_reason
+from amqp10.load.handshake import READ_BYTES, Conversation
+from amqp10.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
 
 LINKS_AT_ONCE = 200
 """How many attaches or detaches are sent before their answers are awaited."""

@@ -20,8 +20,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from amqp10.load.wire import WireError
 from bench.broker import Broker, BrokerError
-from bench.load.wire import WireError
 from bench.peers.embedded_artemis import artemis, build, built
 from bench.peers.installed_rabbitmq import rabbitmq
 

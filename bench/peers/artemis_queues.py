@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from bench.load import wire
-from bench.load.endpoint import queue_address
-from bench.load.requests import Requests, sections
-from bench.load.wire import WireError
+from amqp10.load import wire
+from amqp10.load.endpoint import queue_address
+from amqp10.load.requests import Requests, sections
+from amqp10.load.wire import WireError
 
 PRODUCT = "apache-activemq-artemis"
 """The product in Artemis's open frame."""
@@ -29,7 +29,7 @@ def lacks(*, protocol: str, queue_type: str, routed: bool) -> str:
 
 
 class ArtemisManagement:
-    """What `bench.load.management.Management` is for other brokers, as far as scenarios need it.
+    """What `amqp10.load.management.Management` is for other brokers, as far as scenarios need it.
 
     A queue has the address of load processes as its name, /queues/…, because Artemis knows no address with parts.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amqp10.load.wire import WireError
 from bench.broker import Broker, BrokerError, connect, listening_pid
-from bench.load.wire import WireError
 
 REMEDY = """\
 install RabbitMQ 4.0 or newer, which speaks AMQP 1.0 without a plugin, and start it on this machine; on Debian:

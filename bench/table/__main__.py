@@ -26,10 +26,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from amqp10.load.wire import WireError
 from bench import report
 from bench.broker import ROOT, SCRATCH, BrokerError, connect
 from bench.environment import observe
-from bench.load.wire import WireError
 from bench.results import ResultError, Results
 from bench.run import add_options
 from bench.scenario import ScenarioError

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from bench.load.wire import WireError
+from amqp10.load.wire import WireError
 from bench.together.job import Job, Report
 from bench.together.own import OwnClient
 

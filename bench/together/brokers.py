@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, get_args
 
+from amqp10.load.plan import Protocol
 from bench.broker import SCRATCH, Broker, connect, started
-from bench.load.plan import Protocol
 from bench.together.job import Client
 
 START = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data} --admin off"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from amqp10.load.plan import Protocol
+from amqp10.load.wire import WireError
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError
 from bench.environment import Environment, observe
-from bench.load.plan import Protocol
-from bench.load.wire import WireError
 from bench.results import Entry, Figures, Results
 from bench.together.brokers import Options, add_options, broker_for, options_of
 from bench.together.job import Job

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from bench.load.ledger import Range
-from bench.load.plan import Application, Protocol, Traffic
+from amqp10.load.ledger import Range
+from amqp10.load.plan import Application, Protocol, Traffic
 
 Client = Literal["own", "pika", "proton"]
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from amqp10.load.ledger import judge
+from amqp10.load.management import Management
+from amqp10.load.plan import Application, Protocol, Traffic
+from amqp10.load.wire import WireError
 from bench.broker import Broker
-from bench.load.ledger import judge
-from bench.load.management import Management
-from bench.load.plan import Application, Protocol, Traffic
-from bench.load.wire import WireError
 from bench.together.job import BODY_BYTES, Job, Report
 from bench.trial import LoadProcess, TrialError, conduct, running
 

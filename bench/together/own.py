@@ -11,8 +11,8 @@ import select
 import time
 from collections.abc import Callable
 
-from bench.load.line import opened_091, opened_10
-from bench.load.wire import WireError
+from amqp10.load.line import opened_091, opened_10
+from amqp10.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 PATIENCE_SECONDS = 30.0

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from bench.load.plan import Protocol
+from amqp10.load.plan import Protocol
 from bench.together.figures import Point, round_up
 
 WIDTH, HEIGHT = 760, 320

@@ -17,9 +17,9 @@ from pika.exceptions import AMQPError
 from pika.frame import Method
 from pika.spec import Basic
 
-from bench.load.amqp091.confirms import Confirms
-from bench.load.ledger import Ledger
-from bench.load.wire import WireError
+from amqp10.load.amqp091.confirms import Confirms
+from amqp10.load.ledger import Ledger
+from amqp10.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 TURN_MESSAGES = 20

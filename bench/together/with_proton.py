@@ -13,8 +13,8 @@ from collections.abc import Callable
 from proton import Delivery, Endpoint, Event, Message, Receiver, Sender
 from proton.reactor import AtLeastOnce, AtMostOnce, Container
 
-from bench.load.ledger import Ledger
-from bench.load.wire import WireError
+from amqp10.load.ledger import Ledger
+from amqp10.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
 
 TURN_MESSAGES = 20

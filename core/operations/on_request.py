@@ -17,6 +17,7 @@ IMPORT_WORK = 10_000
 MODULES = (
     "core.observe.why_chain",
     "core.observe.why_table",
+    "core.observe.why_root",
     "core.observe.why",
     "core.observe.timelines",
     "core.definitions_file",

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import pytest
 
+from amqp10.load.plan import Traffic
+from amqp10.load.wire import WireError
 from bench.broker import Broker
 from bench.clients import programs
-from bench.load.plan import Traffic
-from bench.load.wire import WireError
 from bench.peers import embedded_artemis
 from bench.scenario import Scenario
 from bench.trial import TrialError, run_once, running

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load.amqp091 import wire
-from bench.load.amqp091.consumer import Consumer
-from bench.load.delivery import FEW
-from bench.load.ledger import Verdict, judge
-from bench.load.plan import Traffic
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.amqp091.consumer import Consumer
+from amqp10.load.delivery import FEW
+from amqp10.load.ledger import Verdict, judge
+from amqp10.load.plan import Traffic
+from amqp10.load.wire import WireError
 from core.amqp091.codec import decode_method
 from core.amqp091.content import entry_of
 from core.amqp091.deliver_run import encode_run

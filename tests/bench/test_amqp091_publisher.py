@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load.amqp091 import wire
-from bench.load.amqp091.confirms import ACKS_AT_ONCE_MAX, Confirms
-from bench.load.amqp091.endpoint import TURN_MESSAGES, Endpoint
-from bench.load.amqp091.publisher import Publisher
-from bench.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
-from bench.load.plan import Application, Traffic
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.amqp091.confirms import ACK, ACKS_AT_ONCE_MAX, Confirms
+from amqp10.load.amqp091.endpoint import TURN_MESSAGES, Endpoint
+from amqp10.load.amqp091.publisher import Publisher
+from amqp10.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
+from amqp10.load.plan import Application, Traffic
+from amqp10.load.wire import WireError
 from core.amqp091.codec import decode_method
 from core.amqp091.content import body_of
 from core.amqp091.framing import FrameType, method_frame, read_frame
@@ -193,3 +193,19 @@ def test_a_frame_without_its_end_is_an_error():
     broken = wire.HEARTBEAT[:-1] + b"\x00"
     with pytest.raises(WireError, match="ends with 0x0"):
         wire.frame_at(broken, 0)
+
+
+def test_only_the_limit_in_flight_holds_a_publisher_up():
+    one = publisher(messages=4, in_flight=3)
+    assert one.held_up(0) is None
+    one.burst(0)
+    assert (one.sent, one.held_up(0)) == (3, "in-flight")
+    assert one.wants_to_send
+
+
+def test_confirms_are_timed():
+    one = publisher(number=1, rate=10.0, size=20, seconds=1.0, timed=True)
+    one.burst(150_000_000)
+    one.acks(ACK.pack(1, 1, 13, 60, 80, 2, 1, 0xCE), 0, 200_000_000)
+    assert (one.confirmed, one.latency.get_total_count()) == (2, 2)
+    assert one.latency.get_max_value() == pytest.approx(200_000, rel=0.001)

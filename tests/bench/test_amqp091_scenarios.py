@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.load.plan import Plan
+from amqp10.load.plan import Plan
 from bench.scenario import ScenarioError, load_scenarios, read_scenario
 
 SCENARIOS = {name: found[0] for name, found in load_scenarios().items()}

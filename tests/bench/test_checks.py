@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load import wire
-from bench.load.amqp091 import wire as wire091
-from bench.load.amqp091.consumer import Consumer as Consumer091
-from bench.load.consumer import Consumer
-from bench.load.content import values_of
-from bench.load.delivery import BLOCK, FEW, spans_of
-from bench.load.ledger import Verdict, judge
-from bench.load.messages import OutgoingMessages
-from bench.load.plan import Application, Traffic, routing_key
-from bench.load.publisher import message_unit, sections_before_body
+from amqp10.load import wire
+from amqp10.load.amqp091 import wire as wire091
+from amqp10.load.amqp091.consumer import Consumer as Consumer091
+from amqp10.load.consumer import Consumer
+from amqp10.load.content import values_of
+from amqp10.load.delivery import BLOCK, FEW, spans_of
+from amqp10.load.ledger import Verdict, judge
+from amqp10.load.messages import OutgoingMessages
+from amqp10.load.plan import Application, Traffic, routing_key
+from amqp10.load.publisher import message_unit, sections_before_body
 from core.amqp091.content import entry_of
 from core.amqp091.deliver_run import encode_run
 

@@ -7,6 +7,8 @@ from functools import partial
 
 import pytest
 
+from amqp10.load.ledger import judge
+from amqp10.load.plan import Application, Plan, Traffic
 from bench import run
 from bench.broker import Broker
 from bench.clients import programs
@@ -14,8 +16,6 @@ from bench.clients.__main__ import main as list_clients
 from bench.clients.messages import Content, MessageChecker, Messages
 from bench.clients.pace import Pace
 from bench.clients.programs import ClientError, ToldPlan
-from bench.load.ledger import judge
-from bench.load.plan import Application, Plan, Traffic
 from bench.scenario import Scenario, ScenarioError, load_scenarios, read_scenario
 from bench.trial import run_once
 from tests.kit.broker_process import broker_process

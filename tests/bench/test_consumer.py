@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load import wire
-from bench.load.consumer import Consumer
-from bench.load.delivery import FEW
-from bench.load.ledger import Verdict, judge
-from bench.load.plan import Traffic
-from bench.load.wire import WireError
+from amqp10.load import wire
+from amqp10.load.consumer import Consumer
+from amqp10.load.delivery import FEW
+from amqp10.load.ledger import Verdict, judge
+from amqp10.load.plan import Traffic
+from amqp10.load.wire import WireError
 
 TRAFFIC = Traffic(size=30)
 STAMPED = Traffic(size=30, rate=1.0)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from amqp10.load.plan import Traffic
 from bench.broker import started
 from bench.delay_proxy import Way, serve
 from bench.delay_proxy import main as proxy_main
 from bench.distance import Point, applications, compared, judgements, line, main, one_run
-from bench.load.plan import Traffic
 from bench.results import Entry, Results
 from bench.run import HEADGATE
 

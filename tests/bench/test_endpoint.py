@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.load import wire
-from bench.load.endpoint import Endpoint, Session
-from bench.load.ledger import Verdict, judge
-from bench.load.plan import Application, Traffic
-from bench.load.wire import WireError
+from amqp10.load import wire
+from amqp10.load.endpoint import Endpoint, Session
+from amqp10.load.ledger import Verdict, judge
+from amqp10.load.plan import Application, Traffic
+from amqp10.load.wire import WireError
 from tests.kit.loopback_broker import (
     SESSION_WINDOW,
     LoopbackBroker,

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load.ledger import Ledger, Verdict, judge
+from amqp10.load.ledger import Ledger, Verdict, judge
 
 
 def ledger_of(*sequences, publisher=1):

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from amqp10.load.handshake import Place
 from bench.broker import BrokerError, free_port
-from bench.load.handshake import Place
 from bench.peers import embedded_artemis
 from bench.peers.__main__ import main
 from tests.kit.loopback_broker import LoopbackBroker, serving

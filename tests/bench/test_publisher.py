@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load import wire
-from bench.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
-from bench.load.plan import Application, Traffic
-from bench.load.publisher import Publisher, message_unit
-from bench.load.wire import WireError
+from amqp10.load import wire
+from amqp10.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
+from amqp10.load.plan import Application, Traffic
+from amqp10.load.publisher import Publisher, message_unit
+from amqp10.load.wire import WireError
 
 PLENTY = 2**31 - 1
 FIRST, THIRD = Application(publisher=1), Application(publisher=3)
@@ -183,3 +183,36 @@ def test_confirms_are_timed_from_the_burst_that_sent_the_message():
     assert one.latency is not None
     assert one.latency.get_total_count() == 6
     assert [one.latency.get_value_at_percentile(share) // 100 for share in (50, 80, 100)] == [20, 50, 80]
+
+
+def test_what_holds_a_publisher_up_is_told_while_it_has_a_message_to_send():
+    one = publisher(link_credit=2, messages=10, in_flight=5)
+    assert one.held_up(PLENTY, 0) is None
+    one.burst(PLENTY, 0)
+    assert one.held_up(PLENTY, 0) == "link-credit"
+    one.told = "queue-full"
+    assert one.held_up(PLENTY, 0) == "queue-full"
+    one.told = None
+    one.flow_received(2, PLENTY)
+    assert one.held_up(0, 0) == "session-window"
+    one.burst(PLENTY, 0)
+    assert (one.sent, one.held_up(PLENTY, 0)) == (5, "in-flight")
+    one.settled(0, 4, accepted=True, now_ns=0)
+    one.burst(PLENTY, 0)
+    assert (one.sent, one.held_up(PLENTY, 0)) == (10, None)
+
+
+def test_at_a_rate_nothing_is_held_up_before_it_is_due():
+    one = publisher(application=FIRST, link_credit=1, rate=10.0, size=20, seconds=1.0)
+    one.burst(PLENTY, 0)
+    assert one.held_up(PLENTY, 99_000_000) is None
+    assert one.held_up(PLENTY, 100_000_000) == "link-credit"
+
+
+def test_at_a_rate_confirms_count_from_the_intended_time():
+    one = publisher(application=FIRST, rate=10.0, size=20, seconds=1.0, timed=True)
+    one.burst(PLENTY, 150_000_000)
+    assert one.sent == 2
+    one.settled(0, 1, accepted=True, now_ns=200_000_000)
+    assert one.latency.get_max_value() == pytest.approx(200_000, rel=0.001)
+    assert one.latency.get_min_value() == pytest.approx(100_000, rel=0.001)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from amqp10.load.handshake import Place
+from amqp10.load.management import Management
+from amqp10.load.plan import Application, Traffic
 from bench import run
 from bench.broker import Broker, connect, listening_pid, started_with_tls
-from bench.load.handshake import Place
-from bench.load.management import Management
-from bench.load.plan import Application, Traffic
 from bench.scenario import Scenario
 from bench.trial import TrialError, run_once, running
 from tests.kit.loopback_broker import LoopbackBroker, doubling, dropping, garbling, serving, swapping

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from bench.load.plan import Plan, Traffic
+from amqp10.load.plan import Plan, Traffic
 from bench.scenario import LoadPattern, Scenario, ScenarioError, load_scenarios, read_scenario
 
 SCENARIOS = load_scenarios()

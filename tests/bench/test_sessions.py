@@ -3,11 +3,11 @@ others."""
 
 import pytest
 
-from bench.load import wire
-from bench.load.endpoint import Session
-from bench.load.plan import Application, Traffic
-from bench.load.sessions import Sessions
-from bench.load.wire import WireError
+from amqp10.load import wire
+from amqp10.load.endpoint import Session
+from amqp10.load.plan import Application, Traffic
+from amqp10.load.sessions import Sessions
+from amqp10.load.wire import WireError
 
 APPLICATIONS = [Application(publisher=1, publish_to="fast"), Application(publisher=2, publish_to="slow")]
 REMOTE = (5, 9)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load.stencil import FEW, Stencil, equal_prefix, packed, read_column
+from amqp10.load.stencil import FEW, Stencil, equal_prefix, packed, read_column
 
 
 @given(

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from amqp10.load.plan import Application
+from amqp10.load.publisher import message_unit
 from bench import one_sender_one_receiver, two_senders
 from bench.broker import Broker
-from bench.load.plan import Application
-from bench.load.publisher import message_unit
 from bench.together.brokers import add_options, options_of
 from bench.together.comparison import Case, Measured, cell, measure, ratio, run
 from bench.together.figures import consumed, published, rates_over_time, round_up

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from amqp10.load.management import Management
+from amqp10.load.plan import Traffic
 from bench.broker import Broker
-from bench.load.management import Management
-from bench.load.plan import Traffic
 from bench.scenario import Scenario
 from bench.trial import Run, run_once
 from tests.kit.broker_process import broker_process

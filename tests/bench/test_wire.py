@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.load import wire
-from bench.load.wire import Described, WireError
+from amqp10.load import wire
+from amqp10.load.wire import Described, WireError
 
 VECTORS = [
     (wire.NULL, "40", None),

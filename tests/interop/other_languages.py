@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from amqp10.load.management import Management
 from bench.broker import Broker
 from bench.distance import far
-from bench.load.management import Management
 from tests.kit.broker_process import BrokerAddress, broker_process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]

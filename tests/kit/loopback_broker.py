@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from bench.load import wire
-from bench.load.wire import Described, Frame
+from amqp10.load import wire
+from amqp10.load.wire import Described, Frame
 
 SESSION_WINDOW = 400
 PUBLISHER_LINK_CREDIT = 170

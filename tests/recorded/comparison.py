@@ -1,6 +1,6 @@
 """Compares what the broker says with what it said when a conversation was recorded, frame by frame."""
 
-from bench.load import wire
+from amqp10.load import wire
 from tests.recorded.fields import HEADER_OF_091, UNREADABLE, method_of, performative_code, split_frames
 from tests.recorded.masks import Masked, masked_in, without_masked
 

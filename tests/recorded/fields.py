@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.load import wire
+from amqp10.load import wire
 
 Path = tuple[int | str, ...]
 """The way to a value: indexes of fields in a list, or of arguments of a method, and keys in a map or table."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.load import wire
+from amqp10.load import wire
 from tests.recorded.fields import (
     Place,
     is_content_header,

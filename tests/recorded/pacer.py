@@ -4,7 +4,7 @@ import socket
 from types import TracebackType
 from typing import Self
 
-from bench.load import wire
+from amqp10.load import wire
 from tests.recorded.fields import split_frames
 
 ANSWER_SECONDS_MAX = 20.0

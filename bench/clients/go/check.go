@@ -23,7 +23,7 @@ type delivery struct {
 type span [2]uint64
 
 // checker is the ledger of one consumer. It notes the sequence numbers of each publisher in order of arrival, as
-// ranges; bench.load.ledger judges them. A message that is not as it was sent counts as corrupted, and as lost too.
+// ranges; amqp10.load.ledger judges them. A message that is not as it was sent counts as corrupted, and as lost too.
 type checker struct {
 	plan        *plan
 	received    map[uint32][]span

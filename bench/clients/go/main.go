@@ -1,4 +1,4 @@
-// The load process of bench/load/__main__.py with clients of other projects: the same lines on standard input and
+// The load process of amqp10/load/__main__.py with clients of other projects: the same lines on standard input and
 // output, the same plan, the same report. Built and started by bench/clients/programs.py.
 package main
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As in bench/load/__main__.py: a consumer that does not know how many messages are left for it stops after quietNs
+// As in amqp10/load/__main__.py: a consumer that does not know how many messages are left for it stops after quietNs
 // without one; a consumer that has received everything waits lingerNs for messages that must not come.
 const (
 	quietNs  = int64(2 * time.Second)

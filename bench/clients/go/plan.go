@@ -8,13 +8,13 @@ import (
 )
 
 // numberedBytes is the smallest body: 4 bytes publisher, 8 bytes sequence number. At an offered rate 8 bytes intended
-// send time follow. Both as in bench/load/plan.py.
+// send time follow. Both as in amqp10/load/plan.py.
 const (
 	numberedBytes = 12
 	stampedBytes  = 20
 )
 
-// traffic has the fields of bench.load.plan.Traffic.
+// traffic has the fields of amqp10.load.plan.Traffic.
 type traffic struct {
 	Shape    string  `json:"shape"`
 	Size     int     `json:"size"`
@@ -31,7 +31,7 @@ type traffic struct {
 	Timed    bool    `json:"timed"`
 }
 
-// application has the fields of bench.load.plan.Application.
+// application has the fields of amqp10.load.plan.Application.
 type application struct {
 	Publisher   uint32 `json:"publisher"`
 	PublishTo   string `json:"publish_to"`
@@ -45,7 +45,7 @@ type application struct {
 
 func (a *application) publishes() bool { return a.PublishTo != "" || a.Exchange != "" }
 
-// plan has the fields of bench.load.plan.Plan, and those that bench/clients/programs.py derives from them: the client,
+// plan has the fields of amqp10.load.plan.Plan, and those that bench/clients/programs.py derives from them: the client,
 // how much later than the others the publisher starts, the bytes that fill the bodies, one item for each size in turn,
 // and the destinations in turn.
 type plan struct {

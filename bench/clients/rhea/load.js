@@ -1,11 +1,11 @@
 'use strict';
-// The load process of bench/load/__main__.py with rhea: the same lines on standard input and output, the same plan, the
+// The load process of amqp10/load/__main__.py with rhea: the same lines on standard input and output, the same plan, the
 // same report. It sends messages that are alike, as fast as it can; bench/clients/programs.py refuses other plans.
 
 const readline = require('node:readline');
 const rhea = require('rhea');
 
-// As in bench/load/stages.py and plan.py.
+// As in amqp10/load/stages.py and plan.py.
 const QUIET_MS = 2000, LINGER_MS = 50, NUMBERED_BYTES = 12;
 const STEP_MS = 5;
 const TURN_MESSAGES = 100; // sent before the loop looks at its socket again

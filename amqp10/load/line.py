@@ -14,14 +14,14 @@ from typing import Final, Protocol
 
 from hdrh.histogram import HdrHistogram
 
-from bench.load.amqp091.endpoint import Endpoint as Endpoint091
-from bench.load.amqp091.endpoint import channels
-from bench.load.amqp091.handshake import Conversation as Conversation091
-from bench.load.handshake import READ_BYTES, Conversation
-from bench.load.ledger import Ledger
-from bench.load.plan import Application, Traffic, sessions_of
-from bench.load.sessions import Sessions
-from bench.load.wire import WireError
+from amqp10.load.amqp091.endpoint import Endpoint as Endpoint091
+from amqp10.load.amqp091.endpoint import channels
+from amqp10.load.amqp091.handshake import Conversation as Conversation091
+from amqp10.load.handshake import READ_BYTES, Conversation
+from amqp10.load.ledger import Ledger
+from amqp10.load.plan import Application, Traffic, sessions_of
+from amqp10.load.sessions import Sessions
+from amqp10.load.wire import WireError
 
 KEEP_ALIVE_NS: Final = 5 * 10**9
 """An empty frame is sent after this long without output; brokers require one within 10 s or more."""
@@ -35,6 +35,8 @@ class AnyPublisher(Protocol):
     refused: int
     last_progress_ns: int
 
+    @property
+    def latency(self) -> HdrHistogram | None: ...
     @property
     def confirmed(self) -> int: ...
     @property
@@ -72,6 +74,7 @@ class AnyEndpoint(Protocol):
     def output(self, now_ns: int) -> list[bytes | memoryview]: ...
     def ready_to_publish(self, now_ns: int) -> bool: ...
     def wake_ns(self) -> int | None: ...
+    def held_up(self, now_ns: int, *, socket: bool) -> list[str]: ...
 
 
 class AnyConversation(Protocol):
@@ -137,6 +140,10 @@ class Line:
     @property
     def blocked(self) -> bool:
         return bool(self._pending)
+
+    def held_up(self, now_ns: int) -> list[str]:
+        """What holds up each publisher of the connection that has a message to send."""
+        return self.endpoint.held_up(now_ns, socket=self.blocked)
 
     def wake_ns(self) -> int:
         """When to write again although nothing has arrived: a message is due, or the line was silent for long."""

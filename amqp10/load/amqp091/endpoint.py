@@ -1,6 +1,6 @@
 """One AMQP 0.9.1 connection of a load process: applications with a channel for publishing and one for consuming each.
 
-It replaces `bench.load.endpoint.Endpoint` in the loop. Where several publishers share the connection, or a consumer
+It replaces `amqp10.load.endpoint.Endpoint` in the loop. Where several publishers share the connection, or a consumer
 uses it too, they take turns at the socket in short bursts, like threads or goroutines that share a connection: bytes
 that wait for the socket, because the broker does not read, hold all of them up. When the broker closes a channel or the
 connection, `WireError` is raised with the broker's reason.
@@ -14,18 +14,18 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from bench.load.amqp091 import wire
-from bench.load.amqp091.consumer import Consumer
-from bench.load.amqp091.publisher import Publisher
-from bench.load.plan import Application, Traffic
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.amqp091.consumer import Consumer
+from amqp10.load.amqp091.publisher import Publisher
+from amqp10.load.plan import Application, Traffic
+from amqp10.load.wire import WireError
 
 TURN_MESSAGES: Final = 100
 """Messages of one publisher before the next one's turn: what a goroutine writes in about 1 ms while it holds a
 mutex."""
 _ACK, _DELIVER = (struct.pack(">HH", *ids) for ids in (wire.BASIC_ACK, wire.BASIC_DELIVER))
 _IDS_AT = wire.FRAME_HEAD.size
-_EXPECTED = {wire.BASIC_CONSUME_OK, wire.CONNECTION_BLOCKED, wire.CONNECTION_UNBLOCKED}
+_EXPECTED = {wire.BASIC_CONSUME_OK}
 
 
 def channels(number: int) -> tuple[int, int]:
@@ -56,6 +56,8 @@ class Endpoint:
         self.publishers = list(self._publishing.values())
         self.consumers = list(self._consuming.values())
         self._rest = b""
+        self._blocked = False
+        """Whether the broker has sent connection.blocked: it reads no more."""
 
     def start(self, now_ns: int) -> None:
         """Begin to publish and consume."""
@@ -94,6 +96,8 @@ class Endpoint:
         if frame.method == wire.BASIC_NACK and frame.channel in self._publishing:
             number, flags = struct.unpack_from(">QB", frame.payload, 4)
             self._publishing[frame.channel].nack(number, multiple=bool(flags & 1))
+        elif frame.method in (wire.CONNECTION_BLOCKED, wire.CONNECTION_UNBLOCKED):
+            self._blocked = frame.method == wire.CONNECTION_BLOCKED
         elif frame.kind != wire.HEARTBEAT_FRAME and frame.method not in _EXPECTED:
             raise WireError(f"a frame of type {frame.kind} with method {frame.method} was not expected")
 
@@ -110,6 +114,14 @@ class Endpoint:
 
     def ready_to_publish(self, now_ns: int) -> bool:
         return any(publisher.ready(now_ns) for publisher in self.publishers)
+
+    def held_up(self, now_ns: int, *, socket: bool) -> list[str]:
+        """What holds up each publisher that has a message to send. ``socket``: it takes no bytes, because the broker
+        does not read, or the network is slow."""
+        if socket:
+            what = "connection.blocked" if self._blocked else "socket"
+            return [what for publisher in self.publishers if publisher.wants_to_send]
+        return [why for publisher in self.publishers if (why := publisher.held_up(now_ns)) is not None]
 
     def wake_ns(self) -> int | None:
         """When `output` must be called again although no input has arrived."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from bench.load import wire
-from bench.load.endpoint import closing_reason
-from bench.load.handshake import Conversation
-from bench.load.wire import Described, Frame, WireError
+from amqp10.load import wire
+from amqp10.load.endpoint import closing_reason
+from amqp10.load.handshake import Conversation
+from amqp10.load.wire import Described, Frame, WireError
 
 _SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
 _REQUESTS, _ANSWERS = "requests", "answers"

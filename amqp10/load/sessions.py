@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from bench.load import wire
-from bench.load.endpoint import Endpoint, Session
-from bench.load.plan import Application, Traffic
+from amqp10.load import wire
+from amqp10.load.endpoint import Endpoint, Session
+from amqp10.load.plan import Application, Traffic
 
 
 class Sessions:
@@ -71,6 +71,10 @@ class Sessions:
 
     def ready_to_publish(self, now_ns: int) -> bool:
         return any(one.ready_to_publish(now_ns) for one in self._endpoints.values())
+
+    def held_up(self, now_ns: int, *, socket: bool) -> list[str]:
+        """What holds up each publisher that has a message to send."""
+        return [why for one in self._endpoints.values() for why in one.held_up(now_ns, socket=socket)]
 
     def wake_ns(self) -> int | None:
         """When `output` must be called again although no input has arrived."""

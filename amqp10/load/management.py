@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from bench.load import wire
-from bench.load.requests import AT_ONCE_MAX, Requests, sections
-from bench.load.wire import Frame, Value, WireError
+from amqp10.load import wire
+from amqp10.load.requests import AT_ONCE_MAX, Requests, sections
+from amqp10.load.wire import Frame, Value, WireError
 
 _ADDRESS = "/management"
 

@@ -1,4 +1,4 @@
-"""The speed of the load generator itself: `python -m bench.load.limit`.
+"""The speed of the load generator itself: `python -m bench.load_limit`.
 
 A broker that is faster than its load generator cannot be measured. So this runs a publisher and a consumer in memory,
 without a socket, against a peer that costs nothing, and prints nanoseconds per message. Sockets add to that: a system
@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 import time
 
-from bench.load.consumer import Consumer
-from bench.load.messages import BURST_BYTES_MAX
-from bench.load.plan import Application, Content, Traffic
-from bench.load.publisher import Publisher
+from amqp10.load.consumer import Consumer
+from amqp10.load.messages import BURST_BYTES_MAX
+from amqp10.load.plan import Application, Content, Traffic
+from amqp10.load.publisher import Publisher
 
 MESSAGES = 200_000
 WINDOW = 2**31 - 1

@@ -11,9 +11,9 @@ import struct
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from bench.load import wire
-from bench.load.endpoint import Session, closing_reason
-from bench.load.wire import Frame, WireError
+from amqp10.load import wire
+from amqp10.load.endpoint import Session, closing_reason
+from amqp10.load.wire import Frame, WireError
 
 STEP_SECONDS = 30.0
 READ_BYTES = 256 * 1024

@@ -1,25 +1,19 @@
-"""A load process: `python -m bench.load`; `stages` says what it is told and what it answers.
-
-One loop serves all connections of the process; every write is non-blocking, and a connection is asked for more only
-when all it wanted to write is written.
+"""One loop serves all connections of a load process; every write is non-blocking, and a connection is asked for more
+only when all it wanted to write is written.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import resource
 import selectors
-import struct
-import sys
 import time
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, Protocol
 
-from bench.load.line import Line, opened_091, opened_10
-from bench.load.plan import Application, Plan, connections_of
-from bench.load.stages import Orders, carry_out
+from amqp10.load.line import Line, opened_091, opened_10
+from amqp10.load.plan import Application, Plan, connections_of
 
 IDLE_SECONDS: Final = 0.05
 LOOK_NS: Final = 5 * 10**6
@@ -28,10 +22,21 @@ FEW_CONNECTIONS: Final = 64
 """Up to this number select() is used, whose time-outs are finer than epoll's milliseconds."""
 
 
+class AnyOrders(Protocol):
+    """What the loop needs of orders: a descriptor to wait for, and whether one has come."""
+
+    descriptor: int
+    ended: bool
+
+    @property
+    def waiting(self) -> bool: ...
+    def read(self) -> None: ...
+
+
 class Lines:
     """The loop over all connections."""
 
-    def __init__(self, plan: Plan, orders: Orders) -> None:
+    def __init__(self, plan: Plan, orders: AnyOrders) -> None:
         self._plan = plan
         self._orders = orders
         connections = connections_of(plan.applications)
@@ -61,6 +66,10 @@ class Lines:
     @property
     def attached(self) -> bool:
         return all(line.endpoint.attached for line in self._lines)
+
+    def held_up(self, now_ns: int) -> list[str]:
+        """What holds up each publisher that has a message to send."""
+        return [why for line in self._lines for why in line.held_up(now_ns)]
 
     def start(self, now_ns: int) -> None:
         """Begin to publish and consume. The collector of cycles stays off from now on: there are none to collect."""
@@ -130,14 +139,3 @@ class Lines:
         """Close all connections."""
         for line in self._lines:
             line.close()
-
-
-def main() -> int:
-    """Carry out one plan."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
-    return carry_out(Lines, IndexError, struct.error)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import struct
 
-from bench.load.amqp091 import wire
-from bench.load.amqp091.wire import Frame
-from bench.load.handshake import READ_BYTES, STEP_SECONDS, Place
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.amqp091.wire import Frame
+from amqp10.load.handshake import READ_BYTES, STEP_SECONDS, Place
+from amqp10.load.wire import WireError
 
 _TRUE = b"t\x01"
 
@@ -36,7 +36,7 @@ class Conversation:
         capabilities = wire.table({"authentication_failure_close": _TRUE, "connection.blocked": _TRUE})
         ours = wire.table(
             {
-                "product": b"S" + wire.long_string(b"bench.load"),
+                "product": b"S" + wire.long_string(b"amqp10.load"),
                 "connection_name": b"S" + wire.long_string(name.encode()),
                 "capabilities": b"F" + capabilities,
             }

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from bench.load import wire
-from bench.load.content import SEQUENCES, Buffer, UnlikeValue, ValueSpan
-from bench.load.stencil import Stencil, equal_prefix, gathered, read_column
-from bench.load.wire import WireError, content_span, decode, list_spans, skip
+from amqp10.load import wire
+from amqp10.load.content import SEQUENCES, Buffer, UnlikeValue, ValueSpan
+from amqp10.load.stencil import Stencil, equal_prefix, gathered, read_column
+from amqp10.load.wire import WireError, content_span, decode, list_spans, skip
 
 FEW = 12
 """With fewer frames, checking them one by one is cheaper than by columns: see `limit`."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 
-from bench.load.amqp091 import wire
-from bench.load.amqp091.confirms import Confirms
-from bench.load.content import values_of
-from bench.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
-from bench.load.plan import Application, Traffic, routing_key
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.amqp091.confirms import Confirms
+from amqp10.load.content import values_of
+from amqp10.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
+from amqp10.load.outcome_times import OutcomeTimes
+from amqp10.load.plan import Application, Traffic, routing_key
+from amqp10.load.wire import WireError
 
 
 def message_unit(application: Application, traffic: Traffic, *, turn: int, channel: int, frame_max: int) -> Unit:
@@ -61,6 +62,9 @@ class Publisher:
         self._bulk = traffic.shape == "bulk"
         self._confirming = not traffic.settled
         self._confirms = Confirms()
+        self._times = OutcomeTimes() if traffic.timed else None
+        self.latency = self._times.latency if self._times is not None else None
+        """Of confirms, in microseconds."""
         self._start_ns = -1
         self._end_ns = -1
         self._stopped = False
@@ -92,7 +96,10 @@ class Publisher:
     def acks(self, data: bytes, at: int, now_ns: int) -> int:
         """Take the complete basic.ack at `at` and like ones behind it; returns the position after them."""
         self.last_progress_ns = now_ns
-        return self._confirms.take(data, at, self.sent)
+        at = self._confirms.take(data, at, self.sent)
+        if self._times is not None:
+            self._times.settled(self._confirms.count, now_ns)
+        return at
 
     def nack(self, number: int, *, multiple: bool) -> None:
         """Note that the broker refused one message, or all unconfirmed ones up to it."""
@@ -121,6 +128,20 @@ class Publisher:
         allowed = self._allowed()
         return min(allowed, self._due(now_ns) - self.sent) if self._traffic.rate else allowed
 
+    def held_up(self, now_ns: int) -> str | None:
+        """What holds up a message that is to be sent now: our own limit of messages in flight. None when nothing does,
+        and when none is to be sent."""
+        if self._stopped or self._start_ns < 0 or self.sent >= self._traffic.messages_max:
+            return None
+        if self._due(now_ns) <= self.sent if self._traffic.rate else now_ns >= self._end_ns:
+            return None
+        return None if self._allowed() else "in-flight"
+
+    @property
+    def wants_to_send(self) -> bool:
+        """Whether it has messages left to send."""
+        return self._start_ns >= 0 and not self._stopped
+
     def wake_ns(self) -> int | None:
         """When the publisher must act without input from the broker: the next message is due, or the end has come."""
         if self._stopped or self._start_ns < 0:
@@ -139,6 +160,11 @@ class Publisher:
         numbers = range(self.sent, self.sent + count)
         self.sent += count
         self.last_progress_ns = now_ns
+        if self._times is not None and self._traffic.rate:
+            for number in numbers:
+                self._times.sent(number + 1, self._intended_ns(number))
+        elif self._times is not None:
+            self._times.sent(self.sent, now_ns)
         return self._messages.write(numbers, self._intended_ns)
 
     def _intended_ns(self, sequence: int) -> int:

@@ -16,19 +16,16 @@ from __future__ import annotations
 
 import math
 import struct
-from collections import deque
 from typing import Final
 
-from hdrh.histogram import HdrHistogram
-
-from bench.load import wire
-from bench.load.checks import LATENCY_MICROSECONDS_MAX, latency_histogram
-from bench.load.content import CONTENT_TYPE, ValueSpan, values_of
-from bench.load.delivery import spans_of
-from bench.load.ledger import Arrivals, judge
-from bench.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
-from bench.load.plan import Application, Traffic, routing_key
-from bench.load.wire import SERIAL_MASK, WireError, serial_difference
+from amqp10.load import wire
+from amqp10.load.content import CONTENT_TYPE, ValueSpan, values_of
+from amqp10.load.delivery import spans_of
+from amqp10.load.ledger import Arrivals, judge
+from amqp10.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
+from amqp10.load.outcome_times import OutcomeTimes
+from amqp10.load.plan import Application, Traffic, routing_key
+from amqp10.load.wire import SERIAL_MASK, WireError, serial_difference
 
 _HEAD: Final = struct.Struct(">IBBH 3s BII")
 _REST: Final = struct.Struct(">BI BBQ B")
@@ -132,12 +129,11 @@ class Publisher:
         self._start_ns = -1
         self._end_ns = -1
         self._stopped = False
-        self.latency = latency_histogram() if traffic.timed else None
+        self._times = OutcomeTimes() if traffic.timed else None
+        self.latency = self._times.latency if self._times is not None else None
         """Of confirms, in microseconds."""
-        self._bursts: deque[tuple[int, int]] = deque()
-        """Timed messages without an outcome: the number behind the last one of a burst, and when it was sent."""
-        self._timed = 0
-        """Messages whose outcome has been timed."""
+        self.told: str | None = None
+        """Why the broker says that the link waits."""
         self.sent = 0
         self.refused = 0
         self.last_progress_ns = 0
@@ -183,19 +179,8 @@ class Publisher:
         if not accepted:
             self.refused += count
         self.last_progress_ns = now_ns
-        if self.latency is not None:
-            self._time(self.latency, now_ns)
-
-    def _time(self, latency: HdrHistogram, now_ns: int) -> None:
-        """Time the outcomes that have come, as if they came in order."""
-        while self._bursts and self._timed < self._settled_count:
-            behind, sent_ns = self._bursts[0]
-            microseconds = min(max(1, (now_ns - sent_ns) // 1000), LATENCY_MICROSECONDS_MAX)
-            upto = min(behind, self._settled_count)
-            latency.record_value(microseconds, upto - self._timed)
-            self._timed = upto
-            if upto == behind:
-                self._bursts.popleft()
+        if self._times is not None:
+            self._times.settled(self._settled_count, now_ns)
 
     # What we send
 
@@ -223,6 +208,21 @@ class Publisher:
         allowed = self._allowed(window)
         return min(allowed, self._due(now_ns) - self.sent) if self._traffic.rate else allowed
 
+    def held_up(self, window: int, now_ns: int) -> str | None:
+        """What holds up a message that is to be sent now: what the broker has told, the link credit, the window of the
+        session, or our own limit of messages in flight. None when nothing does, and when none is to be sent."""
+        if self._stopped or self._start_ns < 0 or self.sent >= self._traffic.messages_max:
+            return None
+        if self._due(now_ns) <= self.sent if self._traffic.rate else now_ns >= self._end_ns:
+            return None
+        if self._allowed(window):
+            return None
+        if not self._link_credit:
+            return self.told or "link-credit"
+        if window < self._messages.frames_max:
+            return self.told or "session-window"
+        return "in-flight"
+
     def wake_ns(self, window: int) -> int | None:
         """When the publisher must act without input from the broker: the next message is due, or the end has come."""
         if self._stopped or self._start_ns < 0:
@@ -243,8 +243,11 @@ class Publisher:
             count = min(count, max(1, BURST_FRAMES_MAX // self._messages.frames_max))
         numbers = range(self.sent, self.sent + count)
         self.sent += count
-        if self.latency is not None:
-            self._bursts.append((self.sent, now_ns))
+        if self._times is not None and self._traffic.rate:
+            for number in numbers:
+                self._times.sent(number + 1, self._intended_ns(number))
+        elif self._times is not None:
+            self._times.sent(self.sent, now_ns)
         self._link_credit -= count
         self.last_progress_ns = now_ns
         first_id = numbers.start if first_id is None else first_id

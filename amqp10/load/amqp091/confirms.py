@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 
-from bench.load.amqp091 import wire
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.wire import WireError
 
 ACK = struct.Struct(">BHIHHQBB")
 """A whole basic.ack: type, channel, size, class, method, delivery_tag, multiple, end."""

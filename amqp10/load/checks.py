@@ -1,8 +1,8 @@
 """The checks of one consumer's deliveries, in either protocol.
 
 Every message is checked whole: the numbers and bytes of its body, and each value of its other sections
-(`bench.load.content`). A message with a fault in one of them counts as corrupted and is not entered in the ledger. The
-order of the others, and whether all have come, is judged at the end (`bench.load.ledger`).
+(`amqp10.load.content`). A message with a fault in one of them counts as corrupted and is not entered in the ledger. The
+order of the others, and whether all have come, is judged at the end (`amqp10.load.ledger`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from hdrh.histogram import HdrHistogram
 
-from bench.load.content import SEQUENCES, Buffer, ValueSpan, values_of
-from bench.load.delivery import DeliveryShape, Places, Run
-from bench.load.ledger import Ledger
-from bench.load.plan import Traffic
+from amqp10.load.content import SEQUENCES, Buffer, ValueSpan, values_of
+from amqp10.load.delivery import DeliveryShape, Places, Run
+from amqp10.load.ledger import Ledger
+from amqp10.load.plan import Traffic
 
 LATENCY_MICROSECONDS_MAX = 60_000_000
 LATENCY_DIGITS = 3

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.load.plan import Traffic, routing_key
-from bench.load.stencil import packed
+from amqp10.load.plan import Traffic, routing_key
+from amqp10.load.stencil import packed
 
 CONTENT_TYPE = b"application/octet-stream"
 ORDER_BASE = 2**32

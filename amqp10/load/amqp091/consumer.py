@@ -5,7 +5,7 @@ for each message. It checks the order and completeness of sequence numbers (`led
 broker never has more than prefetch_count unacknowledged deliveries here.
 
 Deliveries of a run look alike: the first is parsed frame by frame, and the following ones are compared with it, many at
-a time (`bench.load.delivery.DeliveryShape`). Sans-IO: `output` returns the bytes for the socket.
+a time (`amqp10.load.delivery.DeliveryShape`). Sans-IO: `output` returns the bytes for the socket.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import struct
 
 from hdrh.histogram import HdrHistogram
 
-from bench.load.amqp091 import wire
-from bench.load.checks import Checks
-from bench.load.content import ValueSpan
-from bench.load.delivery import Places
-from bench.load.ledger import Ledger
-from bench.load.plan import Traffic
-from bench.load.wire import WireError
+from amqp10.load.amqp091 import wire
+from amqp10.load.checks import Checks
+from amqp10.load.content import ValueSpan
+from amqp10.load.delivery import Places
+from amqp10.load.ledger import Ledger
+from amqp10.load.plan import Traffic
+from amqp10.load.wire import WireError
 
 _BODY_SIZE_AT = 4
 """The place of the body size in the payload of a header frame: behind class and weight."""

@@ -13,16 +13,20 @@ import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
-from bench.load import wire
-from bench.load.consumer import Consumer
-from bench.load.plan import Application, Traffic
-from bench.load.publisher import Publisher
-from bench.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
+from amqp10.load import wire
+from amqp10.load.consumer import Consumer
+from amqp10.load.plan import Application, Traffic
+from amqp10.load.publisher import Publisher
+from amqp10.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
 
 INCOMING_WINDOW = 2**31 - 1
 """Our window, sent in every flow: the largest for which serial arithmetic is defined, so never the limit."""
 OUTGOING_WINDOW = 2**32 - 1
+
+REASON_PROPERTY = "headgate:reason"
+"""The property of a link's flow with which Headgate tells why the link waits, and with null that it does not."""
 
 _CLOSING = {
     wire.DETACH: "detached a link",
@@ -70,8 +74,8 @@ def attach(handle: int, name: str, address: str, *, role: bool, settled: bool, c
 
 
 def queue_address(queue: str) -> str:
-    """The v2 address of a queue whose name needs no percent-encoding."""
-    return f"/queues/{queue}"
+    """The v2 address of a queue. What begins with a slash is an address already."""
+    return queue if queue.startswith("/") else f"/queues/{quote(queue, safe='')}"
 
 
 class SentDeliveries:
@@ -237,6 +241,10 @@ class Endpoint:
         limit = frame.number(0) + frame.number(1)
         self._window = max(0, serial_difference(limit & SERIAL_MASK, self._next_outgoing_id))
         link = self._by_remote_handle.get(frame.number(4, -1))
+        properties = frame.field(10)
+        if link and link.publisher and isinstance(properties, dict) and REASON_PROPERTY in properties:
+            told = properties[REASON_PROPERTY]
+            link.publisher.told = told if isinstance(told, str) else None
         if link and link.publisher and frame.field(6) is not None:
             delivery_count = frame.field(5)
             seen = delivery_count if isinstance(delivery_count, int) else None
@@ -287,6 +295,14 @@ class Endpoint:
 
     def ready_to_publish(self, now_ns: int) -> bool:
         return any(publisher.ready(self._window, now_ns) > 0 for publisher in self.publishers)
+
+    def held_up(self, now_ns: int, *, socket: bool) -> list[str]:
+        """What holds up each publisher that has a message to send. ``socket``: it takes no bytes, because the broker
+        does not read, or the network is slow."""
+        if socket:
+            return ["socket" for publisher in self.publishers if not publisher.finished]
+        window = self._window
+        return [why for publisher in self.publishers if (why := publisher.held_up(window, now_ns)) is not None]
 
     def wake_ns(self) -> int | None:
         """When `output` must be called again although no input has arrived."""

@@ -14,11 +14,11 @@ import struct
 
 from hdrh.histogram import HdrHistogram
 
-from bench.load.checks import Checks
-from bench.load.delivery import DeliveryShape, Run, places_of, spans_of, take_apart
-from bench.load.ledger import Ledger
-from bench.load.plan import Traffic
-from bench.load.wire import ROLE_RECEIVER, SERIAL_MASK, WireError, disposition
+from amqp10.load.checks import Checks
+from amqp10.load.delivery import DeliveryShape, Run, places_of, spans_of, take_apart
+from amqp10.load.ledger import Ledger
+from amqp10.load.plan import Traffic
+from amqp10.load.wire import ROLE_RECEIVER, SERIAL_MASK, WireError, disposition
 
 _ONE_BEFORE_ID = bytes.fromhex("005315 c00d05 41 70")
 _ONE_AFTER_ID = bytes.fromhex("40 41 00532445")

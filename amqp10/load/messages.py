@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.load.content import ValueSpan, values_of
-from bench.load.plan import Traffic
-from bench.load.stencil import Stencil, packed
+from amqp10.load.content import ValueSpan, values_of
+from amqp10.load.plan import Traffic
+from amqp10.load.stencil import Stencil, packed
 
 BURST_BYTES_MAX = 128 * 1024
 """Bytes that a bulk client passes to one system call; the figure of the reference measurements."""

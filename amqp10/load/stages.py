@@ -21,11 +21,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from bench.load.checks import latency_histogram
-from bench.load.line import AnyConsumer, AnyPublisher
-from bench.load.plan import Plan
-from bench.load.publisher import Publisher
-from bench.load.wire import WireError
+from amqp10.load.checks import latency_histogram
+from amqp10.load.line import AnyConsumer, AnyPublisher
+from amqp10.load.plan import Plan
+from amqp10.load.wire import WireError
 
 QUIET_NS: Final = 2 * 10**9
 """A consumer that does not know how many messages are left for it stops when none arrived for this long."""
@@ -154,7 +153,7 @@ class Stages:
         for consumer in self._consumers:
             latency.add(consumer.latency)
         for publisher in self._publishers:
-            if isinstance(publisher, Publisher) and publisher.latency is not None:
+            if publisher.latency is not None:
                 latency.add(publisher.latency)
         say(
             "report",

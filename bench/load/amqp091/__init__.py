@@ -1,1 +1,0 @@
-"""Load over AMQP 0.9.1: the same publisher, consumer and ledger in the other protocol, again without broker code."""
