@@ -1,9 +1,10 @@
 """``python -m bench.forwarding``: what it costs that a queue lives on another node than its clients use.
 
 Two brokers are started from this tree as nodes of a cluster, and one publisher and one consumer use a classic queue of
-the home node: first at the home node itself, then at the entry node. In bulk, messages of 12 bytes are published as fast
-as they are confirmed, and consumed with the client's own link credit; unbatched, each message is sent when the one before was
-confirmed. The output has the rate and, for both brokers, the CPU time for each message, published and consumed.
+the home node: first at the home node itself, then at the entry node. In bulk, messages of 12 bytes are published as
+fast as they are confirmed, and consumed with the client's own link credit; unbatched, each message is sent when the one
+before was confirmed. The output has the rate and, for both brokers, the CPU time for each message, published and
+consumed.
 
 For example:
 

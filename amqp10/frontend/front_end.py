@@ -333,9 +333,9 @@ class Amqp10FrontEnd:
 
     def _opened(self, remote: Open, now: Now) -> None:
         rights_of, self._rights_of = self._rights_of, no_rights  # they are asked for once
-        rights = rights_of(self.connection.handshake.identity)
+        rights = self._alarms.rights_of(remote, self.info, rights_of(self.connection.handshake.identity))
         fault = enter_host(self._engine, self._hosts, remote.hostname, rights)
-        if fault := fault or self._alarms.called_by(remote, self.info):
+        if fault := self._alarms.no_node or fault:
             self.connection.close(fault, monotonic=now.monotonic)
             return
         self.connection.open()

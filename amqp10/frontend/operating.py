@@ -17,6 +17,7 @@ from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.session import Link, Session
 from amqp10.wire.performatives import Open
+from core.access.rights import IMPERSONATOR, Rights, all_rights
 from core.clock import Now
 from core.config.cluster import ClusterSettings
 from core.errors import EngineError, Invalid, NotFound
@@ -32,13 +33,15 @@ NODE_KEY = "headgate:node"
 class AlarmEffects:
     """Applies alarms to one connection. ``on`` holds the alarms that the engine reported last."""
 
-    __slots__ = ("_blocks", "_cluster", "_connection", "_sessions", "node", "on", "refilled")
+    __slots__ = ("_blocks", "_cluster", "_connection", "_sessions", "no_node", "node", "on", "refilled")
 
     def __init__(
         self, connection: Connection, sessions: SessionWatches, blocks: BlockWatches, cluster: ClusterSettings
     ) -> None:
         self.node: str | None = None
         """The other node of the cluster at the far end; None for a client."""
+        self.no_node: ConnectionFault | None = None
+        """What ends a connection that calls itself one of another node, and must not."""
         self._cluster = cluster
         self.on: frozenset[str] = frozenset()
         self.refilled: dict[ReceiverLink, None] = {}
@@ -48,15 +51,18 @@ class AlarmEffects:
         self._sessions = sessions
         self._blocks = blocks
 
-    def called_by(self, remote: Open, info: PeerInfo) -> ConnectionFault | None:
-        """Note whether another node has opened the connection. Returns what ends it if it must not call itself one."""
+    def rights_of(self, remote: Open, info: PeerInfo, rights: Rights) -> Rights:
+        """Note whether another node has opened the connection. Returns its rights, which are all: it has checked those
+        of its clients, and the user-id of their messages. A client keeps its own."""
         named = (remote.properties or {}).get(NODE_KEY)
         if named is None:
-            return None
+            return rights
         if not (isinstance(named, str) and self._cluster.trust_loopback and info.loopback):
-            return ConnectionFault(ErrorCondition.UNAUTHORIZED_ACCESS, "this connection may not be one of a node")
+            why = "this connection may not call itself one of another node"
+            self.no_node = ConnectionFault(ErrorCondition.UNAUTHORIZED_ACCESS, why)
+            return rights
         self.node = named
-        return None
+        return all_rights(f"node {named}", (IMPERSONATOR,))
 
     def changed(self, alarms: frozenset[str], now: Now) -> None:
         """The alarms changed. An alarm stops publishing: sessions that publish close their window, and no others. A

@@ -41,7 +41,7 @@ LEFT_OUT = {
     "test_many_aborted_deliveries": "the home node does not learn of aborted deliveries, so no link credit follows",
     "test_deliveries_that_are_held_too_long_are_released": TIME_OUTS,
     "test_attaching_to_what_does_not_exist": "the home node's refusal comes after the entry's attach, as a detach",
-    "test_one_answer_for_a_message_that_goes_to_three_queues": "its bindings are on the home node, and the entry routes",
+    "test_one_answer_for_a_message_that_goes_to_three_queues": "its bindings are at home, and the entry routes",
     "test_stopping_a_link_whose_window_is_closed": "a drain that is given up is answered before the home node answers",
 }
 """Tests that are left out, and why."""

@@ -3,7 +3,7 @@
 import pytest
 
 from amqp10.wire.messaging import ACCEPTED, Accepted, Released
-from amqp10.wire.performatives import Detach, Disposition, Flow
+from amqp10.wire.performatives import Detach, Disposition, Flow, Open
 from core.amqp091.methods import BasicAck, BasicGet, ConfirmSelect, ConfirmSelectOk
 from core.interface import Binding, QueueDeclaration
 from tests.kit.nodes import Joined
@@ -190,6 +190,22 @@ def test_an_alarm_of_the_home_node_takes_link_credit_and_no_window():
     assert a.entry.ready("near") == 1
     a.home.clear_alarm("memory")
     assert a.peer.take(Flow)[-1].link_credit > 0
+
+
+def test_a_user_id_that_the_entry_has_checked_is_believed():
+    a = Apart()
+    a.peer.attach_sender(a.address)
+    a.peer.frames.clear()
+    a.peer.transfer(payload=b"\x00\x53\x73\xc0\x09\x02\x40\xa0\x05guest\x00\x53\x75\xa0\x01x")
+    assert a.home.ready("far") == 1
+
+
+def test_who_is_not_trusted_may_not_call_itself_a_node():
+    broker = InProcessBroker()
+    peer = WirePeer(broker)
+    peer.handshake()
+    peer.send(Open(container_id="x", properties={"headgate:node": "a"}))
+    assert peer.closed_with("amqp:unauthorized-access")
 
 
 def test_more_links_than_one_session_has_handles():
