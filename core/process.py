@@ -215,6 +215,12 @@ def _hosts(
     return hosts
 
 
+def _certificates(settings: Settings, log: FilteringBoundLogger) -> Certificates:
+    certificates = Certificates(settings.tls, wall=time.time, log=log)
+    certificates.warn()
+    return certificates
+
+
 def _join(hosts: VirtualHosts, users: Users) -> None:
     """Have users know the virtual hosts, and virtual hosts tell users when one is deleted."""
     users.virtual_hosts = lambda: hosts.names
@@ -227,10 +233,8 @@ async def _serve(
 ) -> None:
     log = surface.log
     dialling = Dialling(lambda connected, make: server.adopt(connected, make))
-    certificates = Certificates(settings.tls, wall=time.time, log=log)
-    hosts = _hosts(settings, protocols, data, log, dialling)
+    hosts, certificates = _hosts(settings, protocols, data, log, dialling), _certificates(settings, log)
     broker = hosts.default
-    certificates.warn()
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log, idle = StallLog(log, settings.log, clock), IdleConsumers(addresses_max=settings.metrics.addresses_max)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
@@ -244,8 +248,7 @@ async def _serve(
             await admin.run()
 
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
-    tasks += [IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else []
-    tasks += [dialling.run] if settings.cluster.nodes else []
+    tasks += [dialling.run, *([IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else [])]
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))
     access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users, hosts=hosts)
     tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]

@@ -63,7 +63,7 @@ class LinkHost(Protocol):
 
 
 class FarSenderLink:
-    """A link that publishes to a queue; see :class:`core.engine.forwarding.nodes.FarSender`."""
+    """A link that publishes to a queue; see :class:`core.engine.forwarding.links.FarSender`."""
 
     __slots__ = ("_headers", "_host", "_queue", "_user", "link")
 
@@ -164,7 +164,7 @@ class FarSenderLink:
 
 
 class FarReceiverLink:
-    """A link that consumes from a queue; see :class:`core.engine.forwarding.nodes.FarReceiver`."""
+    """A link that consumes from a queue; see :class:`core.engine.forwarding.links.FarReceiver`."""
 
     __slots__ = ("_grant", "_host", "_options", "_queue", "_user", "link")
 

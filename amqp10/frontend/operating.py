@@ -71,7 +71,8 @@ class AlarmEffects:
         for session in self._connection.sessions:
             self._hold_consumers(session, wanted=FlowReason.DRAIN_MODE in alarms)
             if not alarms:
-                self._tell_node(session)
+                if self.node is not None:
+                    self._tell_node(session)
                 session.open_incoming_window()
                 self._sessions.observe(session, None, direction="in", now=now)
                 continue
@@ -101,10 +102,9 @@ class AlarmEffects:
         self._sessions.observe(session, reason_of_alarms(self.on), direction="in", now=now)
 
     def _tell_node(self, session: Session) -> None:
-        if self.node is not None:
-            for link in session.links:
-                if isinstance(link.reference, PublisherLink):
-                    link.reference.alarmed(reason_of_alarms(self.on) if self.on else None)
+        for link in session.links:
+            if isinstance(link.reference, PublisherLink):
+                link.reference.alarmed(reason_of_alarms(self.on) if self.on else None)
 
     def _hold_consumers(self, session: Session, *, wanted: bool) -> None:
         for link in session.links:

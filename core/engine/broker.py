@@ -30,7 +30,6 @@ from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
 from core.engine.routing.staged import StagedQueues
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
-from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
 from core.errors import EngineError, Forbidden, Invalid, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
@@ -98,11 +97,8 @@ class Broker:
         self.machinery = shared = machinery or Machinery(settings, storage, homes)
         self.alarms, self.work = shared.alarms, shared.work
         """Samplers raise and clear alarms in the former; the latter counts the work that peers cause."""
-        self.drain, self.set_alarm, self.clear_alarm = (
-            self.alarms.drain,
-            self.alarms.set_by_hand,
-            self.alarms.clear_by_hand,
-        )
+        self.drain, self.set_alarm = self.alarms.drain, self.alarms.set_by_hand
+        self.clear_alarm = self.alarms.clear_by_hand
         self.connections = 0
         """Connections that use this virtual host."""
         self.links = LinkCount()
@@ -112,9 +108,7 @@ class Broker:
         self._confirms, self._pump, self._totals = shared.confirms, shared.pump, shared.totals
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
-        self._maker = QueueMaker(
-            settings, context=context, storage=storage, machinery=shared, virtual_host=virtual_host
-        )
+        self._maker = QueueMaker(settings, context=context, storage=storage, machinery=shared, host=virtual_host)
         self._converter, self._storage = converter, storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
@@ -130,7 +124,6 @@ class Broker:
             lives_elsewhere=lambda name: shared.homes.elsewhere(virtual_host, name) is not None,
             found_elsewhere=self._add_queue,
         )
-        self.exchange_in_use, self.bindings = self._topology.is_source, self._topology.bindings
         self._staged = StagedQueues(
             self._topology,
             recorder,
@@ -141,23 +134,18 @@ class Broker:
             self._end_queue,
         )
         self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
+        self.bindings = self._topology.bindings
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
-        self.known_routes = self._router.known_keys
-        self.shown = rows = Snapshots(
+        self.exchange_in_use, self.known_routes = self._topology.is_source, self._router.known_keys
+        self.shown = rows = shared.snapshots(
+            storage,
             queues=self._queues,
             topology=self._topology,
             router=self._router,
-            confirms=self._confirms,
-            alarms=self.alarms,
             policies=self.policies,
             enforcement=self._enforcement,
-            totals=self._totals,
-            store=None if shared.store_stage is None else shared.store_stage.stage_credit,
-            lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
-            now=lambda: shared.now.monotonic,
-            beside=shared.shown,
         )
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
         self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers

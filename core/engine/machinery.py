@@ -5,7 +5,7 @@ is one of it for each virtual host, and one machinery for all of them. So a turn
 virtual hosts in one order and within one amount of work, and an alarm holds for all.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from math import inf
 
@@ -15,12 +15,15 @@ from core.config.settings import Settings
 from core.credit_flow.flow import StageCreditSpec
 from core.engine.classic.residency import SAMPLE_INTERVAL_S, Residency, Resident
 from core.engine.confirms import Confirms
+from core.engine.enforcement import Enforcement
 from core.engine.forwarding.nodes import Homes
 from core.engine.options.in_force import QueueType
+from core.engine.options.policies import Policies
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter, QueueTurns
 from core.engine.queue.store_stage import StoreStage
 from core.engine.ready.waits import Waits
+from core.engine.routing.router import Router
 from core.engine.routing.topology import Topology
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
@@ -104,6 +107,32 @@ class Machinery:
         self._sampled_at = -inf
         if storage is not None:
             storage.quorum.leadership_changed = self._leadership_changed
+
+    def snapshots(
+        self,
+        storage: Storage | None,
+        *,
+        queues: Mapping[str, AnyQueue],
+        topology: Topology,
+        router: Router,
+        policies: Policies,
+        enforcement: Enforcement,
+    ) -> Snapshots:
+        """The snapshots of one virtual host."""
+        return Snapshots(
+            queues=queues,
+            topology=topology,
+            router=router,
+            confirms=self.confirms,
+            alarms=self.alarms,
+            policies=policies,
+            enforcement=enforcement,
+            totals=self.totals,
+            store=None if self.store_stage is None else self.store_stage.stage_credit,
+            lanes=() if storage is None else (storage.store.classic, storage.store.quorum, storage.store.streams),
+            now=lambda: self.now.monotonic,
+            beside=self.shown,
+        )
 
     def _leadership_changed(self) -> None:
         """The node leads the quorum queues no more, or again: each sees to it in its next turn."""

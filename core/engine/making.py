@@ -61,9 +61,10 @@ class QueueMaker:
         context: CourierContext,
         storage: Storage | None,
         machinery: Machinery,
-        virtual_host: str,
+        host: str,
     ) -> None:
-        self._virtual_host = virtual_host
+        """``host`` is the name of the virtual host."""
+        self._virtual_host = host
         self._homes = machinery.homes
         self._residents_of: dict[AnyQueue, list[VariableQueue]] = {}
         self._messages_per_turn = settings.engine.stage_messages_per_turn.queue

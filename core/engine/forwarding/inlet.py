@@ -8,7 +8,7 @@ What comes beyond the grant, because the grant was lowered meanwhile, goes back 
 
 from collections.abc import Callable
 
-from core.engine.forwarding.nodes import FarReceiver
+from core.engine.forwarding.links import FarReceiver
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.queue_counters import QueueCounters
 from core.engine.ready.batch import Batch

@@ -1,49 +1,18 @@
-"""What a remote queue asks of the connection to the node that leads it, and where queues live.
+"""Where queues live, and what a remote queue asks of the node that leads it.
 
-The protocols here are what the engine knows of a connection between nodes. Calls go both ways without actions: a
-remote queue calls its links in its turns, and the connection calls :class:`~.outlet.Outlet` and :class:`~.inlet.Inlet`
-when something has come, which only note it, or put actions into mailboxes.
+Calls go both ways without actions: a remote queue calls its links in its turns (``links.py``), and the connection calls
+:class:`~.outlet.Outlet` and :class:`~.inlet.Inlet` when something has come, which only note it, or put actions into
+mailboxes.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from core.interface import ConsumeOptions, Disposal
-from core.message import Return, RunPart
-
-if TYPE_CHECKING:  # these use this module
-    from core.engine.forwarding.inlet import Inlet
-    from core.engine.forwarding.outlet import Outlet
-
-
-class FarSender(Protocol):
-    """A link that publishes to a queue on its home node."""
-
-    @property
-    def room(self) -> int:
-        """How many messages the home node takes now: its link credit, less what waits here for the session's
-        window."""
-
-    def send(self, first: int, part: RunPart) -> None:
-        """Send messages with numbers from ``first`` up; no more than there is room for."""
-
-    def close(self) -> None:
-        """Detach. No call of the outlet follows."""
-
-
-class FarReceiver(Protocol):
-    """A link that consumes from a queue on its home node. Deliveries are named by numbers of the link's session."""
-
-    def grant(self, n: int, *, drain: bool) -> None:
-        """Set the link credit, and ask for an answer, which :meth:`Inlet.answered` brings behind all deliveries that
-        the link credit brings at once."""
-
-    def settle(self, first: int, last: int, disposal: Disposal | Return) -> None:
-        """Settle deliveries, first and last inclusive. They must all be of this link and unsettled."""
-
-    def close(self) -> None:
-        """Detach: the home node takes back what is unsettled. No call of the inlet follows."""
+from core.engine.forwarding.inlet import Inlet
+from core.engine.forwarding.links import FarReceiver, FarSender
+from core.engine.forwarding.outlet import Outlet
+from core.interface import ConsumeOptions
 
 
 class HomeNode(Protocol):
@@ -55,10 +24,10 @@ class HomeNode(Protocol):
     def down(self, virtual_host: str) -> str | None:
         """Why the node cannot be reached for a virtual host; None while it is connected, or is about to be."""
 
-    def new_sender(self, virtual_host: str, queue: str, user: "Outlet") -> FarSender:
+    def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> FarSender:
         """Attach a link that publishes to a queue, as soon as there is a connection."""
 
-    def new_receiver(self, virtual_host: str, queue: str, options: ConsumeOptions, user: "Inlet") -> FarReceiver:
+    def new_receiver(self, virtual_host: str, queue: str, options: ConsumeOptions, user: Inlet) -> FarReceiver:
         """Attach a link that consumes from a queue, as soon as there is a connection."""
 
 

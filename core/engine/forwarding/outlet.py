@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from core.credit_flow.flow import CreditFlow
 from core.engine.confirms import Confirms, Submission
-from core.engine.forwarding.nodes import FarSender
+from core.engine.forwarding.links import FarSender
 from core.engine.forwarding.sent_runs import SentRuns
 from core.errors import EngineError
 from core.interface import Outcome, Publisher, PublisherCredit
