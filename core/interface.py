@@ -203,6 +203,9 @@ class Delivered:
     """``x-stream-offset`` or ``x-opt-sequence``."""
     routes: Routes = None
     """How these messages came into the queue."""
+    enqueued_ms: int | None = None
+    """When these messages came into the queue, in milliseconds since the epoch, sent as an annotation; None when no
+    time is sent."""
 
     @property
     def origin(self) -> Origin:

@@ -1,7 +1,8 @@
 """The changes to message annotations for a consumer [3.2.3].
 
-There are three changes, and none to the bare message. Annotations that another consumer added with the modified outcome
-are merged in [3.4.5]. A number that a stream gives to each message is put before the others. A message without
+There are four changes, and none to the bare message. Annotations that another consumer added with the modified outcome
+are merged in [3.4.5]. A number that a stream gives to each message is put before the others, and the time of arrival
+behind it, if the stream was declared so. A message without
 annotations gets an empty section, because RabbitMQ adds annotations to every message, and its client libraries look for
 a key among them without checking that there are any.
 """
@@ -14,8 +15,10 @@ from amqp10.wire.codec.composite import read_descriptor
 from amqp10.wire.codec.decode import DEPTH_MAX
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.sections import MESSAGE_ANNOTATIONS, WITHOUT_ANNOTATIONS, decode_map_section, encode_section, scan
-from amqp10.wire.types import Symbol, ULong
+from amqp10.wire.types import Symbol, Timestamp, ULong
 
+ENQUEUED_ANNOTATION = "x-opt-enqueued-time"
+"""The time when a message came to its stream, a timestamp."""
 EMPTY_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {})
 
 _ANNOTATIONS_LEAD = b"\x00\x53\x72"
@@ -28,15 +31,22 @@ _MAP_8_COUNT_MAX = 255
 
 
 def with_annotations(
-    header: bytes | list[bytes], entries: list[bytes], sequences: Sequence[int] | None = None, sequence_key: str = ""
+    header: bytes | list[bytes],
+    entries: list[bytes],
+    sequences: Sequence[int] | None = None,
+    sequence_key: str = "",
+    enqueued_ms: int | None = None,
 ) -> tuple[bytes | list[bytes], list[bytes]]:
     """The bytes that go before every message of a batch, or a list with those before each, and the messages; after it
     every message has annotations.
 
     ``entries`` have no header section and no delivery-annotations, and are valid. ``sequences`` is a number for each
-    of them, which becomes the annotation ``sequence_key``.
+    of them, which becomes the annotation ``sequence_key``. With ``enqueued_ms``, which is for numbered messages only,
+    all of them get the time of their arrival, in milliseconds since the epoch, as ``x-opt-enqueued-time``.
     """
     if sequences is not None:
+        if enqueued_ms is not None:
+            return header, _stamped(entries, sequences, sequence_key, enqueued_ms)
         return header, _numbered(entries, sequences, sequence_key)
     if WITHOUT_ANNOTATIONS[0] <= min(entries) and max(entries) < WITHOUT_ANNOTATIONS[1]:
         if isinstance(header, bytes):
@@ -57,6 +67,24 @@ def _numbered(entries: list[bytes], sequences: Sequence[int], key: str) -> list[
         _with_pair(entry, pair + pack(number), key, number) if _annotated(entry) else lead + pack(number) + entry
         for number, entry in zip(sequences, entries, strict=True)
     ]
+
+
+def _stamped(entries: list[bytes], sequences: Sequence[int], key: str, enqueued_ms: int) -> list[bytes]:
+    """The messages, each with its number and the time before its own annotations."""
+    pair = encode_value(Symbol(key)) + _ULONG
+    time = encode_value(Symbol(ENQUEUED_ANNOTATION)) + encode_value(Timestamp(enqueued_ms))
+    lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(pair) + 8 + len(time), 4)) + pair
+    pack = _UINT64.pack
+    added = {key: ULong(0), ENQUEUED_ANNOTATION: Timestamp(enqueued_ms)}
+    stamped = []
+    for number, entry in zip(sequences, entries, strict=True):
+        if _annotated(entry):
+            added[key] = ULong(number)
+            entry = merge_message_annotations(entry, added, first=True)
+        else:
+            entry = lead + pack(number) + time + entry
+        stamped.append(entry)
+    return stamped
 
 
 def _with_pair(entry: bytes, pair: bytes, key: str, number: int) -> bytes:
@@ -84,14 +112,15 @@ def _annotated(entry: bytes) -> bool:
     return entry.startswith(_ANNOTATIONS_LEAD) or scan(entry).message_annotations is not None
 
 
-def merge_message_annotations(entry: bytes, added: Mapping[object, object]) -> bytes:
-    """The message with these annotations set key by key; ``entry`` has no header and no delivery-annotations."""
+def merge_message_annotations(entry: bytes, added: Mapping[object, object], *, first: bool = False) -> bytes:
+    """The message with these annotations set key by key, with ``first`` before its others; ``entry`` has no header and
+    no delivery-annotations."""
     bounds = scan(entry)
     annotations: dict[object, object] = {}
     rest = entry
     if bounds.message_annotations is not None:
         annotations = decode_map_section(entry, *bounds.message_annotations)
         rest = entry[bounds.message_annotations[1] :]
-    for key, value in added.items():
-        annotations[Symbol(key) if isinstance(key, str) else key] = value
+    new = {Symbol(key) if isinstance(key, str) else key: value for key, value in added.items()}
+    annotations = {**new, **annotations, **new} if first else annotations | new
     return encode_section(MESSAGE_ANNOTATIONS, annotations) + rest

@@ -356,7 +356,9 @@ class ConsumerLink:
             entries = [render(entry, attributes, Origin.AMQP10) for entry in entries]
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
-        prefix, entries = with_annotations(self._headers.of(action), entries, action.sequences, action.sequence_key)
+        prefix, entries = with_annotations(
+            self._headers.of(action), entries, action.sequences, action.sequence_key, action.enqueued_ms
+        )
         link = self.link
         behind = False
         if self._bytes is not None:

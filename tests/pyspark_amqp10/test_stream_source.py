@@ -1,6 +1,7 @@
 """Streams read as Spark reads them, without Spark: ranges planned by one object, read by functions."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from amqp10.blocking.links import SendingLink
 from amqp10.client import Message
-from amqp10.wire.sections import APPLICATION_PROPERTIES, DATA, encode_section
+from amqp10.wire.sections import APPLICATION_PROPERTIES, DATA, MESSAGE_ANNOTATIONS, encode_section
+from amqp10.wire.types import Symbol
 from pyspark_amqp10.columns import SCHEMA
 from pyspark_amqp10.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
 from pyspark_amqp10.login import Login
@@ -275,3 +277,22 @@ def test_messages_with_properties_are_read_as_they_are(stream: str, publish: Any
     publish(stream, [entry] * 3)
     got = rows(options(stream), stream, 0, 3)
     assert [row["properties"] for row in got] == [[("k", {"type": "string", "text": "v", "encoded": b"\xa1\x01v"})]] * 3
+
+
+def test_the_time_of_arrival_is_that_of_each_message(declare: Callable[..., str], publish: Any, options: Any):
+    address = declare(f"stream-{next(NAMES)}", "x-queue-type=stream", "x-enqueued-time=true")
+    before = datetime.now(UTC) - timedelta(milliseconds=1)  # stamps are whole milliseconds
+    annotated = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-a"): 1}) + encode_section(DATA, b"x")
+    publish(address, messages(3))
+    publish(address, [annotated])
+    got = rows(options(address), address, 0, 4)
+    times = [row["enqueued"] for row in got]
+    assert before <= times[0] <= times[2] <= times[3] <= datetime.now(UTC)
+    assert [row["offset"] for row in got] == [0, 1, 2, 3]
+    assert [row["annotations"] for row in got[:3]] == [None] * 3
+    assert [key for key, _ in got[3]["annotations"]] == ["x-a"]
+
+
+def test_a_stream_that_was_declared_without_it_tells_no_time(stream: str, publish: Any, options: Any):
+    publish(stream, messages(1))
+    assert rows(options(stream), stream, 0, 1)[0]["enqueued"] is None

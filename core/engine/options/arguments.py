@@ -32,6 +32,8 @@ x-max-in-memory-length,            integer >= 0                        q       n
 x-max-in-memory-bytes                                                          its memory
 x-max-age                          like ``7D`` or ``12h``              s       yes
 x-stream-max-segment-size-bytes    integer > 0                         s       yes
+x-enqueued-time                    boolean                             s       yes: deliveries carry
+                                                                               ``x-opt-enqueued-time``
 x-stream-filter-size-bytes         integer 16 to 255                   s       never: filter values are exact
 x-initial-cluster-size,            integer > 0                         s       never: one node
 x-initial-group-size
@@ -149,6 +151,7 @@ QUEUE_ARGUMENTS: Mapping[str, Mapping[str, Rule]] = {
         **_EVERY_TYPE,
         "x-max-age": MAX_AGE,
         "x-stream-max-segment-size-bytes": POSITIVE,
+        "x-enqueued-time": BOOLEAN,
         "x-stream-filter-size-bytes": integer(16, 255),
         "x-initial-cluster-size": POSITIVE,
         "x-initial-group-size": POSITIVE,

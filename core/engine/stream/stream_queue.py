@@ -114,12 +114,14 @@ class _Reader:
 
 class _Batch:
     """The messages of one turn for one consumer. Messages of neighbouring chunks that are alike are delivered
-    together."""
+    together; if they carry the time of their arrival, those of one millisecond are."""
 
-    __slots__ = ("_attachment", "_attributes", "_entries", "_offsets", "_route")
+    __slots__ = ("_attachment", "_attributes", "_entries", "_offsets", "_route", "_stamp_ms", "_stamped")
 
-    def __init__(self, attachment: Attachment) -> None:
+    def __init__(self, attachment: Attachment, *, stamped: bool) -> None:
         self._attachment = attachment
+        self._stamped = stamped
+        self._stamp_ms: int | None = None
         self._attributes: Attributes | None = None
         self._route: Route | None = None
         self._entries: list[bytes] = []
@@ -127,8 +129,12 @@ class _Batch:
 
     def add(self, chunk: Chunk, places: Sequence[int]) -> None:
         """Add these messages of the chunk, at least one."""
-        if self._entries and not (self._attributes == chunk.attributes and self._route == chunk.route):
+        stamp_ms = chunk.stamp_ms if self._stamped else None
+        if self._entries and not (
+            self._attributes == chunk.attributes and self._route == chunk.route and self._stamp_ms == stamp_ms
+        ):
             self.deliver()
+        self._stamp_ms = stamp_ms
         self._attributes = chunk.attributes
         self._route = chunk.route
         if isinstance(places, range):
@@ -154,6 +160,7 @@ class _Batch:
             Delivered(
                 attachment.consumer, number, entries, self._attributes, 0, not self._attributes.redelivered,
                 sequences=self._offsets, sequence_key=OFFSET_ANNOTATION, routes=self._route,
+                enqueued_ms=self._stamp_ms,
             )
         )  # fmt: skip
         attachment.unsettled.append(number, Batch(self._offsets, [], self._attributes))
@@ -339,7 +346,7 @@ class StreamQueue:
 
     def _serve(self, attachment: Attachment, reader: _Reader) -> bool:
         """Deliver as much as one turn allows. Returns True if there is more for this grant."""
-        log, batch = self._log, _Batch(attachment)
+        log, batch = self._log, _Batch(attachment, stamped=self.options.enqueued_annotation)
         messages = min(attachment.grant, TURN_MESSAGES_MAX)
         room = TURN_BYTES_MAX
         while messages and room > 0 and self._work_left > 0:

@@ -13,7 +13,7 @@ from amqp10.wire.sections import (
     encode_section,
     scan,
 )
-from amqp10.wire.types import Symbol, ULong
+from amqp10.wire.types import Symbol, Timestamp, ULong
 
 HEADER = b"\x00\x53\x70\x45"
 BODY = encode_section(AMQP_VALUE, "body")
@@ -111,6 +111,24 @@ def test_each_message_tells_its_number_and_keeps_its_own_annotations(entries, ke
         assert annotations_of(message) == annotations_of(entry) | {Symbol(key): ULong(number)}
         assert rest_of(message) == rest_of(entry)
         assert scan(prefix + message).header == (0, len(HEADER))
+
+
+@pytest.mark.parametrize("entries", [list(PLAIN), ALL_KINDS, ALL_KINDS[::-1], *([kind] for kind in ALL_KINDS)])
+def test_each_message_tells_its_number_and_the_time_of_its_arrival(entries):
+    key, time = Symbol("x-stream-offset"), Symbol("x-opt-enqueued-time")
+    prefix, stamped = with_annotations(HEADER, entries, range(len(entries)), key.value, 1_767_225_600_000)
+    assert prefix == HEADER
+    for number, (entry, message) in enumerate(zip(entries, stamped, strict=True)):
+        got = annotations_of(message)
+        assert got == annotations_of(entry) | {key: ULong(number), time: Timestamp(1_767_225_600_000)}
+        assert list(got)[:2] == [key, time]
+        assert rest_of(message) == rest_of(entry)
+
+
+def test_a_time_of_arrival_that_a_publisher_claims_is_replaced():
+    claimed = merge_message_annotations(ANNOTATED, {"x-opt-enqueued-time": Timestamp(1)})
+    _, (message,) = with_annotations(b"", [claimed], [0], "x-stream-offset", 2)
+    assert annotations_of(message)[Symbol("x-opt-enqueued-time")] == Timestamp(2)
 
 
 def test_a_number_that_a_publisher_claims_is_replaced():

@@ -40,6 +40,7 @@ GOOD = {
     "x-max-age": "200000s",
     "x-stream-max-segment-size-bytes": 200,
     "x-stream-filter-size-bytes": 100,
+    "x-enqueued-time": True,
     "x-initial-cluster-size": 3,
     "x-initial-group-size": 5,
 }
