@@ -9,7 +9,8 @@ WORKERS ?= logical
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 HYPOTHESIS_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 FUZZERS := fuzz-decoder fuzz-connection fuzz-decoder091 fuzz-connection091
-OTHER_LANGUAGES := tests/interop/other_languages.py tests/interop/over_tls.py tests/interop/amqp091/other_languages.py tests/bench/other_languages.py
+# Not in `make test`: what comes from other package registries than that of Python.
+OTHER_LANGUAGES := tests/console/accessibility.py tests/interop/other_languages.py tests/interop/over_tls.py tests/interop/amqp091/other_languages.py tests/bench/other_languages.py
 
 .PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs
 

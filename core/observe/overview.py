@@ -1,7 +1,8 @@
 """The broker in a dozen numbers: message rates, connections, and what stands still.
 
 Once a second the counters behind the rates are remembered, some integers each time. The rest is read on request, and
-the walk over all queues is done in slices. A task of the process calls :meth:`Overview.sample` each second.
+the walk over all queues is done in slices. A task of the process calls :meth:`Overview.sample` each second. Of the last
+hour there is a point for each ten seconds: 360 points of six numbers, which take 100 KiB at most.
 """
 
 from collections import deque
@@ -17,6 +18,10 @@ from core.slices import Walk
 RATE_SECONDS = 5
 """A rate is the mean over this many samples, one a second: over fewer it flickers."""
 LAG_SECONDS_KEPT = 60
+POINT_SAMPLES = 10
+"""Samples between two points of the history: a chart of an hour is 1400 pixels wide at most, and has 360 points."""
+POINTS = 360
+"""Points of the history: an hour, in which an operator who is called finds what was before."""
 RATES = {
     "in": "messages_received",
     "out": "messages_delivered",
@@ -49,11 +54,39 @@ class Overview:
         self._sources = sources
         self._totals: deque[tuple[float, dict[str, float]]] = deque(maxlen=RATE_SECONDS + 1)
         self._lags: deque[list[int]] = deque(maxlen=LAG_SECONDS_KEPT + 1)
+        self._points: deque[tuple[float, ...]] = deque(maxlen=POINTS)
+        """Of each point: the time, the rates since the point before, and the links that wait."""
+        self._since_point = 0
+        self._point_before: tuple[float, dict[str, float]] | None = None
 
     def sample(self) -> None:
         """Remember the present values of the counters."""
-        self._totals.append((self._sources.clock().monotonic, self._sums()))
+        now, sums = self._sources.clock(), self._sums()
+        self._totals.append((now.monotonic, sums))
         self._lags.append(list(self._sources.lag_counts()))
+        if self._point_before is None:
+            self._point_before = now.monotonic, sums
+            return
+        self._since_point += 1
+        if self._since_point == POINT_SAMPLES:
+            self._add_point(now, sums, *self._point_before)
+            self._since_point, self._point_before = 0, (now.monotonic, sums)
+
+    def _add_point(self, now: Now, sums: Mapping[str, float], began: float, before: Mapping[str, float]) -> None:
+        passed = max(now.monotonic - began, 1e-3)
+        rates = (round((sums[rate] - before[rate]) / passed, 1) for rate in RATES)
+        self._points.append((now.wall, *rates, float(sum(self._blocked(now).values()))))
+
+    def history(self) -> Snapshot:
+        """Return the points of the last hour, the oldest first: the times, and by name the rates and the number of
+        links that wait. Of a broker that has just started there are fewer."""
+        columns: list[list[float]] = [[] for _ in range(len(RATES) + 2)]
+        for point in self._points:
+            for column, value in zip(columns, point, strict=True):
+                column.append(value)
+        times, *series = columns
+        named = dict(zip((*RATES, "waiting"), series, strict=True))
+        return {"interval": float(POINT_SAMPLES), "times": times, "series": named}
 
     def read(self) -> Walk[Snapshot]:
         """Return the overview."""

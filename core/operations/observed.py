@@ -58,6 +58,18 @@ TIME_LINES = Shape(
 )
 
 
+HISTORY = Shape(
+    "map",
+    (
+        AnswerField("interval", "number", "Seconds between two values."),
+        AnswerField("times", "list", "The times of the values, in seconds since 1970."),
+        AnswerField(
+            "series", "map", "``in``, ``out``, ``confirmed`` and ``settled`` in messages a second, and ``waiting``."
+        ),
+    ),
+)
+
+
 def recorded_overview(control: BrokerControl) -> Overview:
     """Return the overview. Raises PreconditionFailed where none is recorded."""
     if control.overview is None:
@@ -75,6 +87,12 @@ def _timelines(control: BrokerControl) -> Timelines:
 def overview(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Show the broker's rates and counts, as the live stream does each second."""
     return Reply(200, (yield from recorded_overview(control).read()))
+
+
+@operation("timelines.overview", "GET", "/timelines", answer=HISTORY, gives={"interval": 10.0})
+def history(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show the last hour of the broker, with a value for each ten seconds: its rates, and the links that wait."""
+    return Reply(200, recorded_overview(control).history())
 
 
 @operation("flow-map", "GET", "/flow-map", VHOST, answer=FLOW_MAP, gives={"edges_total": 1})
@@ -149,4 +167,4 @@ def limits(control: BrokerControl, arguments: Arguments) -> Reply:
     return Reply(200, {"limits": [{"name": name, "used": used[name], "max": limit} for name, limit in most.items()]})
 
 
-OPERATIONS = (overview, store, limits, show_flow_map, time_lines)
+OPERATIONS = (overview, history, store, limits, show_flow_map, time_lines)

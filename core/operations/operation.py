@@ -101,6 +101,10 @@ class Parameter:
     """What the error's text about a wrong value adds."""
     secret: bool = False
     """No record and no text has its value."""
+    suggests: tuple[str, ...] = ()
+    """Values of a text, or keys of a map, that a form offers. Others may be possible; the engine checks them."""
+    ignored: bool = False
+    """It is accepted for the sake of RabbitMQ's tools and has no effect, so a form does not ask for it."""
 
     def value_of(self, given: object) -> object:
         """Return the value of what a call has given. A query has texts only, so a text such as ``5`` or ``true`` is a

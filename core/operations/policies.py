@@ -4,7 +4,7 @@ Which keys a definition has, and which values they take, the engine knows and ch
 """
 
 from core.control_plane import BrokerControl
-from core.engine.options.policies import PRIORITY_MAX
+from core.engine.options.policies import APPLY_TO, KEYS, PRIORITY_MAX
 from core.errors import NotFound
 from core.operations.operation import (
     DONE,
@@ -33,9 +33,14 @@ PRIORITY = Parameter(
 SET = (
     POLICY,
     Parameter("pattern", "A regular expression; a name matches when it contains a match.", required=True),
-    Parameter("definition", "The keys and values.", "map", required=True),
+    Parameter("definition", "The keys and values.", "map", required=True, suggests=tuple(KEYS)),
     PRIORITY,
-    Parameter("apply_to", "all, queues, classic_queues, quorum_queues, streams or exchanges.", default="all"),
+    Parameter(
+        "apply_to",
+        "all, queues, classic_queues, quorum_queues, streams or exchanges.",
+        default="all",
+        suggests=tuple(APPLY_TO),
+    ),
     VHOST,
 )
 """The parameters of a policy that is set."""

@@ -31,6 +31,8 @@ PAGES = {
     "link/c1%2F1%2F0": "Link c1/1/0",
     "queues": "Queues",
     "queue/orders": "orders",
+    "exchanges": "Exchanges",
+    "exchange/amq.topic": "amq.topic",
     f"queue/{quote(HTML_NAME, safe='')}": HTML_NAME,
     "slow-consumers": "Slow consumers",
     "blocked-publishers": "Blocked publishers",
@@ -39,6 +41,8 @@ PAGES = {
     "policies": "Policies",
     "virtual-hosts": "Virtual hosts",
     "users": "Users",
+    "definitions": "Definitions",
+    "operations": "Operations",
 }
 LOOKS = {"wide": (1440, 900, "light"), "dark": (1440, 900, "dark"), "narrow": (360, 740, "light")}
 
@@ -130,7 +134,7 @@ def test_a_name_that_is_html_is_text(page: Page, broker: BusyBroker, watch: Watc
     for name in ("queues", f"queue/{quote(HTML_NAME, safe='')}"):
         open_page(page, broker, name)
         expect(page.get_by_text(HTML_NAME, exact=True).first).to_be_visible()
-    for action in ("peek into", "move messages out of", "why"):
+    for action in ("peek into", "move:", "delete:", "bind:", "why"):
         page.get_by_role("button", name=re.compile(f"^{action} <img")).click()
         expect(page.get_by_role("heading", level=2).filter(has_text=HTML_NAME)).to_be_visible()
         page.keyboard.press("Escape")
@@ -157,12 +161,13 @@ def test_peek_and_move(page: Page, broker: BusyBroker):
     expect(page.locator("dialog .message").first).to_contain_text("mail 0")
     page.get_by_role("button", name="Close").click()
 
-    page.get_by_role("button", name="move messages out of mails", exact=True).click()
-    page.get_by_label("To the queue").fill("nowhere")
-    page.get_by_label("How many").fill("1")
+    page.get_by_role("button", name="actions of mails", exact=True).click()
+    page.get_by_role("button", name=re.compile("^Move")).click()
+    page.get_by_label("to", exact=True).fill("nowhere")
+    page.get_by_label("count", exact=True).fill("1")
     page.get_by_role("button", name="Move", exact=True).click()
     expect(page.locator("dialog [role=alert]")).to_contain_text("nowhere")
-    page.get_by_label("To the queue").fill(HTML_NAME)
+    page.get_by_label("to", exact=True).fill(HTML_NAME)
     page.get_by_role("button", name="Move", exact=True).click()
     expect(page.locator("dialog")).to_be_hidden()
     expect(row(page, HTML_NAME).locator("td").first).to_have_text("1")

@@ -91,11 +91,14 @@ def test_a_user_without_a_tag_is_not_let_in(page: Page, url: str):
 
 def test_each_user_sees_what_its_tags_allow(browser: Browser, url: str):
     everything = [
-        *("Overview", "Flow map", "Connections", "Queues", "Slow consumers", "Blocked publishers", "Store", "Limits"),
-        *("Policies", "Virtual hosts", "Users"),
+        *("Overview", "Flow map", "Blocked publishers", "Slow consumers", "Connections", "Exchanges", "Queues"),
+        *("Policies", "Users", "Virtual hosts", "Definitions", "Store", "Limits", "Operations"),
     ]
-    seen = {"root": everything, "mona": everything[:-1], "max": ["Queues", "Policies"], "paul": ["Queues", "Policies"]}
-    actions = {"root": ["peek", "move", "why"], "mona": ["peek", "why"], "max": [], "paul": []}
+    few = ["Exchanges", "Queues", "Policies", "Operations"]
+    without_users = [entry for entry in everything if entry != "Users"]
+    seen = {"root": everything, "mona": without_users, "max": few, "paul": few}
+    actions = {"root": ["peek", "why", "actions"], "mona": ["peek", "why", "actions"]}
+    actions |= {"max": ["actions"], "paul": ["actions"]}
     for name, entries in seen.items():
         with browser.new_context() as context:
             page = context.new_page()

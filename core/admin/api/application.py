@@ -4,7 +4,7 @@ The guard has already checked host, token and origin of a request. Refusals of a
 other exception of an operation is a bug, which the guard logs and answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from core.access.audit import AuditedPeer
 from core.access.rights import Rights, no_rights
 from core.admin.answers import problem
+from core.admin.api.forms import form_of
 from core.admin.api.openapi import description
 from core.admin.api.refusals import HttpRefusal, refusal_of
 from core.admin.api.rendering import done, rendered
@@ -24,7 +25,7 @@ from core.errors import EngineError
 from core.operations.all_operations import OPERATIONS
 from core.operations.no_such import NoSuchMethod, NoSuchPath
 from core.operations.operation import Arguments, Operation, Reply, Right, Shape, permits
-from core.operations.table import Call, OperationTable, where_welcome
+from core.operations.table import Call, OperationTable, PathEntry, where_welcome
 from core.slices import Walk
 
 OPENAPI_PATH = "/api/openapi.json"
@@ -52,15 +53,27 @@ class Api:
             right=Right.MONITOR,
             answer=Shape("map"),
         )
-        self.table = OperationTable({"/api/headgate": operations, "/api": [*own, described]})
+        allowed = Operation(
+            name="operations",
+            method="GET",
+            path="/operations",
+            summary="The operations that the caller's tags allow, with their parameters.",
+            handler=self._allowed,
+            right=Right.MANAGE,
+            answer=Shape("rows"),
+        )
+        self.table = OperationTable({"/api/headgate": operations, "/api": [*own, described, allowed]})
         self._control = control
         self._body_max = body_max
         self._log = log
 
     def permitted(self, rights: Rights) -> list[str]:
         """Return the names of the operations that a user's rights permit, on some virtual host at least."""
+        return sorted({entry.operation.name for entry in self._entries(rights)})
+
+    def _entries(self, rights: Rights) -> Iterator[PathEntry]:
         there = where_welcome(rights, self._control.hosts.names)
-        return sorted({one.operation.name for one in self.table.entries if permits(there, one.operation.right)})
+        return (one for one in self.table.entries if permits(there, one.operation.right))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -124,6 +137,10 @@ class Api:
 
     def _description(self, control: BrokerControl, arguments: Arguments) -> Reply | Walk[Reply]:
         return Reply(200, description(self.table.entries, version=control.version))
+
+    def _allowed(self, control: BrokerControl, arguments: Arguments) -> Reply | Walk[Reply]:
+        entries = [one for one in self._entries(arguments.rights) if one.operation.answer.form != "events"]
+        return Reply(200, (form_of(one) for one in entries if one.spelling == one.operation.spellings[0]))
 
 
 def _refused(error: EngineError | HttpRefusal) -> ASGIApp:

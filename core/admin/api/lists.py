@@ -18,7 +18,7 @@ PAGES_MAX = 10**9
 
 COLUMNS = Parameter(name="columns", sentence="Only these fields, separated by commas; a.b is b inside a.")
 IGNORED = tuple(
-    Parameter(name=name, sentence="Ignored: Headgate stores no rates.")
+    Parameter(name=name, sentence="Ignored: Headgate stores no rates.", ignored=True)
     for name in (
         *(
             f"{what}_{part}"

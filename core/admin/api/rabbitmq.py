@@ -46,6 +46,21 @@ ROWS: Mapping[str, Callable[[Snapshot, str], Snapshot]] = {
 """The translation of the rows of each kind, which needs the node's name for some."""
 DESTINATIONS = {"q": "queue", "e": "exchange"}
 CHOICES: Mapping[str, Sequence[str]] = {"kind": tuple(DESTINATIONS)}
+SENTENCES = {
+    "vhost": "The virtual host.",
+    "name": "Its name, of at most 255 bytes.",
+    "queue": "The queue's name.",
+    "exchange": "The exchange's name.",
+    "source": "The exchange that messages come from.",
+    "kind": "What they go to: q, a queue, or e, an exchange.",
+    "destination": "The name of what they go to.",
+    "properties_key": "What tells it from other bindings between the two, as its row says.",
+    "connection": "The connection's identity, for example c17.",
+    "user": "The user's name.",
+    "limit": "Which limit.",
+    "component": "What it belongs to.",
+}
+"""What parameters in a path mean."""
 IN_A_PATH = {"kind": ": a destination is q, a queue, or e, an exchange"}
 RIGHTS_OF_KINDS: Mapping[str, Right] = dict.fromkeys(("connections", "channels", "consumers"), Right.MONITOR)
 """Of kinds that show what other users do. The others need MANAGE."""
@@ -68,7 +83,7 @@ def operation(
     in_path = [
         Parameter(
             name=name,
-            sentence="In the path.",
+            sentence=SENTENCES.get(name, "In the path."),
             in_path=True,
             choices=tuple(choices.get(name, ())),
             remedy=IN_A_PATH.get(name, ""),

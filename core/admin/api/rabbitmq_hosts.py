@@ -9,9 +9,10 @@ from core.operations.operation import DONE, NOTHING, Arguments, Parameter, Reply
 
 MADE = Reply(201)
 IGNORED = tuple(
-    Parameter(name, "Ignored.") for name in ("description", "tags", "default_queue_type", "protected_from_deletion")
+    Parameter(name, "Ignored.", ignored=True)
+    for name in ("description", "tags", "default_queue_type", "protected_from_deletion")
 )
-TRACING = Parameter("tracing", "Ignored: frames are traced by connection.", "flag")
+TRACING = Parameter("tracing", "Ignored: frames are traced by connection.", "flag", ignored=True)
 KIND = Parameter("limit", "The limit.", in_path=True, choices=LIMITS)
 VALUE = Parameter("value", "The limit; a negative one for none.", "number", low=-1, high=10**9, required=True)
 

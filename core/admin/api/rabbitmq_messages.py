@@ -192,7 +192,7 @@ OPERATIONS = (
                 choices=("string", "base64"),
                 default="string",
             ),
-            Parameter(name="exchange", sentence="Ignored: the path has it."),
+            Parameter(name="exchange", sentence="Ignored: the path has it.", ignored=True),
         ),
         answer=Shape("map"),
         right=Right.MANAGE,
@@ -203,17 +203,22 @@ OPERATIONS = (
         "Get messages of a queue.",
         _get,
         parameters=(
-            Parameter(name="count", sentence="How many.", kind="number", low=1, high=GOT_MAX, default=1),
+            Parameter(
+                name="count", sentence="The most messages to get.", kind="number", low=1, high=GOT_MAX, default=1
+            ),
             Parameter(
                 name="ackmode",
-                sentence="What becomes of them.",
+                sentence="What becomes of them: with ack_requeue_true they go back to their places, with "
+                "ack_requeue_false they are taken out, with reject_requeue_false they become dead letters.",
                 choices=tuple(SETTLING),
                 default="ack_requeue_true",
             ),
             Parameter(name="encoding", sentence="How bodies are shown.", choices=("auto", "base64"), default="auto"),
             Parameter(name="truncate", sentence="The most bytes of a body.", kind="number"),
-            Parameter(name="queue", sentence="Ignored: the path has it."),
-            Parameter(name="payload_file", sentence="Ignored: rabbitmqadmin sends where it will write the body."),
+            Parameter(name="queue", sentence="Ignored: the path has it.", ignored=True),
+            Parameter(
+                name="payload_file", sentence="Ignored: rabbitmqadmin sends where it will write the body.", ignored=True
+            ),
         ),
         answer=Shape("rows"),
         right=Right.MANAGE,

@@ -145,7 +145,9 @@ OPERATIONS = (
         "Make or change a user.",
         _set_user,
         *(users.PASSWORD, users.PASSWORD_HASH, users.HASHING_ALGORITHM, users.USER_TAGS),
-        Parameter(name="vhost", sentence="Ignored: rabbitmqadmin sends it, and users belong to no virtual host."),
+        Parameter(
+            name="vhost", sentence="Ignored: rabbitmqadmin sends it, and users belong to no virtual host.", ignored=True
+        ),
         answer=MAKES,
     ),
     _write("DELETE", "/users/{name}", "Delete a user.", _delete_user),

@@ -7,6 +7,7 @@ the path, and numbers and booleans as text.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from urllib.parse import quote
 
 from core.admin.api.rabbitmq import BETWEEN, DESTINATIONS, EXCHANGE, QUEUE, operation
@@ -15,6 +16,7 @@ from core.admin.api.refusals import HttpRefusal, bad_request, not_found
 from core.control_plane import BrokerControl
 from core.declaring import once_gone
 from core.engine.broker import OPERATOR
+from core.engine.options import arguments as options
 from core.errors import Inequivalent, PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.operations import definitions, links, policies
@@ -27,7 +29,9 @@ SHORT_STRING_BYTES = 255
 """The most bytes of a binding key: a short string of AMQP 0.9.1 [0-9-1 4.2.5.3]."""
 DURABLE = Parameter(name="durable", sentence="It survives a restart.", kind="flag", default=True)
 AUTO_DELETE = Parameter(name="auto_delete", sentence="It ends with its last use.", kind="flag")
-ARGUMENTS = Parameter(name="arguments", sentence="Its arguments.", kind="map")
+ARGUMENTS = Parameter(name="arguments", sentence="Its arguments; the engine says which there are.", kind="map")
+QUEUE_ARGUMENTS = replace(ARGUMENTS, suggests=tuple(dict.fromkeys(chain(*options.QUEUE_ARGUMENTS.values()))))
+EXCHANGE_ARGUMENTS = replace(ARGUMENTS, suggests=("alternate-exchange",))
 IF_UNUSED = Parameter(name="if-unused", sentence="Only when nothing uses it.", kind="flag")
 IF_EMPTY = Parameter(name="if-empty", sentence="Only when it has no messages.", kind="flag")
 POLICY: Mapping[str, str] = {"name": "policy", "apply-to": "apply_to"}
@@ -188,10 +192,14 @@ OPERATIONS = (
         _declare_queue,
         DURABLE,
         AUTO_DELETE,
-        Parameter(name="exclusive", sentence="Must be false.", kind="flag"),
-        ARGUMENTS,
-        Parameter(name="node", sentence="Ignored, because there is one node."),
-        Parameter(name="queue_type", sentence="The argument x-queue-type, if arguments do not have it."),
+        Parameter(name="exclusive", sentence="Must be false.", kind="flag", ignored=True),
+        QUEUE_ARGUMENTS,
+        Parameter(name="node", sentence="Ignored, because there is one node.", ignored=True),
+        Parameter(
+            name="queue_type",
+            sentence="classic, quorum or stream: the argument x-queue-type, if arguments do not have it.",
+            suggests=options.QUEUE_TYPES,
+        ),
         answer=MAKES,
     ),
     _write("DELETE", QUEUE, "Delete a queue.", _delete_queue, IF_EMPTY, IF_UNUSED),
@@ -205,7 +213,7 @@ OPERATIONS = (
         DURABLE,
         AUTO_DELETE,
         Parameter(name="internal", sentence="Clients cannot publish to it.", kind="flag"),
-        ARGUMENTS,
+        EXCHANGE_ARGUMENTS,
         answer=MAKES,
     ),
     _write("DELETE", EXCHANGE, "Delete an exchange.", _delete_exchange, IF_UNUSED),
@@ -216,7 +224,12 @@ OPERATIONS = (
         _bind,
         Parameter(name="routing_key", sentence="The binding key.", default=""),
         ARGUMENTS,
-        Parameter(name="destination_type", sentence="What the path says.", choices=tuple(DESTINATIONS.values())),
+        Parameter(
+            name="destination_type",
+            sentence="What the path says.",
+            choices=tuple(DESTINATIONS.values()),
+            ignored=True,
+        ),
         answer=MAKES,
     ),
     _write("DELETE", f"{BETWEEN}/{{properties_key}}", "Unbind.", _unbind),

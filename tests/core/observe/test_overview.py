@@ -1,5 +1,7 @@
 """The overview: the broker's state in a dozen numbers."""
 
+from itertools import pairwise
+
 from core.slices import run_at_once
 from tests.kit.admin import Facts
 from tests.kit.engine import make_broker
@@ -65,3 +67,27 @@ def test_the_lag_is_the_bound_below_which_nearly_all_wake_ups_are():
 def test_there_is_a_pause_behind_each_queue():
     facts = Facts(broker=make_broker(*(f"q{number}" for number in range(1001))))
     assert list(facts.overview.read()) == [None] * 1001
+
+
+def test_the_last_hour_has_a_point_for_each_ten_seconds():
+    facts = Facts()
+    facts.pass_time()
+    before = facts.overview.history()
+    assert before == {
+        "interval": 10.0,
+        "times": [],
+        "series": {name: [] for name in ("in", "out", "confirmed", "settled", "waiting")},
+    }
+    for number in range(3605):
+        facts.traffic["amqp10"].messages_received += 10 if number < 20 else 4
+        facts.pass_time()
+    history = facts.overview.history()
+    times, series = history["times"], history["series"]
+    assert isinstance(times, list)
+    assert isinstance(series, dict)
+    assert len(times) == 360
+    assert {round(after - before, 3) for before, after in pairwise(times)} == {10.0}
+    assert {len(values) for values in series.values()} == {360}
+    assert series["in"][-1] == 4.0
+    assert series["in"][0] == 10.0
+    assert set(series["out"]) == {0.0}

@@ -42,6 +42,42 @@ export function may(operation) {
   return login?.operations?.includes(operation) ?? false;
 }
 
+let operations = new Map(); // what the tags of the user allow, by name, as the table of operations has it
+
+/** Learn which operations there are, with their parameters. */
+export async function learnOperations() {
+  operations = new Map((await rabbit("operations")).map((one) => [one.name, one]));
+}
+
+export function allOperations() {
+  return [...operations.values()];
+}
+
+export function operationOf(name) {
+  return operations.get(name);
+}
+
+/** Carry out an operation with the values of its parameters, by name; gives its answer, null for none. Throws Refused. */
+export async function carryOut({ method, path, parameters, has_body: hasBody }, values) {
+  const left = { ...values };
+  const taken = (name) => {
+    const value = left[name];
+    delete left[name];
+    return value;
+  };
+  const filled = path.replace(/{(\w+)}/g, (_, name) => encodeURIComponent(taken(name)));
+  const document = parameters.find((one) => one.is_document);
+  if (document) return answerOf(await answered(filled, { method, headers: JSON_BODY, body: taken(document.name) }));
+  if (hasBody) return answerOf(await answered(filled, { method, headers: JSON_BODY, body: JSON.stringify(left) }));
+  const query = new URLSearchParams(left).toString();
+  return answerOf(await answered(query ? `${filled}?${query}` : filled, { method }));
+}
+
+async function answerOf(response) {
+  const text = await response.text();
+  return text === "" ? null : JSON.parse(text);
+}
+
 /** The path of a thing; names come from clients and may hold anything. */
 export function at(...segments) {
   return segments.map(encodeURIComponent).join("/");
@@ -94,10 +130,6 @@ export function inHost(path, host) {
 /** Rows of RabbitMQ's API. */
 export async function rabbit(kind, signal) {
   return (await answered(API + kind, { signal })).json();
-}
-
-export async function post(path, body) {
-  return (await sent("POST", path, body)).json();
 }
 
 export async function put(path, body) {

@@ -1,4 +1,4 @@
-/** Time lines of the last five minutes, drawn by uPlot in the colours of the page. */
+/** Time lines of the last five minutes, or of another span, drawn by uPlot in the colours of the page. */
 
 import { drawn, element, say } from "./dom.js";
 
@@ -10,7 +10,7 @@ const STEPS = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((digit) => 
 
 /**
  * `lines` are {name, show(value), step, tone}: one line for each. The result has `node` and
- * `update(times, listsOfValues)`, and `close()` for when the page goes.
+ * `update(times, listsOfValues)`, `show(seconds)` for another span, and `close()` for when the page goes.
  */
 export function timeLine(label, lines, { span = SPAN_S } = {}) {
   const room = element("div", { class: "chart", role: "img", "aria-label": label });
@@ -46,6 +46,10 @@ export function timeLine(label, lines, { span = SPAN_S } = {}) {
       room.setAttribute("data-until", times.at(-1) ?? "");
       if (plot === null) redraw();
       else plot.setData(last);
+    },
+    show(seconds) {
+      span = seconds;
+      redraw();
     },
     close() {
       resized.disconnect();

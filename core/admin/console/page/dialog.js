@@ -7,7 +7,7 @@ export function opened(title, ...inside) {
   const dialog = document.getElementById("ask");
   dialog.setAttribute("aria-labelledby", "ask-title");
   dialog.replaceChildren(element("div", { class: "inside" }, element("h2", { id: "ask-title" }, title), ...inside));
-  dialog.showModal();
+  if (!dialog.open) dialog.showModal(); // one dialog may lead to another
   return dialog;
 }
 

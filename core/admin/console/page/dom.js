@@ -32,7 +32,7 @@ export function heading(title, { about = null, trail = [] } = {}, ...more) {
   return element(
     "div", { class: "head" },
     trail.length > 0 && element("nav", { "aria-label": "Where this is" }, ...steps),
-    element("div", {}, element("h1", {}, title), ...more),
+    element("div", {}, element("h1", {}, title), more.some(Boolean) && element("span", { class: "spacer" }), ...more.filter(Boolean)),
     about && element("p", {}, about),
   );
 }
@@ -42,8 +42,8 @@ export function card(title, ...inside) {
 }
 
 /** What stands where there is nothing to show: what that means, and what to do. */
-export function empty(title, text) {
-  return element("div", { class: "empty" }, element("strong", {}, title), element("span", {}, text));
+export function empty(title, text, ...more) {
+  return element("div", { class: "empty" }, element("strong", {}, title), element("span", {}, text), ...more);
 }
 
 /** Pairs of a name and a value. A value is a text or an element. */

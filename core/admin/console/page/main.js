@@ -1,15 +1,20 @@
 /** The frame of the console: which page is shown, what runs while it is, alarms, colours. */
 
-import { DEFAULT_HOST, get, may, Refused, virtualHosts, whoIsLoggedIn } from "./api.js";
+import { DEFAULT_HOST, get, learnOperations, may, Refused, virtualHosts, whoIsLoggedIn } from "./api.js";
 import { element, empty, say } from "./dom.js";
+import { useKeys } from "./keys.js";
 import { Live } from "./live.js";
 import { loginPage, showWho } from "./login.js";
 import { moment } from "./format.js";
+import { offerHosts } from "./operations.js";
 import { choose, pageHref } from "./places.js";
 import { WhyPanel } from "./why.js";
 import { connectionPage, connectionsPage, linkPage, sessionPage } from "./pages/connections.js";
+import { definitionsPage } from "./pages/definitions.js";
+import { exchangePage, exchangesPage } from "./pages/exchanges.js";
 import { flowMapPage } from "./pages/flow_map.js";
 import { limitsPage } from "./pages/limits.js";
+import { operationsPage } from "./pages/operations.js";
 import { overviewPage } from "./pages/overview.js";
 import { policiesPage } from "./pages/policies.js";
 import { queuePage, queuesPage } from "./pages/queues.js";
@@ -22,31 +27,36 @@ const REFRESH_MS = 2000;
 
 /**
  * Name in the address, name for people, page, and the operation of the API that the page needs: a user that may not use
- * it does not see the page. A page is made from its segments and gives {node, refresh, live, close}.
+ * it does not see the page. A page is made from its segments and gives {node, refresh, live, close}. The last word is
+ * the part of the menu.
  */
 const ALL_PAGES = [
-  ["overview", "Overview", overviewPage, "live"],
-  ["flow-map", "Flow map", flowMapPage, "flow-map"],
-  ["connections", "Connections", connectionsPage, "rows.list"],
-  ["queues", "Queues", queuesPage, "rabbitmq GET /queues"],
-  ["slow-consumers", "Slow consumers", slowConsumersPage, "rows.list"],
-  ["blocked-publishers", "Blocked publishers", blockedPublishersPage, "live"],
-  ["store", "Store", storePage, "store.status"],
-  ["limits", "Limits", limitsPage, "limits"],
-  ["policies", "Policies", policiesPage, "rabbitmq GET /policies"],
-  ["virtual-hosts", "Virtual hosts", virtualHostsPage, "vhosts.list"],
-  ["users", "Users", usersPage, "users.list"],
+  ["overview", "Overview", overviewPage, "live", "Flow"],
+  ["flow-map", "Flow map", flowMapPage, "flow-map", "Flow"],
+  ["blocked-publishers", "Blocked publishers", blockedPublishersPage, "live", "Flow"],
+  ["slow-consumers", "Slow consumers", slowConsumersPage, "rows.list", "Flow"],
+  ["connections", "Connections", connectionsPage, "rows.list", "Messages"],
+  ["exchanges", "Exchanges", exchangesPage, "rabbitmq GET /exchanges", "Messages"],
+  ["queues", "Queues", queuesPage, "rabbitmq GET /queues", "Messages"],
+  ["policies", "Policies", policiesPage, "rabbitmq GET /policies", "Rules"],
+  ["users", "Users", usersPage, "users.list", "Rules"],
+  ["virtual-hosts", "Virtual hosts", virtualHostsPage, "vhosts.list", "Rules"],
+  ["definitions", "Definitions", definitionsPage, "definitions.export", "Rules"],
+  ["store", "Store", storePage, "store.status", "Broker"],
+  ["limits", "Limits", limitsPage, "limits", "Broker"],
+  ["operations", "Operations", operationsPage, "operations", "Broker"],
 ];
-/** Pages of one thing, for users with the tag monitoring: the page of the menu that they belong to, the word, the page. */
+/** Pages of one thing: the page of the menu that they belong to, the word, the page, and the operation that it needs. */
 const DETAILS = {
-  connection: ["connections", "Connection", connectionPage],
-  session: ["connections", "Session", sessionPage],
-  link: ["connections", "Link", linkPage],
-  queue: ["queues", "Queue", queuePage],
+  connection: ["connections", "Connection", connectionPage, "rows.show"],
+  exchange: ["exchanges", "Exchange", exchangePage, "rabbitmq GET /exchanges"],
+  session: ["connections", "Session", sessionPage, "rows.show"],
+  link: ["connections", "Link", linkPage, "rows.show"],
+  queue: ["queues", "Queue", queuePage, "rows.show"],
 };
 /** Pages of the menu that show the whole broker; the others show one virtual host. */
-const OF_THE_BROKER = new Set(["overview", "store", "limits", "virtual-hosts", "users"]);
-const THEMES = [["", "Auto", "as the system has them"], ["light", "Light", "light"], ["dark", "Dark", "dark"]];
+const OF_THE_BROKER = new Set(["overview", "store", "limits", "virtual-hosts", "users", "operations"]);
+const THEMES = [["", "Auto", "as the system has them"], ["light", "Light", "chosen here"], ["dark", "Dark", "chosen here"]];
 const THEME_KEY = "headgate-theme";
 
 const EFFECTS = {
@@ -68,7 +78,7 @@ function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...segments] = path.split("/").filter(Boolean).map(decoded);
   const host = new URLSearchParams(query).get("vhost") ?? hosts[0] ?? DEFAULT_HOST;
-  const detail = segments.length > 0 && may("rows.show") ? DETAILS[name] : undefined;
+  const detail = segments.length > 0 && may(DETAILS[name]?.[3]) ? DETAILS[name] : undefined;
   const [menuName, title, page] = detail ?? pages.find(([known]) => known === name) ?? pages[0];
   return { menuName, title: [title, ...segments].join(" "), page, segments, host };
 }
@@ -89,7 +99,8 @@ function show() {
   const { menuName, title, page, segments, host } = route();
   choose(host);
   const abort = new AbortController();
-  current = { abort, host, menuName, ...page({ live, why, host, signal: abort.signal }, ...segments) };
+  const again = () => current?.abort === abort && current.refresh?.(abort.signal).catch(() => {}); // the next time tells what is wrong
+  current = { abort, host, menuName, ...page({ live, why, host, again, signal: abort.signal }, ...segments) };
   for (const [name, link] of menu) {
     link.setAttribute("aria-current", name === menuName ? "page" : "false");
     link.href = pageHref(name);
@@ -110,6 +121,7 @@ function show() {
 async function findHosts() {
   try {
     hosts = await virtualHosts();
+    offerHosts(hosts);
   } catch (error) {
     if (!(error instanceof Refused)) throw error; // else those of before stay, until the next page is shown
   }
@@ -150,10 +162,13 @@ function faultOf(error) {
 }
 
 function makeMenu() {
-  document.getElementById("pages").append(...pages.map(([name, title]) => {
+  let before = null;
+  document.getElementById("pages").append(...pages.flatMap(([name, title, , , part]) => {
     const link = element("a", { href: pageHref(name) }, title, element("span", { class: "tally", hidden: true }));
+    const begins = part !== before;
+    before = part;
     menu.set(name, link);
-    return link;
+    return begins ? [element("span", { class: "part" }, part), link] : [link];
   }));
 }
 
@@ -217,8 +232,8 @@ function makeTheme() {
     const [value, word, words] = THEMES.find(([known]) => known === theme) ?? THEMES[0];
     if (value) document.documentElement.setAttribute("data-theme", value);
     else document.documentElement.removeAttribute("data-theme");
-    button.textContent = `◐ ${word}`;
-    button.setAttribute("aria-label", `Colours: ${words}`);
+    button.replaceChildren(element("span", { "aria-hidden": "true" }, "◐ "), word);
+    button.setAttribute("aria-label", `Colours: ${word}, ${words}`);
     localStorage.setItem(THEME_KEY, value);
   };
   button.addEventListener("click", () => {
@@ -260,8 +275,9 @@ async function start() {
     main.replaceChildren(empty("There is nothing to see here", `The user ${found.user} has a tag, and no permission on a virtual host.`));
     return;
   }
-  await findHosts();
+  await Promise.all([findHosts(), learnOperations()]);
   makeMenu();
+  useKeys();
   choice.addEventListener("change", () => (location.hash = pageHref(current.menuName, choice.value)));
   const sees = may("live");
   document.getElementById("live").hidden = !sees;

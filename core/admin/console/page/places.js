@@ -12,6 +12,8 @@ export function choose(host) {
   chosen = host;
 }
 
+export const chosenHost = () => chosen;
+
 function place(host, ...segments) {
   return `#/${at(...segments)}${host === DEFAULT_HOST ? "" : `?vhost=${encodeURIComponent(host)}`}`;
 }
@@ -20,6 +22,7 @@ export const pageHref = (page, host = chosen) => place(host, page);
 export const connectionHref = (identity) => place(chosen, "connection", identity);
 export const sessionHref = (identity) => place(chosen, "session", identity);
 export const linkHref = (identity) => place(chosen, "link", identity);
+export const exchangeHref = (name, host = chosen) => place(host, "exchange", name);
 export const queueHref = (name, host = chosen) => place(host, "queue", name);
 
 /** What a queue or an address is called where those of all virtual hosts stand together. */

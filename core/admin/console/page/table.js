@@ -3,10 +3,11 @@
  * says something else, so that focus, selection and scrolling survive an update each second.
  *
  * A column is {title, of, number, sort, wide, wrap}; one without a title has buttons. `of(row)` is a text, or {text, href, badge, bar, tone, buttons, title}:
- * descriptions, not elements, since equal ones are recognised. `sort(row)` makes the column sortable.
+ * descriptions, not elements, since equal ones are recognised. `sort(row)` makes the column sortable. A button is [text, click, label];
+ * `click(event, row)` gets the row as it is then.
  */
 
-import { bar, element } from "./dom.js";
+import { bar, element, say } from "./dom.js";
 import { badge } from "./reasons.js";
 
 const ROWS_MAX = 500; // a reader does not read more, and the browser would have to lay them out
@@ -19,17 +20,36 @@ export class Table {
   #order;
   #marks = [];
   #body = element("tbody");
-  #more = element("p", { class: "empty", hidden: true });
+  #more = element("p", { class: "empty", role: "status", hidden: true });
+  #wanted = [];
 
-  /** `order` is [column title, "ascending" or "descending"], or null to leave rows as they come. */
-  constructor(caption, columns, { key = (row) => row.identity ?? row.name, order = null } = {}) {
+  /** `order` is [column title, "ascending" or "descending"], or null to leave rows as they come; `search`: whether there is a field to search in. */
+  constructor(caption, columns, { key = (row) => row.identity ?? row.name, order = null, search = false } = {}) {
     this.#columns = columns;
     this.#key = key;
     this.#order = order;
     const head = element("thead", {}, element("tr", {}, columns.map((column) => this.#heading(column))));
     const table = element("table", { "aria-label": caption }, head, this.#body);
     const region = { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 };
-    this.node = element("div", {}, element("div", region, table), this.#more);
+    this.node = element("div", {}, search && this.#search(caption), element("div", region, table), this.#more);
+  }
+
+  /** A field whose words each have to be in a row. */
+  #search(caption) {
+    const field = element("input", { type: "search", "aria-label": `Search ${caption}`, placeholder: "Search", autocomplete: "off", spellcheck: "false" });
+    field.addEventListener("input", () => {
+      this.#wanted = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      this.#show();
+    });
+    return element("div", { class: "tools" }, field);
+  }
+
+  #found(rows) {
+    if (this.#wanted.length === 0) return rows;
+    return rows.filter((row) => {
+      const text = this.#columns.map((column) => textOf(column.of(row))).join(" ").toLowerCase();
+      return this.#wanted.every((word) => text.includes(word));
+    });
   }
 
   update(rows) {
@@ -40,7 +60,7 @@ export class Table {
   #heading(column) {
     const cell = element("th", { scope: "col", class: classOf(column) });
     if (!column.sort) {
-      cell.append(column.title);
+      cell.append(column.title || element("span", { class: "unseen" }, "actions"));
       return cell;
     }
     const mark = () => {
@@ -70,7 +90,7 @@ export class Table {
   }
 
   #show() {
-    const sorted = this.#sorted();
+    const sorted = this.#found(this.#sorted());
     const kept = new Set();
     let before = null;
     for (const row of sorted.slice(0, ROWS_MAX)) {
@@ -78,7 +98,8 @@ export class Table {
       kept.add(key);
       if (!this.#lines.has(key)) this.#lines.set(key, this.#line());
       const line = this.#lines.get(key);
-      line.cells.forEach((cell, index) => fill(cell, this.#columns[index].of(row)));
+      line.row = row;
+      line.cells.forEach((cell, index) => fill(cell, this.#columns[index].of(row), line));
       const place = before === null ? this.#body.firstChild : before.nextSibling;
       if (place !== line.node) this.#body.insertBefore(line.node, place);
       before = line.node;
@@ -89,8 +110,9 @@ export class Table {
         this.#lines.delete(key);
       }
     }
-    this.#more.hidden = sorted.length <= ROWS_MAX;
-    this.#more.textContent = `${ROWS_MAX} of ${sorted.length} are shown. The command line lists all.`;
+    const nothing = sorted.length === 0 && this.#rows.length > 0;
+    this.#more.hidden = sorted.length <= ROWS_MAX && !nothing;
+    say(this.#more, nothing ? `None of ${this.#rows.length} has “${this.#wanted.join(" ")}” in it.` : `${ROWS_MAX} of ${sorted.length} are shown. Search for fewer; the command line lists all.`);
   }
 
   #line() {
@@ -107,7 +129,11 @@ function classOf({ number, wrap, title }) {
   return number ? "number" : wrap ? "wrap" : title === "" ? "actions" : "";
 }
 
-function fill(cell, content) {
+function textOf(content) {
+  return typeof content === "object" ? `${content.text ?? ""} ${content.badge ?? ""}` : String(content ?? "");
+}
+
+function fill(cell, content, line) {
   const described = typeof content === "object" ? content : { text: content };
   const said = JSON.stringify([described, described.buttons?.map(([text]) => text)]);
   if (said === cell.said) return;
@@ -118,6 +144,6 @@ function fill(cell, content) {
   cell.node.title = title ?? (text.length > 30 ? text : "");
   cell.node.replaceChildren(
     ...(share === undefined ? [] : [bar(share)]), ...(reason ? [badge(reason)] : []), inside,
-    ...buttons.map(([name, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, name)),
+    ...buttons.map(([name, click, label]) => element("button", { type: "button", class: name === "actions" && "more", "aria-label": label, on: { click: (event) => click(event, line.row) } }, name)),
   );
 }

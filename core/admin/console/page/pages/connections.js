@@ -1,5 +1,6 @@
 /** Connections, and on the way down: one connection with its sessions and links, one session, one link. */
 
+import { actionButtons, actionsButton } from "../actions.js";
 import { at, get, list, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
@@ -9,7 +10,7 @@ import { Table } from "../table.js";
 
 const home = () => ["Connections", pageHref("connections")];
 
-const LINK_COLUMNS = [
+const linkColumns = (done) => [
   { title: "link", of: (row) => ({ text: row.name || row.identity, href: linkHref(row.identity) }), sort: (row) => row.name },
   { title: "session", of: (row) => ({ text: row.session, href: sessionHref(row.session) }), sort: (row) => row.session },
   { title: "direction", of: (row) => ({ text: row.direction === "in" ? "in, from the client" : "out, to the client" }), sort: (row) => row.direction },
@@ -25,8 +26,9 @@ const LINK_COLUMNS = [
   },
   { title: "delivery count", number: true, of: (row) => number(row.delivery_count) },
   { title: "waits for", of: (row) => (row.reason ? { badge: row.reason } : { text: "–", tone: "faint" }) },
+  { title: "", of: (row) => ({ buttons: actionsButton("link", row, { called: `link ${row.identity}`, done }) }) },
 ];
-const SESSION_COLUMNS = [
+const sessionColumns = (done) => [
   { title: "session", of: (row) => ({ text: row.identity, href: sessionHref(row.identity) }) },
   {
     title: "incoming window", number: true,
@@ -39,9 +41,10 @@ const SESSION_COLUMNS = [
   { title: "unsettled in", number: true, of: (row) => number(row.unsettled_in) },
   { title: "unsettled out", number: true, of: (row) => number(row.unsettled_out) },
   { title: "links", number: true, of: (row) => number(row.links) },
+  { title: "", of: (row) => ({ buttons: actionsButton("session", row, { called: `session ${row.identity}`, done }) }) },
 ];
 
-export function connectionsPage({ live, host }) {
+export function connectionsPage({ live, host, again }) {
   const stalled = () => new Map(live.stalls.map((stall) => [stall.connection, stall]));
   let waits = stalled();
   const table = new Table("Connections", [
@@ -55,7 +58,8 @@ export function connectionsPage({ live, host }) {
     { title: "received", number: true, of: (row) => bytes(row.bytes_in), sort: (row) => row.bytes_in },
     { title: "sent", number: true, of: (row) => bytes(row.bytes_out), sort: (row) => row.bytes_out },
     { title: "waits for", of: (row) => (waits.has(row.identity) ? { badge: waits.get(row.identity).reason } : { text: "–", tone: "faint" }) },
-  ]);
+    { title: "", of: (row) => ({ buttons: actionsButton("connection", row, { called: `connection ${row.identity}`, done: again }) }) },
+  ], { search: true });
   const none = empty("No connections", "Clients connect with amqp://USER:PASSWORD@HOST:5672. To try it: headgate publish /queues/QUEUE hello");
   return {
     node: element("div", {}, heading("Connections"), card(null, table.node, none)),
@@ -69,9 +73,9 @@ export function connectionsPage({ live, host }) {
   };
 }
 
-export function connectionPage({ live, why }, identity) {
-  const sessions = new Table("Sessions", SESSION_COLUMNS);
-  const links = new Table("Links", LINK_COLUMNS);
+export function connectionPage({ live, why, again }, identity) {
+  const sessions = new Table("Sessions", sessionColumns(again));
+  const links = new Table("Links", linkColumns(again));
   const channels = new Table("Channels", [
     { title: "channel", of: (row) => row.identity },
     { title: "published", number: true, of: (row) => number(row.published) },
@@ -82,7 +86,8 @@ export function connectionPage({ live, why }, identity) {
   ]);
   const rest = element("div");
   const parts = { sessions: card("Sessions", sessions.node), links: card("Links", links.node), channels: card("Channels", channels.node) };
-  const title = heading(identity, { trail: [home()] }, whyButton(why, "connections", identity));
+  const left = () => (location.hash = pageHref("connections"));
+  const title = heading(identity, { trail: [home()] }, whyButton(why, "connections", identity), ...actionButtons("connection", { identity }, { called: `connection ${identity}`, done: again, left }));
   return {
     node: element("div", {}, title, ...Object.values(parts), card("Everything about it", rest)),
     async refresh(signal) {
@@ -101,9 +106,10 @@ export function connectionPage({ live, why }, identity) {
   };
 }
 
-export function sessionPage({ live, why }, identity) {
+export function sessionPage({ live, why, again }, identity) {
   const [connection] = identity.split("/");
-  const links = new Table("Links", LINK_COLUMNS);
+  const left = () => (location.hash = connectionHref(connection));
+  const links = new Table("Links", linkColumns(again));
   const windows = timeLine("Windows in the last five minutes", [
     { name: "incoming window", show: number, step: true }, { name: "client's incoming window", show: number, step: true },
   ]);
@@ -114,7 +120,7 @@ export function sessionPage({ live, why }, identity) {
   return {
     node: element(
       "div", {},
-      heading(`Session ${identity}`, { trail: [home(), [connection, connectionHref(connection)]] }, whyButton(why, "connections", connection)),
+      heading(`Session ${identity}`, { trail: [home(), [connection, connectionHref(connection)]] }, whyButton(why, "connections", connection), ...actionButtons("session", { identity }, { called: `session ${identity}`, done: again, left })),
       element("div", { class: "pair" }, chartCard("Windows", windows), chartCard("Unsettled deliveries", unsettled)),
       card("Links", links.node), card("Everything about it", rest),
     ),
@@ -137,7 +143,7 @@ export function sessionPage({ live, why }, identity) {
   };
 }
 
-export function linkPage({ live, why }, identity) {
+export function linkPage({ live, why, again }, identity) {
   const [connection, channel] = identity.split("/");
   const session = `${connection}/${channel}`;
   const strip = figures([["credit", "link credit"], ["open", "unconfirmed or waiting"], ["oldest", "oldest unsettled"], ["count", "delivery count"], ["limit", "limited by"], ["trip", "round trip"], ["waits", "waits for"], ["since", "for how long"]]);
@@ -155,7 +161,7 @@ export function linkPage({ live, why }, identity) {
     { name: "incoming window", show: number, step: true }, { name: "client's incoming window", show: number, step: true },
   ]);
   const rest = element("div");
-  const title = heading(`Link ${identity}`, { trail: [home(), [connection, connectionHref(connection)], [session, sessionHref(session)]] }, whyButton(why, "links", identity));
+  const title = heading(`Link ${identity}`, { trail: [home(), [connection, connectionHref(connection)], [session, sessionHref(session)]] }, whyButton(why, "links", identity), ...actionButtons("link", { identity }, { called: `link ${identity}`, done: again, left: () => (location.hash = sessionHref(session)) }));
   return {
     node: element(
       "div", {}, title, strip.node,
@@ -204,6 +210,7 @@ function withReasons(links, live) {
 
 function shown([field, value], host) {
   if (field === "connection") return [words(field), element("a", { href: connectionHref(value) }, value)];
+  if (field.endsWith("_port")) return [words(field), String(value)]; // a number that is not counted
   if (field === "accepted_at") return ["accepted at", moment(value)];
   if (field === "address" && String(value).startsWith("/queues/")) {
     return ["address", element("a", { href: queueHref(decodeURIComponent(value.slice(8)), host) }, value)];

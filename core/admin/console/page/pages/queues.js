@@ -1,50 +1,75 @@
 /** Queues: how much is in each, where it is kept, and what an operator may do with it. */
 
-import { at, get, inHost, listed, may, post, timeLineOf } from "../api.js";
+import { actionButtons, actionsButton, makeButton } from "../actions.js";
+import { at, get, inHost, listed, may, rabbit, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
-import { form, opened } from "../dialog.js";
+import { opened } from "../dialog.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
 import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
 import { pageHref, queueHref, shownName } from "../places.js";
 import { Table } from "../table.js";
+import { bindingsTable } from "./exchanges.js";
 
 const PEEK_COUNT = 10;
 const BODY_SHOWN = 2000; // characters of a message that the dialog shows
-const STATES = ["alpha", "beta", "gamma", "delta"];
 
 const count = (title, field) => ({ title, number: true, of: (row) => number(row[field]), sort: (row) => row[field] ?? -1 });
 
-export function queuesPage({ why, host }) {
+/** Messages a second of each queue, from what its counters have grown by since the rows before. */
+class Rates {
+  #before = new Map();
+  #then = 0;
+
+  of(rows) {
+    const now = performance.now();
+    const passed = (now - this.#then) / 1000;
+    const grown = (row, field) => {
+      const before = this.#before.get(row.name)?.[field];
+      return before === undefined || row[field] === undefined ? null : Math.max(0, row[field] - before) / passed;
+    };
+    const found = rows.map((row) => ({ ...row, rate_in: grown(row, "published"), rate_out: grown(row, "delivered") }));
+    this.#before = new Map(rows.map((row) => [row.name, row]));
+    this.#then = now;
+    return found;
+  }
+}
+
+export function queuesPage({ why, host, again }) {
+  const rates = new Rates();
+  const perSecond = (title, field) => ({ title, number: true, of: (row) => rate(row[field]), sort: (row) => row[field] ?? -1 });
   const table = new Table("Queues", [
     { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
     count("ready", "messages_ready"), count("unsettled", "messages_unacknowledged"),
     { title: "oldest", number: true, of: (row) => duration(row.oldest_ready_seconds), sort: (row) => row.oldest_ready_seconds ?? -1 },
-    ...STATES.map((state) => count(state, state)),
+    perSecond("in", "rate_in"), perSecond("out", "rate_out"),
     count("consumers", "consumers"), count("publishers", "publishers"),
     { title: "type", of: (row) => row.type, sort: (row) => row.type },
     { title: "policy", of: (row) => ({ text: plain(row.policy), tone: row.policy ? "" : "faint" }) },
-    { title: "", of: (row) => ({ buttons: actionsOf(row.name, host, why) }) },
-  ], { order: ["ready", "descending"] });
-  const none = empty("No queues", "Declare one: headgate queues declare NAME. Or let a client declare it on the management node.");
+    { title: "", of: (row) => ({ buttons: buttonsOf(row.name) }) },
+  ], { order: ["ready", "descending"], search: true });
+  function buttonsOf(name) {
+    const looks = looksAt(name, host, why);
+    return [...looks, ...actionsButton("queue", { vhost: host, name }, { called: name, done: again, looks })];
+  }
+  const none = empty("No queues", "A queue keeps messages until a consumer has taken them. Declare one here, from a client, or with: headgate queues declare NAME", makeButton("queue", host, again));
   return {
     node: element(
       "div", {},
-      heading("Queues", { about: "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone." }),
+      heading("Queues", { about: "How much waits in each queue, how fast it comes and goes, and who takes it." }, makeButton("queue", host, again)),
       card(null, table.node, none),
     ),
     async refresh(signal) {
       const rows = await listed("queues", signal, host);
-      table.update(rows);
+      table.update(rates.of(rows));
       table.node.hidden = rows.length === 0;
       none.hidden = rows.length > 0;
     },
   };
 }
 
-export function queuePage({ why, host }, name) {
+export function queuePage({ why, host, again }, name) {
   const strip = figures([
     ["ready", "ready"], ["unsettled", "unsettled"], ["oldest", "oldest ready"], ["consumers", "consumers"], ["publishers", "publishers"],
-    ...STATES.map((state) => [state, state]),
   ]);
   const depth = timeLine("Messages in the queue in the last five minutes", [
     { name: "ready", show: number, fill: true }, { name: "unsettled", show: number },
@@ -54,7 +79,11 @@ export function queuePage({ why, host }, name) {
     { name: "in", show: rate }, { name: "out", show: rate }, { name: "settled", show: rate },
   ]);
   const rest = element("div");
-  const buttons = actionsOf(name, host, why).map(([text, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, text));
+  const looks = looksAt(name, host, why).map(([text, click, label]) => element("button", { type: "button", "aria-label": label, on: { click } }, text.charAt(0).toUpperCase() + text.slice(1)));
+  const left = () => (location.hash = pageHref("queues", host));
+  const buttons = [...looks, ...actionButtons("queue", { vhost: host, name }, { called: name, done: again, left })];
+  const bindings = bindingsTable(again);
+  const unbound = empty("Nothing is bound to it", "It gets what is published to its own name. Bind it to an exchange to get more.");
   depth.node.classList.add("inside");
   age.node.classList.add("inside");
   rates.node.classList.add("inside");
@@ -63,14 +92,20 @@ export function queuePage({ why, host }, name) {
       "div", {},
       heading(name, { trail: [["Queues", pageHref("queues")]] }, ...buttons), strip.node,
       element("div", { class: "pair" }, card("Depth", depth.node), card("Messages a second", rates.node), card("Oldest ready message", age.node)),
-      card("Everything about it", rest),
+      card("Bindings", bindings.node, unbound),
+      card("Everything about it", element("p", { class: "inside faint" }, "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone."), rest),
     ),
     async refresh(signal) {
-      const [row, line] = await Promise.all([get(inHost(at("queues", name), host), signal), timeLineOf("queues", shownName(name, host), signal)]);
+      const [row, line, bound] = await Promise.all([
+        get(inHost(at("queues", name), host), signal), timeLineOf("queues", shownName(name, host), signal), rabbit(at("queues", host, name, "bindings"), signal),
+      ]);
+      const own = bound.filter(({ source }) => source !== "");
+      bindings.update(own);
+      bindings.node.hidden = own.length === 0;
+      unbound.hidden = own.length > 0;
       strip.show({
         ready: number(row.messages_ready), unsettled: number(row.messages_unacknowledged),
         oldest: duration(row.oldest_ready_seconds), consumers: number(row.consumers), publishers: number(row.publishers),
-        ...Object.fromEntries(STATES.map((state) => [state, number(row[state])])),
       });
       if (line !== null) {
         const { times, series } = line;
@@ -88,10 +123,9 @@ export function queuePage({ why, host }, name) {
   };
 }
 
-function actionsOf(name, host, why) {
+function looksAt(name, host, why) {
   return [
     ["queues.peek", "peek", () => peek(name, host), `peek into ${name}`],
-    ["queues.move", "move", () => move(name, host), `move messages out of ${name}`],
     ["why", "why", (event) => why.show("addresses", name, event.currentTarget, host), `why ${name} holds something up`],
   ].filter(([operation]) => may(operation)).map(([, ...action]) => action);
 }
@@ -120,13 +154,4 @@ function messageOf(message) {
     "article", { class: "message" }, element("div", { class: "faint" }, about.join(" · ")),
     element("pre", {}, body.length > BODY_SHOWN ? `${body.slice(0, BODY_SHOWN)}…` : body),
   );
-}
-
-function move(name, host) {
-  const to = element("input", { required: true, autofocus: true });
-  const count = element("input", { type: "number", min: 1, placeholder: "all that are ready" });
-  form(`Move messages out of ${name}`, {
-    fields: [["To the queue", to], ["How many", count]], word: "Move",
-    act: () => post(at("queues", name, "move"), { to: to.value, vhost: host, ...(count.value ? { count: Number(count.value) } : {}) }),
-  });
 }

@@ -1,5 +1,6 @@
 /** Users: who may log in, and what each may do. Everything is changed by the operations that the commands use too. */
 
+import { makeButton, rowActions } from "../actions.js";
 import { at, get, may, put, rabbit, remove } from "../api.js";
 import { form } from "../dialog.js";
 import { card, element, empty, heading } from "../dom.js";
@@ -36,13 +37,23 @@ export function usersPage() {
       ["clear", () => clear(row), `clear the topic permission of ${row.user} on ${row.exchange}`],
     ] : [] }) },
   ], { key: keyOf, order: ["user", "ascending"] });
+  const limits = new Table("Limits of users", [
+    ...columns("user", "limit"),
+    { title: "used", number: true, of: (row) => plain(row.used), sort: (row) => row.used ?? -1 },
+    { title: "at most", number: true, of: (row) => plain(row.value), sort: (row) => row.value },
+    { title: "", of: (row) => ({ buttons: rowActions("limit", row, { called: `${row.limit} of ${row.user}`, done }) }) },
+  ], { key: (row) => JSON.stringify([row.user, row.limit]), order: ["user", "ascending"] });
+  const unlimited = empty("No user has a limit", "Then only the limits of the virtual host and of the broker apply.");
   const free = empty("No topic permissions", "Without one, a user may use all keys of a topic exchange that its permission allows.");
   const button = (text, click) => may("users.set") && element("button", { type: "button", on: { click } }, text);
 
   async function refresh(signal) {
-    const [all, allowed, keys, hosts] = await Promise.all([
-      get("users", signal), get("permissions", signal), get("topic-permissions", signal), rabbit("vhosts", signal),
+    const [all, allowed, keys, hosts, bounds] = await Promise.all([
+      get("users", signal), get("permissions", signal), get("topic-permissions", signal), rabbit("vhosts", signal), get("user-limits", signal),
     ]);
+    limits.update(bounds);
+    limits.node.hidden = bounds.length === 0;
+    unlimited.hidden = bounds.length > 0;
     Object.assign(found, { users: all, permissions: allowed, topics: keys, hosts: hosts.map(({ name }) => name) });
     users.update(all);
     permissions.update(allowed);
@@ -50,7 +61,9 @@ export function usersPage() {
     topics.node.hidden = keys.length === 0;
     free.hidden = keys.length > 0;
   }
-  const done = () => refresh();
+  function done() {
+    return refresh();
+  }
 
   function actionsOf(name) {
     return [
@@ -81,6 +94,7 @@ export function usersPage() {
       card(null, users.node),
       card("Permissions", permissions.node, element("p", { class: "inside" }, button("Give a permission", () => permit(found, done)))),
       card("Topic permissions", topics.node, free, element("p", { class: "inside" }, button("Restrict a topic exchange", () => permitTopic(found, done)))),
+      card("Limits", limits.node, unlimited, element("p", { class: "inside" }, makeButton("limit", null, done))),
     ),
     refresh,
   };
