@@ -101,7 +101,11 @@ Headgate runs without a configuration. `headgate serve --config FILE` reads one:
 - Unknown keys are errors. `headgate config check FILE` lists all mistakes in a file at once, each with its line, the
   limit, and for an unknown key the most similar known key.
 - `headgate config show FILE` prints all settings in force, without the keys of passwords.
-- `--listen` and `--data` on the command line override the file.
+- Options of the command line override the environment, which overrides the file. Every setting has both: `--set
+  server.connections_max=500`, and `HEADGATE__SERVER__CONNECTIONS_MAX=500`. A value is written as in the file; a text
+  needs no quotes there. Lists of tables, such as `[[users]]`, are in a file only.
+- `headgate config show FILE --origin` tells where each setting comes from: a line of the file, an environment variable,
+  the command line, or the default.
 - The broker reads the file at the start. A [reload](running.md#reload) reads it again, for some of the settings.
 """
 

@@ -4,10 +4,11 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import trio
 
-from amqp10.cli.config import read_settings
+from amqp10.cli.config import all_overrides, read_with_origins
 from amqp10.cli.exits import CommandError, Exit, leaves
 from amqp10.serve import serve
 from core.access.users import GUEST
@@ -20,8 +21,34 @@ from core.standard_streams import print_notice
 from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused, StoreUnavailable
 
 
-def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None, admin: str | None) -> None:
-    """Serve until the broker is interrupted or terminated. An option overrides the configuration.
+def run_broker(
+    config: Path | None,
+    *,
+    listen: Sequence[str],
+    data: Path | None,
+    admin: str | None,
+    changes: Sequence[str],
+    dev: bool,
+) -> None:
+    """Serve until the broker is interrupted or terminated. An option overrides the configuration. With ``dev`` the data
+    folder is thrown away at the end.
+
+    Raises CommandError for settings that cannot be used, and when the broker cannot start or has failed.
+    """
+    if not dev:
+        _run_broker(config, listen=listen, data=data, admin=admin, changes=changes)
+        return
+    if data is not None:
+        raise CommandError(Exit.USAGE, "--dev throws its data away: leave out --data, or leave out --dev")
+    memory = Path("/dev/shm")  # files that are never written to a disk, where the system has such a place
+    with TemporaryDirectory(prefix="headgate-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        _run_broker(config, listen=listen, data=Path(folder), admin=admin, changes=changes)
+
+
+def _run_broker(
+    config: Path | None, *, listen: Sequence[str], data: Path | None, admin: str | None, changes: Sequence[str]
+) -> None:
+    """Serve until the broker is interrupted or terminated.
 
     Raises CommandError for settings that cannot be used, and when the broker cannot start or has failed.
     """
@@ -34,14 +61,15 @@ def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None,
         overrides["admin.enabled"] = admin != "off"
         if admin != "off":
             overrides["admin.listen"] = [admin]
-    settings = read_settings(config, overrides)
+    settings, _ = read_with_origins(config, changes, overrides)
+    given, origins = all_overrides(changes, overrides)
 
     def ready(addresses: Sequence[tuple[str, int]], console: str, encrypted: Sequence[tuple[str, int]]) -> None:
         print_notice(ready_line(settings, addresses, pid=os.getpid(), console=console, encrypted=encrypted))
 
     try:
         with Signals() as signals:
-            read = partial(load, config, overrides)
+            read = partial(load, config, given, origins=origins)
             trio.run(partial(serve, settings, ready=ready, signals=signals, read=read, config=config))
     except (CannotListen, Invalid, StoreRefused, StoreDamaged, StoreFailure, NoSpace, BaseExceptionGroup) as error:
         first, *others = [(ending(leaf), leaf) for leaf in leaves(error)]

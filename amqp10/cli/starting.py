@@ -11,7 +11,15 @@ and 60 ms of CPU time. greenlet has threads of its own, which a broker does not 
 1.1 MiB."""
 
 
-def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None, admin: str | None) -> None:
+def run_broker(
+    config: Path | None,
+    *,
+    listen: Sequence[str],
+    data: Path | None,
+    admin: str | None,
+    changes: Sequence[str],
+    dev: bool,
+) -> None:
     """See :func:`amqp10.cli.serving.run_broker`."""
     hidden = [name for name in UNUSED if name not in sys.modules]
     for name in hidden:
@@ -21,4 +29,4 @@ def run_broker(config: Path | None, *, listen: Sequence[str], data: Path | None,
     finally:
         for name in hidden:
             del sys.modules[name]  # what imports it later shall find it
-    serving.run_broker(config, listen=listen, data=data, admin=admin)
+    serving.run_broker(config, listen=listen, data=data, admin=admin, changes=changes, dev=dev)

@@ -5,8 +5,19 @@ It imports none of the rooms that it configures. Begin reading with ``settings.p
 
 from core.config.access import ScramKeys, UserSettings
 from core.config.problems import ConfigError
-from core.config.reader import load
+from core.config.reader import load, load_with_origins
+from core.config.render import origins as render_origins
 from core.config.render import render, render_default
 from core.config.settings import Settings
 
-__all__ = ["ConfigError", "ScramKeys", "Settings", "UserSettings", "load", "render", "render_default"]
+__all__ = [
+    "ConfigError",
+    "ScramKeys",
+    "Settings",
+    "UserSettings",
+    "load",
+    "load_with_origins",
+    "render",
+    "render_default",
+    "render_origins",
+]

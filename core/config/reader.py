@@ -23,11 +23,32 @@ _EXPOSED = (
 _NO_CERTIFICATE = " needs tls.certificate and tls.key; for a trial make them with: headgate tls init FOLDER"
 
 
-def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
-    """Return the settings in a TOML file, or the defaults. ``overrides``, by dotted key, take precedence over the file.
+COMMAND_LINE = "command line"
+
+
+def load(
+    path: FilePath | None = None,
+    overrides: Mapping[str, object] | None = None,
+    *,
+    origins: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return the settings in a TOML file, or the defaults. ``overrides``, by dotted key, take precedence over the file;
+    ``origins`` says where each comes from, if not from the command line.
 
     Raises ConfigError with all problems at once, each with its file and line.
     """
+    settings, _ = load_with_origins(path, overrides, origins=origins)
+    return settings
+
+
+def load_with_origins(
+    path: FilePath | None = None,
+    overrides: Mapping[str, object] | None = None,
+    *,
+    origins: Mapping[str, str] | None = None,
+) -> tuple[Settings, Mapping[Path, str]]:
+    """The same, with the place of each key that was given: a line of the file, an environment variable, or the command
+    line."""
     text = "" if path is None else _read(path)
     try:
         table = tomllib.loads(text)
@@ -37,7 +58,7 @@ def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = 
     for key, value in (overrides or {}).items():
         keys = tuple(key.split("."))
         _override(table, keys, value)
-        places[keys] = "command line"
+        places[keys] = (origins or {}).get(key, COMMAND_LINE)
     try:
         settings = Settings.model_validate(table)
     except ValidationError as error:
@@ -47,7 +68,7 @@ def load(path: FilePath | None = None, overrides: Mapping[str, object] | None = 
     for keys, wanted in (("server", "tls_listen"), settings.server.tls_listen), (("admin", "tls"), settings.admin.tls):
         if wanted and settings.tls.certificate is None:
             raise ConfigError([f"{_place(places, keys, default=str(path))}: {'.'.join(keys)}{_NO_CERTIFICATE}"])
-    return settings
+    return settings, places
 
 
 def _read(path: FilePath) -> str:

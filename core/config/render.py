@@ -61,6 +61,20 @@ def render_default() -> str:
     return _TOP + "".join(_table(Settings(), "")) + "\n" + _comment(users) + _USERS
 
 
+def origins(settings: Settings, places: Mapping[tuple[str | int, ...], str]) -> list[tuple[str, str, str]]:
+    """The settings in force, each with its key, its value and where it comes from: ``places``, or the default."""
+    return [(".".join(keys), text, places.get(keys, "default")) for keys, text in _lines(settings, ())]
+
+
+def _lines(section: BaseModel, inside: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, field in type(section).model_fields.items():
+        value, keys = getattr(section, key), (*inside, key)
+        if isinstance(value, BaseModel):
+            yield from _lines(value, keys)
+        elif table_of(field) is None and key != "users":
+            yield keys, "" if value is None else _assignment(key, value, field).partition(" = ")[2].strip()
+
+
 def render(settings: Settings) -> str:
     """The settings in force, as a file without the keys of passwords."""
     users = "".join(f"\n[[users]]\nname = {_value_text(user.name)}\n# scram = …\n" for user in settings.users)

@@ -1,12 +1,17 @@
 """``headgate serve`` and ``headgate config``: a start, and the errors that prevent one."""
 
 import errno
+import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -20,6 +25,7 @@ from core.process import headgate_version
 from core.server.listener import CannotListen
 from core.store.errors import NoSpace, StoreDamaged, StoreFailure, StoreRefused, refusal
 from core.store.folder import open_folder
+from tests.kit.broker_process import STOP_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,3 +131,38 @@ def test_the_ready_line_names_every_address_and_guest_only_where_guest_may_conne
     assert ready_line(Settings(users=(alice,)), addresses[:1], pid=7) == (
         f"Headgate {version} is ready at amqp://127.0.0.1:5672 (pid 7)"
     )
+
+
+def test_every_setting_can_be_set_and_tells_where_it_comes_from(capsys):
+    environ = {**os.environ, "HEADGATE__LOG__LEVEL": "debug", "HEADGATE__SERVER__CONNECTIONS_MAX": "7"}
+    words = ["config", "show", "--json", "--origin", "--set", "server.connections_max=9"]
+    command = [sys.executable, "-m", "amqp10", *words]
+    told = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=True).stdout
+    found = {row["setting"]: (row["value"], row["origin"]) for row in json.loads(told)}
+    assert found["log.level"] == ('"debug"', "environment HEADGATE__LOG__LEVEL")
+    assert found["server.connections_max"] == ("9", "command line")
+    assert found["data.folder"][1] == "default"
+    assert run(["config", "show", "--set", "server.connections_max=many"]) is Exit.USAGE
+    assert "command line: server.connections_max" in capsys.readouterr().err
+
+
+def test_a_trial_broker_keeps_no_data(tmp_path, capsys):
+    assert run(["serve", "--dev", "--data", str(tmp_path)]) is Exit.USAGE
+    assert "throws its data away" in capsys.readouterr().err
+    before = {path for base in ("/dev/shm", gettempdir()) for path in Path(base).glob("headgate-*/*")}
+    options = ["--dev", "--listen", "127.0.0.1:0", "--admin", "off"]
+    command = [sys.executable, "-m", "amqp10", "serve", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            url = re.search(r"amqp://\S+", line)
+            assert url is not None
+            assert run(["queues", "declare", "kept", "--url", url[0]]) is Exit.DONE
+            folders = {path for base in ("/dev/shm", gettempdir()) for path in Path(base).glob("headgate-*/*")}
+            folders -= before
+            assert folders
+        finally:
+            process.terminate()
+            process.communicate(timeout=STOP_SECONDS)
+    assert [path for path in folders if path.exists()] == []
