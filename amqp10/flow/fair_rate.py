@@ -131,7 +131,6 @@ class FairRate:
         self.awaited = 0
         """Messages of called links that are not here, and may come still."""
         self.period = 0
-        """How many periods are over: with each, the rate may be another one."""
         self._period_start = self._period_end = self._round_trips = 0.0
         self._confirmed = self._limited = self._active = self._active_before = 0
         """In this period: messages, those of links that waited for flows, and the weight of all links with messages."""
@@ -348,14 +347,12 @@ class PublisherWindow:
         self._alarm = alarm
         self.budget = budget
         self.bytes_received = 0
-        """Bytes of the messages that came since ``message_bytes`` was computed; the owner of the window counts
-        them."""
+        """Bytes that came since ``message_bytes`` was computed; the owner of the window counts them."""
         self.message_bytes = 0.0
         """The size of a message: rises at once to the mean of what came between two flows, and falls by tenths."""
         self.held_bytes = 0
         """What this window takes of its budget."""
         self.held_by_bytes = False
-        """The budget keeps the window smaller than it would be."""
         self._received = self._confirmed = 0
         self.size = self.limit = self._started_with = fair.start()
         """``limit`` is how many messages the publisher may have sent since the attach. It never goes down, except by
@@ -378,18 +375,15 @@ class PublisherWindow:
         self._round = now, 0
         """When the last round ended, and what had been confirmed."""
         self._stamps: list[tuple[int, float]] = []
-        """Of unconfirmed messages that came together: the number of the last one, and when. A list, since most links
-        have none or few."""
+        """Of unconfirmed messages that came together: the number of the last one, and when."""
         self._waits = False
         self._turn: Turn | None = None
         self.weight = 1
         """How many times the rate of a link of weight 1 it may have."""
         self._most = WINDOW_MAX
         """The largest window that it may have, when it began to wait for its turn."""
-        self._due = 0
-        """With so many confirmed, a flow may be due; if the limit is reached, also when the rate is another one."""
-        self._looked_in = -1
-        """The period of the rate for which ``_due`` was computed."""
+        self._due, self._looked_in = 0, -1
+        """With so many confirmed, or in another period of the rate with the limit reached, a flow may be due."""
         self._came_before = 0
         """What had been received when ``message_bytes`` was computed."""
         self.closed = False

@@ -146,7 +146,7 @@ class PublisherLink:
         """The messages that the node that leads the target allows, counted from the first."""
         self._alarmed = False
         self._own_answers = 0
-        """Messages among those that were received and not published, because this node has answered them."""
+        """Received messages that this node has answered and not published."""
         self._bound_by: int | None = None
         """The bound of the policy that the link credit keeps to."""
         self.paused = False
@@ -253,8 +253,7 @@ class PublisherLink:
         return self
 
     def pass_credit_on(self) -> None:
-        """Give the peer as much link credit as the node that leads the target gives, less what was not answered by
-        it."""
+        """Give the peer the link credit that the node gives that leads the target, less what that did not answer."""
         credit = self.link.credit
         wanted = max(0, self._limit + self._own_answers - credit.balance.consumed)
         if self.link.end.attached and min(wanted, credit.ceiling) != credit.link_credit:
@@ -303,8 +302,7 @@ class PublisherLink:
         self.link.channel.refill_later(self.link)
 
     def link_credit_rule(self) -> ReceiverCredit:
-        """The link credit rule at the attach: the configured rule, within the policy of the target; none if the node
-        that leads the target gives the link credit."""
+        """The rule at the attach: as configured, within the target's policy; none if another node gives the credit."""
         if self.publisher.home is not None:
             return ReceiverCredit()
         credit = ReceiverCredit(unconfirmed_limit=self._settings.unconfirmed_limit)
