@@ -62,6 +62,8 @@ class BrokerControl:
         """The users and what logins share."""
         self.settings_text: Callable[[], str] = str
         """Returns the settings in force, as a file without secrets; "" where they are not known."""
+        self.cluster: Callable[[], Snapshot] | None = None
+        """Returns the state of the cluster; None where this broker is in none."""
         self.queue_of_address: Callable[[str], str] = str
         """Returns the queue that a client's address names, or that is named without one. Raises Invalid."""
         self.message_forms: MessageForms | None = None
@@ -127,6 +129,13 @@ class BrokerControl:
                 status["refused"] = row["refused"]
         status["alarms"] = [row for row in self.snapshot("alarms") if row["level"] == "alarm"]
         return status
+
+    def cluster_status(self) -> Snapshot:
+        """The cluster as this node sees it."""
+        if self.cluster is not None:
+            return self.cluster()
+        nothing: Snapshot = {"name": None, "node": None, "joined": False, "trouble": "", "engine": {}}
+        return {**nothing, "nodes": [], "groups": []}
 
     def drain(self, *, wanted: bool) -> Snapshot:
         """Start or end a drain: publishers and consumers stand still, and new connections are refused. Returns its

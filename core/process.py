@@ -35,7 +35,7 @@ from core.engine.broker import Broker
 from core.engine.forwarding.nodes import HomeNode, Homes
 from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.virtual_hosts import VirtualHosts
-from core.interface import Converter
+from core.interface import Converter, Snapshot
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.idle_consumers import IdleConsumers
@@ -188,6 +188,7 @@ async def serve(
                 new_identity=new_identity,
                 encodings=protocols.encodings,
                 stop_wanted=lambda: signals.stop_wanted,
+                cluster=settings.cluster if settings.cluster.members else None,
             )
         except StartGivenUp:
             log.info("start-given-up")
@@ -216,9 +217,27 @@ def _hosts(
 
 
 def _certificates(settings: Settings, log: FilteringBoundLogger) -> Certificates:
+    """Return the certificates of this broker, after a warning about those that should be mended."""
     certificates = Certificates(settings.tls, wall=time.time, log=log)
     certificates.warn()
     return certificates
+
+
+def _cluster(
+    settings: Settings, data: OpenData, hosts: VirtualHosts, clock: Callable[[], Now], log: FilteringBoundLogger
+) -> tuple[list[Background], Callable[[], Snapshot] | None]:
+    """Return the task of this node in its cluster, and what returns the state of that; nothing without one. Raises
+    Invalid."""
+    groups = data.storage.groups
+    if groups is None:
+        return [], None
+    from core.server.cluster_task import ClusterTask  # here and not above: most brokers are in no cluster
+
+    listen, version = settings.server.listen, headgate_version()
+    task = ClusterTask(
+        settings.cluster, settings.data.folder, groups, hosts, listen=listen, version=version, clock=clock, log=log
+    )
+    return [task.run], task.status
 
 
 def _join(hosts: VirtualHosts, users: Users) -> None:
@@ -247,7 +266,8 @@ async def _serve(
         if admin is not None:
             await admin.run()
 
-    tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
+    joined, cluster_status = _cluster(settings, data, hosts, clock, log)
+    tasks = joined + flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [dialling.run, *([IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else [])]
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))
     access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users, hosts=hosts)
@@ -266,10 +286,9 @@ async def _serve(
         certificates=certificates,
     )
     certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
-    reload = _reload(settings, surface, access, fetching, server, sampler)
-    control = protocols.control
+    reload, control = _reload(settings, surface, access, fetching, server, sampler), protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
-    control.limits, control.access = _limits(settings), access
+    control.limits, control.access, control.cluster = _limits(settings), access, cluster_status
     control.settings_text = lambda: render(reload.in_force)
     open_admin = partial(
         _open_admin,

@@ -302,7 +302,7 @@ class PublisherLink:
         self.link.channel.refill_later(self.link)
 
     def link_credit_rule(self) -> ReceiverCredit:
-        """The rule at the attach: as configured, within the target's policy; none if another node gives the credit."""
+        """The link credit rule at the attach: as configured, within the target's policy; none if it lives elsewhere."""
         if self.publisher.home is not None:
             return ReceiverCredit()
         credit = ReceiverCredit(unconfirmed_limit=self._settings.unconfirmed_limit)

@@ -1,41 +1,17 @@
 """Definitions of quorum queues as the engine keeps them for all nodes of a cluster.
 
-A quorum queue has the same identity on all nodes, and its number in the logs is taken from that. Its definition in a
-node's own data folder is a copy.
+The definition in a node's own data folder is a copy.
 """
-
-from typing import NamedTuple
 
 import cbor2
 
 from core.cluster.keys import ClusterKeys
+from core.engine.quorum.groups import SharedQueue, number_in_log
 from core.interface import QueueDeclaration
-
-NUMBER_DIGITS = 15
-"""Hexadecimal digits of the identity that make the number: 60 bits, so that two of a million queues have the same
-number in one of two million clusters."""
-
-
-class SharedQueue(NamedTuple):
-    """One quorum queue."""
-
-    virtual_host: str
-    declaration: QueueDeclaration
-    identity: str
-
-
-def number_in_logs(identity: str) -> int:
-    """The number of a queue in the log of its group."""
-    return int(identity[:NUMBER_DIGITS], 16)
-
-
-def group_of(identity: str, groups: int) -> int:
-    """The group of a queue, from 1."""
-    return number_in_logs(identity) % groups + 1
 
 
 def queue_key(keys: ClusterKeys, virtual_host: str, name: str) -> bytes:
-    """The key of a queue. Names may have any characters, so their lengths are in the key."""
+    """The key of a queue. Names may have any characters, so the length of the first is in the key."""
     host = virtual_host.encode()
     return keys.queues + b"%d:" % len(host) + host + b"/" + name.encode()
 
@@ -50,10 +26,9 @@ def decoded(data: bytes) -> SharedQueue | None:
     """The queue in a value; None if it is none."""
     try:
         host, name, arguments, auto_delete, identity, *_ = cbor2.loads(data)
-        declaration = QueueDeclaration(
-            name=name, durable=True, exclusive=False, auto_delete=bool(auto_delete), arguments=arguments
-        )
-        number_in_logs(identity)
-        return SharedQueue(str(host), declaration, str(identity))
+        number_in_log(identity)
+        if not (isinstance(host, str) and isinstance(name, str) and isinstance(arguments, dict)):
+            return None
     except (cbor2.CBORDecodeError, TypeError, ValueError):
         return None
+    return SharedQueue(host, QueueDeclaration(name=name, auto_delete=bool(auto_delete), arguments=arguments), identity)

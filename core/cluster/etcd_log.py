@@ -17,7 +17,7 @@ from core.cluster.etcd_messages import (
 from core.cluster.keys import NUMBER, GroupKeys, decoded_owner, encoded_owner
 from core.cluster.log_engine import Unanswered
 from core.engine.quorum.batches import CommandBatch
-from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer
+from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogBroken, LogRead, Owner, PutAnswer
 
 READ_MAX = 8
 """The most batches in one answer: 4 MiB, unless single messages are larger."""
@@ -26,14 +26,38 @@ ASK_S = 0.5
 for a second try."""
 PUT_S = 1.0
 """How long a batch may take. Under load, etcd takes up to 0.5 s for one; a batch that is late is put again."""
+TOO_LARGE = "too large", "larger than max"
+"""In what etcd, and gRPC before it, say about a request that is too large."""
 
 
 class EtcdLog:
     """The :class:`core.cluster.log_engine.LogEngine` of one group."""
 
-    def __init__(self, etcd: Etcd, cluster: str, group: int) -> None:
+    def __init__(
+        self,
+        etcd: Etcd,
+        cluster: str,
+        group: int,
+        broken: Callable[[str], None] | None = None,
+        too_large: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        """``broken`` is called when an answer shows that the engine has lost or changed what was committed; without
+        it, LogBroken is raised where the answer is taken. ``too_large`` is called with the bytes of a batch that etcd
+        does not take because of its size."""
         self._etcd = etcd
+        self._broken = broken
+        self._too_large = too_large
         self._keys = GroupKeys(cluster, group)
+
+    @property
+    def owner_key(self) -> bytes:
+        """The key of the owner."""
+        return self._keys.owner
+
+    @staticmethod
+    def owner_in(kvs: Sequence[Message]) -> Owner:
+        """The owner in what was found under this key."""
+        return decoded_owner(kvs[0].value) if kvs else Owner()
 
     def put(
         self, batch: CommandBatch, owner: Owner, answered: Callable[[PutAnswer], None], unanswered: Unanswered
@@ -51,12 +75,17 @@ class EtcdLog:
                 answered(PutAnswer(owner, None))
                 return
             now, existing = found(response)
-            answered(PutAnswer(_owner(now), existing[0].value if existing else None))
+            answered(PutAnswer(self.owner_in(now), existing[0].value if existing else None))
 
-        self._etcd.ask("KV/Txn", request, come_back, unanswered, timeout_s=PUT_S)
+        def not_put() -> None:
+            unanswered()
+            if any(text in self._etcd.trouble for text in TOO_LARGE):
+                self._too_large(len(batch.data))
+
+        self._ask("KV/Txn", request, come_back, not_put, timeout_s=PUT_S)
 
     def claim(self, claim: Claim, answered: Callable[[ClaimAnswer], None], unanswered: Unanswered) -> None:
-        self._etcd.ask("KV/Range", range_of(self._keys.owner), self._claim(claim, answered, unanswered), unanswered,
+        self._ask("KV/Range", range_of(self._keys.owner), self._claim(claim, answered, unanswered), unanswered,
                        timeout_s=ASK_S)  # fmt: skip
 
     def _claim(
@@ -67,16 +96,16 @@ class EtcdLog:
 
         def claimed(response: Message) -> None:
             won = bool(response.succeeded)
-            answered(ClaimAnswer(wanted if won else _owner(found(response)[0]), won))
+            answered(ClaimAnswer(wanted if won else self.owner_in(found(response)[0]), won))
 
         def come_back(response: Message) -> None:
-            before = _owner(response.kvs)
+            before = self.owner_in(response.kvs)
             if before.epoch != claim.epoch - 1:
                 answered(ClaimAnswer(before, False))
                 return
             is_same = has_value(key, encoded_owner(before)) if response.kvs else is_absent(key)
             request = transaction([is_same], [putting(key, encoded_owner(wanted))], reading(range_of(key)))
-            self._etcd.ask("KV/Txn", request, claimed, unanswered, timeout_s=ASK_S)
+            self._ask("KV/Txn", request, claimed, unanswered, timeout_s=ASK_S)
 
         return come_back
 
@@ -84,7 +113,7 @@ class EtcdLog:
         self._etcd.ask(
             "KV/Range",
             range_of(self._keys.owner),
-            lambda response: answered(_owner(response.kvs)),
+            lambda response: answered(self.owner_in(response.kvs)),
             unanswered,
             timeout_s=ASK_S,
         )
@@ -104,9 +133,9 @@ class EtcdLog:
             end = keys.number_of(last[0].key) if last else cut_at
             some = [(keys.number_of(one.key), one.value) for one in batches]
             complete = not response.responses[3].response_range.more
-            answered(LogRead(after, _owner(owner), cut_at + 1, end, some, complete))
+            answered(LogRead(after, self.owner_in(owner), cut_at + 1, end, some, complete))
 
-        self._etcd.ask("KV/Txn", transaction([], ranges, []), come_back, unanswered, timeout_s=PUT_S)
+        self._ask("KV/Txn", transaction([], ranges, []), come_back, unanswered, timeout_s=PUT_S)
 
     def delete(
         self, numbers: Sequence[int], owner: Owner, answered: Callable[[Owner], None], unanswered: Unanswered
@@ -125,10 +154,24 @@ class EtcdLog:
         request = transaction([has_value(key, encoded_owner(owner))], operations, reading(range_of(key)))
 
         def come_back(response: Message) -> None:
-            answered(owner if response.succeeded else _owner(found(response)[0]))
+            answered(owner if response.succeeded else self.owner_in(found(response)[0]))
 
-        self._etcd.ask("KV/Txn", request, come_back, unanswered, timeout_s=PUT_S)
+        self._ask("KV/Txn", request, come_back, unanswered, timeout_s=PUT_S)
 
+    def _ask(
+        self,
+        method: str,
+        request: Message,
+        answered: Callable[[Message], None],
+        unanswered: Unanswered,
+        timeout_s: float,
+    ) -> None:
+        def guarded(response: Message) -> None:
+            try:
+                answered(response)
+            except LogBroken as broken:
+                if self._broken is None:
+                    raise
+                self._broken(str(broken))
 
-def _owner(kvs: Sequence[Message]) -> Owner:
-    return decoded_owner(kvs[0].value) if kvs else Owner()
+        self._etcd.ask(method, request, guarded, unanswered, timeout_s=timeout_s)

@@ -72,6 +72,11 @@ class GroupDriver:
         """There is something to read: do not wait for the next time."""
         self._read_at = -inf
 
+    def owner_heard(self, owner: Owner, sent_at: float) -> None:
+        """The engine has said who the owner is, in an answer to a request for several groups."""
+        self._renewed_at = max(self._renewed_at, sent_at)
+        self.log.owner_seen(owner, sent_at)
+
     def claim(self) -> None:
         """Try to become the owner. Has no effect while a claim is under way, or this node is the owner and leads."""
         if self._claiming or self.log.role is not Role.FOLLOWER:

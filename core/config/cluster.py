@@ -1,18 +1,22 @@
-"""Settings of a cluster: this node's name, the other nodes, and which queues live where."""
+"""Settings of a cluster: this node's name, the other nodes, which queues live where, and the groups of quorum queues
+that nodes keep together through etcd."""
 
 from collections import Counter
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from core.config.address import is_loopback, parse_address
 from core.config.section import Section
+from core.config.units import FilePath, Unit
+
+NAME = r"^[A-Za-z0-9._-]{1,64}$"
 
 
 class NodeSettings(Section):
     """Another node of the cluster."""
 
-    name: str = Field(min_length=1, max_length=255)
+    name: str = Field(pattern=NAME)
     """Its name: what it has as cluster.node."""
 
     address: str = Field(min_length=1, max_length=512)
@@ -31,7 +35,7 @@ class NodeSettings(Section):
 class ClusterSettings(Section):
     """The nodes of a cluster. Clients may use any node: it forwards to the node on which a queue lives."""
 
-    node: str = Field(default="", max_length=255)
+    node: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$")
     """The name of this node. When empty, the broker is alone."""
 
     trust_loopback: bool = False
@@ -39,6 +43,33 @@ class ClusterSettings(Section):
 
     nodes: tuple[NodeSettings, ...] = Field(default=(), strict=False)
     """The other nodes."""
+
+    name: str = Field(default="headgate", pattern=NAME)
+    """The name of the cluster. Its keys in etcd begin with /hg/ and this name."""
+
+    members: tuple[str, ...] = Field(default=(), max_length=7, strict=False)
+    """The names of the nodes that keep quorum queues together through etcd, this one among them; the same list in the
+    same order on each. Three or five of them: a majority has to be there. When empty, quorum queues are on one node."""
+
+    etcd: tuple[str, ...] = Field(default=(), max_length=9, strict=False)
+    """HOST:PORT of each member of etcd, version 3.4.23, 3.5.3 or newer."""
+
+    groups: Annotated[int, Unit("groups")] = Field(default=16, ge=1, le=64)
+    """Groups over which quorum queues are spread; each has a leader of its own. It must be the same on all nodes, and
+    never changes."""
+
+    advertise: str = Field(default="", max_length=255)
+    """HOST:PORT that clients and the other nodes are told for this node. When empty, the addresses of server.listen."""
+
+    etcd_ca: FilePath | None = None
+    """The certificate of the authority that has signed those of etcd, in PEM. Without it, etcd is reached without
+    TLS."""
+
+    etcd_certificate: FilePath | None = None
+    """The certificate of this node for etcd, in PEM."""
+
+    etcd_key: FilePath | None = None
+    """The key of etcd_certificate, in PEM."""
 
     @field_validator("nodes")
     @classmethod
@@ -57,6 +88,21 @@ class ClusterSettings(Section):
                 raise ValueError(f"must not have this node, {self.node!r}, among the others")
             if not (self.trust_loopback and is_loopback(parse_address(node.address)[0])):
                 raise ValueError("can have nodes only on this machine, and with trust_loopback, as yet")
+        return self
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.members and not self.etcd:
+            return self
+        if self.node not in self.members:
+            raise ValueError(f"must have its node {self.node!r} among its members")
+        twice = [name for name, count in Counter(self.members).items() if count > 1]
+        if twice:
+            raise ValueError(f"must not have the member {twice[0]!r} twice")
+        if not self.etcd:
+            raise ValueError("must have the addresses of etcd in etcd")
+        if (self.etcd_certificate is None) != (self.etcd_key is None):
+            raise ValueError("must have both of etcd_certificate and etcd_key, or none of them")
         return self
 
     def home_of(self, virtual_host: str, queue: str) -> str | None:

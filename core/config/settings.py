@@ -40,6 +40,7 @@ class Settings(Section):
     amqp091: Amqp091Settings = Amqp091Settings()
     stage_credit: StageCreditSettings = StageCreditSettings()
     engine: EngineSettings = EngineSettings()
+    cluster: ClusterSettings = ClusterSettings()
     admin: AdminSettings = AdminSettings()
     metrics: MetricsSettings = MetricsSettings()
     flow_events: FlowEventsSettings = FlowEventsSettings()

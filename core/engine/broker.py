@@ -28,6 +28,7 @@ from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.moving import shown
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
+from core.engine.routing.shared_queues import SharedQueues
 from core.engine.routing.staged import StagedQueues
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
 from core.engine.storage import Storage
@@ -92,7 +93,8 @@ class Broker:
         gives each declared queue its identity: 32 hexadecimal digits, never the same twice; see :class:`Topology`.
         ``machinery`` is that of the other virtual hosts, None for the first one. ``homes``: where queues live; None for
         a broker alone."""
-        engine, recorder = settings.engine, None if storage is None else storage.recorder
+        engine = settings.engine
+        recorder, groups = (None, None) if storage is None else (storage.recorder, storage.groups)
         self.virtual_host = virtual_host
         self.machinery = shared = machinery or Machinery(settings, storage, homes)
         self.alarms, self.work = shared.alarms, shared.work
@@ -114,7 +116,7 @@ class Broker:
         self._enforcement = Enforcement(self.policies, self.work)
         self.limits = PublishLimits(virtual_host, self.policies, self._queues)
         self.publish_limits = self.limits.of
-        self._topology = Topology(
+        self._topology = topology = Topology(
             engine,
             recorder=recorder,
             alternate=self.policies.alternate_exchange,
@@ -125,16 +127,11 @@ class Broker:
             found_elsewhere=self._add_queue,
         )
         self._staged = StagedQueues(
-            self._topology,
-            recorder,
-            self.work,
-            self.declare_queue,
-            self.delete_queue,
-            self._make_queue,
-            self._end_queue,
+            topology, recorder, self.work, self.declare_queue, self.delete_queue, self._make_queue, self._end_queue
         )
-        self.begin_declaring, self.begin_deleting = self._staged.declare, self._staged.delete
-        self.bindings = self._topology.bindings
+        self.shared = SharedQueues.of(virtual_host, topology, self._staged, groups)
+        declaring = self.shared or self._staged
+        self.begin_declaring, self.begin_deleting = declaring.declare, declaring.delete
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
@@ -149,7 +146,7 @@ class Broker:
         )
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
         self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
-        self.queue_sums = self._pump.sums.over(self._queues)
+        self.queue_sums, self.bindings = self._pump.sums.over(self._queues), self._topology.bindings
         shared.enter(self._remove_expired, rows)
         if storage is not None:
             self._restore(storage.found)
@@ -245,7 +242,7 @@ class Broker:
 
     def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
         queue = self._queues.get(consumer.queue_name)
-        if queue is None or (attachment := _attachment(queue, consumer)) is None:
+        if queue is None or (attachment := queue.attachments.of(consumer)) is None:
             return
         self.work.spent += VERB_WORK
         counted = not (consumer.options.getter or attachment.detached)
@@ -257,14 +254,14 @@ class Broker:
 
     def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
         queue = self._queues.get(consumer.queue_name)
-        if queue is None or (attachment := _attachment(queue, consumer)) is None or attachment.detached:
+        if queue is None or (attachment := queue.attachments.of(consumer)) is None or attachment.detached:
             return
         queue.grant(attachment, n, drain)
         self._pump.touch(queue)
 
     def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
         queue = self._queues.get(consumer.queue_name)
-        if queue is None or (attachment := _attachment(queue, consumer)) is None:
+        if queue is None or (attachment := queue.attachments.of(consumer)) is None:
             return
         self._pump.sums.changed[queue] = None
         if queue.settle(attachment, first, last, disposal):
@@ -274,7 +271,7 @@ class Broker:
         """See :meth:`core.server.pump.Turning.turn`."""
         shared, pump = self.machinery, self._pump
         shared.now = now
-        if self.alarms.unstamped or shared.residency.deadline <= now.monotonic:
+        if self.alarms.unstamped or shared.residency.deadline <= now.monotonic or shared.leads_until <= now.monotonic:
             shared.see_to_alarms_and_memory(now)
         names = self._staged.waiting or self._enforcement.waiting or self._topology.going
         work_left = bool(names) and self.see_to_names(now)
@@ -309,6 +306,8 @@ class Broker:
         """See :class:`core.interface.Engine`, also for the methods below."""
         if self._storage is None:
             check_memory_can_keep(declaration)
+        if self.shared is not None:
+            self.shared.check_can_be_made_at_once(declaration)
         self.work.spent += VERB_WORK
         self._staged.settle(declaration.name)
         made = self._topology.admit_queue(declaration, owner, named_by_broker=named_by_broker)
@@ -513,7 +512,7 @@ class Broker:
 
     def _remove_queue(self, name: str) -> int:
         self._staged.settle(name)
-        if name not in self._queues:
+        if name not in self._queues or (self.shared is not None and self.shared.delete_with_all(name)):
             return 0
         removed = self._topology.forget_queue(name)
         self.work.spent += REMOVAL_WORK + BINDING_REMOVAL_WORK * removed
@@ -590,8 +589,3 @@ class Broker:
             consumers=len(queue.consumers),
             identity=definition.identity,
         )
-
-
-def _attachment(queue: AnyQueue, consumer: Consumer) -> Attachment | None:
-    """What a queue knows of a consumer; None for one that has left and holds nothing."""
-    return queue.consumers.attached.get(consumer) or queue.attachments.others.get(consumer)

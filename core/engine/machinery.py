@@ -19,9 +19,11 @@ from core.engine.enforcement import Enforcement
 from core.engine.forwarding.nodes import Homes
 from core.engine.options.in_force import QueueType
 from core.engine.options.policies import Policies
+from core.engine.queue.admissions import refuse
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter, QueueTurns
 from core.engine.queue.store_stage import StoreStage
+from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.ready.waits import Waits
 from core.engine.routing.router import Router
 from core.engine.routing.topology import Topology
@@ -36,14 +38,18 @@ from core.work import Work
 class Lanes:
     """The waits for each lane of the store: to be written, and to be synced."""
 
-    __slots__ = ("classic_synced", "classic_written", "quorum_synced", "streams_synced", "streams_written")
+    __slots__ = (
+        "classic_synced", "classic_written", "of_groups", "quorum_synced", "streams_synced", "streams_written",
+    )  # fmt: skip
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, groups: QuorumGroups | None = None) -> None:
         self.classic_written = _written(store.classic)
         self.classic_synced = _synced(store.classic)
         self.quorum_synced = _synced(store.quorum)
         self.streams_written = _written(store.streams)
         self.streams_synced = _synced(store.streams)
+        self.of_groups = {} if groups is None else {group.number: _committed(group) for group in groups.in_order}
+        """For each group of a cluster, the wait for the commit of its commands."""
 
     @property
     def all(self) -> list[Waits[PositionWaiter]]:
@@ -54,6 +60,7 @@ class Lanes:
             self.quorum_synced,
             self.streams_written,
             self.streams_synced,
+            *self.of_groups.values(),
         ]
 
 
@@ -63,6 +70,10 @@ def _written(lane: Lane) -> Waits[PositionWaiter]:
 
 def _synced(lane: Lane) -> Waits[PositionWaiter]:
     return Waits(lambda: lane.synced, hurry=lane.want_sync)
+
+
+def _committed(group: QuorumGroup) -> Waits[PositionWaiter]:
+    return Waits(lambda: group.shared.committed)
 
 
 def open_store_stage(settings: Settings, storage: Storage | None, lanes: Lanes | None) -> StoreStage | None:
@@ -84,7 +95,7 @@ class Machinery:
         self.now = Now(0.0, 0.0)
         """The time of the last turn."""
         self.confirms = Confirms()
-        self.lanes = None if storage is None else Lanes(storage.store)
+        self.lanes = None if storage is None else Lanes(storage.store, storage.groups)
         self.pump = QueueTurns(
             self.confirms,
             self.lanes.all if self.lanes else (),
@@ -104,9 +115,25 @@ class Machinery:
         """For each virtual host, what removes a queue that has expired, and returns whether it is one of its own."""
         self.shown: list[Snapshots] = []
         """The snapshots of each virtual host."""
+        self.leads_until = inf
+        """Until when this node leads the groups of its cluster, if it does not hear again that it does (monotonic
+        seconds); infinity if it leads none."""
+        self.leading_ends: Callable[[Now], None] = lambda now: None
+        """Called at that time, before any message moves."""
         self._sampled_at = -inf
         if storage is not None:
             storage.quorum.leadership_changed = self._leadership_changed
+            for group in () if storage.groups is None else storage.groups.in_order:
+                group.queues.leadership_changed = self._leadership_changed
+
+    def never_committed(self, group: int, first: int, last: int) -> None:
+        """The log of a group will never have its commands from position ``first`` to ``last``: answer those who wait
+        for them. A turn must follow."""
+        assert self.lanes is not None, "a group has a log"
+        for waiting in self.lanes.of_groups[group].take(first, last):
+            queue = refuse(waiting, self.confirms)
+            if queue is not None:
+                self.pump.touch(queue)
 
     def snapshots(
         self,
@@ -162,7 +189,10 @@ class Machinery:
         return [shown.topology for shown in self.shown]
 
     def see_to_alarms_and_memory(self, now: Now) -> None:
-        """Stamp new alarms, and touch queues that have memory to free."""
+        """Stamp new alarms, and touch queues that have memory to free. First of all cease to lead groups of which this
+        node has not heard for too long that it leads them."""
+        if self.leads_until <= now.monotonic:
+            self.leading_ends(now)
         if self.alarms.unstamped:
             self.alarms.stamp(now)
         if self.residency.deadline <= now.monotonic:

@@ -27,6 +27,7 @@ from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue import Queue
 from core.engine.queue.store_stage import ToStore
 from core.engine.quorum.leadership import Leadership
+from core.engine.quorum.queues import QuorumQueues
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.waits import Waits
 from core.engine.routing.topology import QueueDefinition
@@ -77,6 +78,8 @@ class QueueMaker:
         self._without_stage_credit = machinery.totals.queues_without_stage_credit
         self._passing = machinery.passing
         self._kept_as: dict[AnyQueue, str] = {}
+        self._quorum_of: dict[AnyQueue, tuple[QuorumQueues, int]] = {}
+        """For each quorum queue the log that has it, and its number there."""
 
     def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
         """Make the queue of a definition, with the messages that the store keeps for it. ``now``: monotonic seconds."""
@@ -116,7 +119,8 @@ class QueueMaker:
             case QueueType.CLASSIC:
                 self._storage.store.forget_queue(kept_as)
             case QueueType.QUORUM:
-                self._storage.quorum.forget(int(kept_as))
+                queues, number = self._quorum_of.pop(queue)
+                queues.forget(number)
                 self._storage.store.quorum.remove_folder(f"{FOLDERS_OF_KINDS['quorum']}/{kept_as}")
 
     def _stage_credit(self, name: str) -> CreditFlow:
@@ -192,17 +196,22 @@ class QueueMaker:
     def _quorum(
         self, name: str, definition: QueueDefinition, options: QueueOptions, storage: Storage, lanes: Lanes
     ) -> Queue:
-        number = definition.id
-        assert number is not None, "a quorum queue outlives the broker"
+        assert definition.id is not None, "a quorum queue outlives the broker"
+        queues, number, committed = storage.quorum, definition.id, lanes.quorum_synced
+        if storage.groups is not None:
+            group, number = storage.groups.of(definition.identity)
+            queues, committed = group.queues, lanes.of_groups[group.number]
+        leadership = queues.leadership
         queue = self._queue(
             name,
             options,
-            lambda level: storage.quorum.backing(number, level),
-            synced=lanes.quorum_synced,
-            first_sequence=lambda: storage.quorum.next_sequence(number),
-            leadership=storage.quorum.leadership,
+            lambda level: queues.backing(number, level) if leadership.term else MemoryBacking(),
+            synced=committed,
+            first_sequence=lambda: queues.next_sequence(number),
+            leadership=leadership,
         )
-        self._kept_as[queue] = str(number)
+        self._kept_as[queue] = str(definition.id)
+        self._quorum_of[queue] = queues, number
         return queue
 
     def _stream(

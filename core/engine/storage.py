@@ -10,6 +10,7 @@ from typing import Protocol
 
 from core.engine.options.arguments import queue_type
 from core.engine.options.policies import PolicyRecorder
+from core.engine.quorum.groups import QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.routing.recorder import DefinitionsRecorder
 from core.store.damage import refusal
@@ -64,6 +65,8 @@ class Storage:
     store: Store
     """The lanes; queue indexes and the message store of classic queues."""
     quorum: QuorumQueues
+    groups: QuorumGroups | None = None
+    """The groups of a node in a cluster: then all quorum queues are in them, and none in ``quorum``."""
     work: Work = field(default_factory=Work)
     """Counts the work of the recorder, and later of the whole engine."""
     salvage: bool = False

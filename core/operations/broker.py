@@ -61,12 +61,36 @@ TLS = Shape(
         AnswerField("problems", "list", "What should be mended: dates, and files that could not be used."),
     ),
 )
+CLUSTER = Shape(
+    "map",
+    (
+        AnswerField("name", "text", "The name of the cluster; null if the broker is in none."),
+        AnswerField("node", "text", "The name of this node."),
+        AnswerField("joined", "flag", "Whether this node has reached etcd since its start."),
+        AnswerField(
+            "trouble", "text", "Why this node takes no part, or why etcd did not answer last; empty if all is well."
+        ),
+        AnswerField(
+            "engine", "map", "etcd: its addresses, the one that is asked, requests, and those without an answer."
+        ),
+        AnswerField("nodes", "list", "The nodes: whether they are here, their addresses, the groups that they lead."),
+        AnswerField(
+            "groups", "list", "The groups: leader, epoch, last batch, and how many batches each node lags behind."
+        ),
+    ),
+)
 
 
 @operation("status", "GET", "/status", answer=STATUS, gives={"product": "Headgate"})
 def status(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the broker at a glance."""
     return Reply(200, control.status())
+
+
+@operation("cluster.status", "GET", "/cluster", answer=CLUSTER, gives={"name": None, "joined": False})
+def cluster_status(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show the cluster as this node sees it: nodes, groups, leaders, lag."""
+    return Reply(200, control.cluster_status())
 
 
 @operation("configuration", "GET", "/configuration", answer=Shape("text"), gives="")
@@ -163,6 +187,6 @@ def reload_tls(control: BrokerControl, arguments: Arguments) -> Reply:
 
 
 OPERATIONS = (
-    *(status, configuration, draining, drain, undrain, set_alarm, clear_alarm),
+    *(status, cluster_status, configuration, draining, drain, undrain, set_alarm, clear_alarm),
     *(memory, set_watermark, disk, set_free_limit, tls, reload_tls),
 )

@@ -18,8 +18,10 @@ import trio
 
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
+from core.config.cluster import ClusterSettings
 from core.config.store import StoreSettings
 from core.engine.quorum.annotations import AnnotationCodec
+from core.engine.quorum.groups import QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.storage import Storage
 from core.errors import PreconditionFailed
@@ -27,6 +29,7 @@ from core.message import Origin
 from core.server.definitions_task import record_definitions
 from core.server.describing import Describer
 from core.server.descriptors import files_allowed, total_limit
+from core.server.groups_on_disk import check_alone, open_groups
 from core.server.hosts_on_disk import HostsOnDisk
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
@@ -53,7 +56,7 @@ from core.store.lost import lost_entries, set_aside
 from core.store.recovery import Report
 from core.store.reserve import SpaceReserve
 from core.store.sealed_file import SCHEMA_VERSION
-from core.store.store import marked_definitions, open_store
+from core.store.store import Store, marked_definitions, open_store
 
 NO_SPACE = "no space in the store"
 """The source of a disk alarm that a write has raised, whatever the measured space is."""
@@ -85,19 +88,23 @@ class OpenData:
         new_identity: Callable[[], str],
         encodings: Iterable[Origin] = tuple(Origin),
         stop_wanted: Callable[[], bool] = lambda: False,
+        cluster: ClusterSettings | None = None,
     ) -> None:
         """``annotations`` encodes what consumers add to messages. ``new_identity`` makes identities for queues of an
-        older layout. ``encodings`` are the message encodings that this broker understands.
+        older layout. ``encodings`` are the message encodings that this broker understands. ``cluster``:
+        that of which this broker is a node; None without one.
 
         Blocks, for long after an unclean stop. Raises StoreRefused, StoreDamaged, StoreFailure, and StartGivenUp when
         ``stop_wanted`` returns True between two files; then the data are as they were.
         """
         self._stop_wanted = stop_wanted
-        self._settings = settings
+        self._settings, self._cluster = settings, cluster
         self._annotations = annotations
         self._clock = clock
         self._log = log
         self._said_at = clock().monotonic
+        if cluster is None:
+            check_alone(path)
         self._folder = open_folder(path, encodings)
         self._reserve = SpaceReserve(path, settings.space_reserve)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
@@ -177,24 +184,35 @@ class OpenData:
             if ids.get(number) != "quorum":
                 self._set_aside("quorum", number, quorum.commands_of(number))
         quorum.retain([number for number, kind in ids.items() if kind == "quorum"])
+        groups = self._opened_groups(store, quorum)
         self._see_to_folders(folders, ids, deleted)
         self._forget_deleted(deleted - in_log - {folder.number for folder in folders})
         for name, one in found.items():
             self._describe(name, one.queues, folders)
         store.report.seconds = self._clock().monotonic - began
         self._reserve.adjust()
-        self._say_found(store.report, quorum.problems)
+        self._say_found(store.report, [problem for log in self._logs for problem in log.problems])
         first = Storage(
             found=found[DEFAULT_HOST],
             recorder=self._definitions,
             work=self._definitions.work,
             store=store,
             quorum=quorum,
+            groups=groups,
             salvage=self._settings.salvage,
             forgotten=self._describer.forget,
         )
         self.hosts = HostsOnDisk(self._definitions, first, found, self._tend)
         return first
+
+    def _opened_groups(self, store: Store, alone: QuorumQueues) -> QuorumGroups | None:
+        """Open the groups of a node in a cluster. ``alone``: the queues of the log that no other node has."""
+        self._logs = [alone]
+        if self._cluster is None:
+            return None
+        groups = open_groups(self._disk, store.quorum, self._cluster, self._settings, self._annotations, alone)
+        self._logs += [group.queues for group in groups.in_order]
+        return groups
 
     def _tend(self, host: str, definitions: DefinitionsDatabase) -> None:
         """Have the folders of a virtual host's queues described, and its deleted queues forgotten."""
@@ -350,7 +368,8 @@ class OpenData:
 
     def compact_step(self) -> bool:
         """Do one step of housekeeping in the store. True when there is more to do."""
-        self.storage.quorum.cleaner.look()
+        for quorum in self._logs:
+            quorum.cleaner.look()
         return self.storage.store.compact_step()
 
     def sockets_changed(self, sockets_used: int) -> None:
@@ -371,7 +390,8 @@ class OpenData:
         for lane in self.lanes:
             await drain(lane, self._disk, run_blocking=run_blocking, clock=self._clock, progressed=progressed)
         try:
-            storage.quorum.put_snapshot()
+            for quorum in self._logs:
+                quorum.put_snapshot()
             storage.store.close_checkpoint()
             self._folder.remember_definitions(self._definitions.generation)
         except OSError as error:

@@ -153,3 +153,11 @@ class Admissions:
 
     def _waits_here(self, waiting: PositionWaiter) -> bool:
         return isinstance(waiting, Admission) and waiting.admissions is self
+
+
+def refuse(waiting: PositionWaiter, confirms: Confirms) -> AnyQueue | None:
+    """The log will never reach the position that this waits for: messages were not taken on after all. Returns as
+    :meth:`PositionWaiter.reached`."""
+    if isinstance(waiting, Admission):
+        waiting.refused = True
+    return waiting.reached(confirms)

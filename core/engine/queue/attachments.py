@@ -39,6 +39,10 @@ class Attachments:
     def __iter__(self) -> Iterator[Attachment]:
         return chain(self._consumers, self.others.values())
 
+    def of(self, consumer: Consumer) -> Attachment | None:
+        """What is known of a consumer; None for one that has left and holds nothing."""
+        return self._consumers.attached.get(consumer) or self.others.get(consumer)
+
     @property
     def unacknowledged(self) -> int:
         """How many messages the attachments hold."""

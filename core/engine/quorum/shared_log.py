@@ -271,6 +271,11 @@ class SharedLog:
         """Return whether this node leads, and has been heard as the owner so shortly ago that no other one is."""
         return self.role is Role.LEADER and now < self._heard_at + FRESH_S
 
+    @property
+    def heard_at(self) -> float:
+        """When the last request was sent that has shown that this node is the owner (monotonic seconds)."""
+        return self._heard_at
+
     def claim(self) -> Claim:
         """Return the request that makes this node the owner."""
         return Claim(self.owner.epoch + 1, self.node)

@@ -47,6 +47,13 @@ class Waits(Generic[WaitingT]):
             released.append(entries.popleft()[1])
         return released
 
+    def take(self, first: int, last: int) -> list[WaitingT]:
+        """Remove and return, in order, the entries from position ``first`` to ``last``: nothing will reach them."""
+        taken = [waiting for position, waiting in self.entries if first <= position <= last]
+        if taken:
+            self.entries = deque(entry for entry in self.entries if not first <= entry[0] <= last)
+        return taken
+
     def withdraw(self, predicate: Callable[[WaitingT], bool]) -> list[WaitingT]:
         """Remove and return, in order, the entries for which the predicate is true. This reads the whole list."""
         withdrawn = [waiting for _, waiting in self.entries if predicate(waiting)]

@@ -82,17 +82,22 @@ class StagedQueues:
         those on their way the next ones."""
 
     def declare(
-        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
+        self,
+        declaration: QueueDeclaration,
+        owner: object,
+        *,
+        named_by_broker: bool = False,
+        identity: str | None = None,
     ) -> Recording[Declared]:
-        """Stage a declaration, or declare at once what is not to be staged. Raises StillGoing, and as
-        :meth:`Topology.admit_queue`."""
+        """Stage a declaration, or declare at once what is not to be staged. ``identity``: that of the queue, if it has
+        one at other nodes already. Raises StillGoing, and as :meth:`Topology.admit_queue`."""
         name = declaration.name
         self._check_not_staged(name)
         if self._recorder is None or name in self._topology.queues or not self._topology.keeps(declaration):
             return Recording[Declared]().finish(self._declare_now(declaration, owner, named_by_broker=named_by_broker))
         self._work.spent += STAGED_WORK
         definition = self._topology.new_queue(
-            declaration, owner, named_by_broker=named_by_broker, beside=len(self.waiting)
+            declaration, owner, named_by_broker=named_by_broker, beside=len(self.waiting), identity=identity
         )
         recording: Recording[Declared] = Recording()
         self.waiting[name] = _Declaration(definition, recording)

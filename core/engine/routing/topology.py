@@ -7,8 +7,7 @@ it makes or deletes one. The rules are those of 0.9.1 [0-9-1 3.1]; AMQP 1.0 leav
 - names with the prefix ``amq.`` are reserved for the broker, and names have no line breaks;
 - the default exchange cannot be declared, deleted or bound;
 - a binding is deleted with its source or destination, and an auto-delete exchange with the last binding from it;
-- an exclusive queue can be used by its owner only; but any client may publish to a dynamic queue, because it exists to
-  receive replies.
+- an exclusive queue can be used by its owner only; but any client may publish to a dynamic queue, made for replies.
 
 A durable change is recorded before it is made: if it cannot be recorded, it is not made and the client gets an error.
 One removal is recorded in one piece, with up to 100 bindings. Recorded are queues and exchanges declared durable,
@@ -128,16 +127,11 @@ class Topology:
         ``new_identity`` returns an identity for each declared queue, which no other declaration ever gets. Without it
         identities are numbers, which other brokers use too. ``beside`` returns the topologies of all virtual hosts,
         this one among them, because the limits hold for their sum; None where it is the only one. A queue that is not
-        declared here and ``lives_elsewhere``, on another node, is defined when it is first named, without a record;
-        ``found_elsewhere`` is told.
-        """
+        declared here and ``lives_elsewhere`` is defined when it is first named, and ``found_elsewhere`` is told."""
         self._lives_elsewhere, self._found_elsewhere = lives_elsewhere, found_elsewhere
-        self._settings = settings
-        self._new_identity = new_identity or numbered_identities()
+        self._settings, self._alternate, self._removed_at_once = settings, alternate, removed_at_once
+        self._new_identity, self._work = new_identity or numbered_identities(), work or Work()
         self._recorder: DefinitionsRecorder = recorder or NothingRecorded()
-        self._work = work or Work()
-        self._alternate = alternate
-        self._removed_at_once = removed_at_once
         self._all = beside or (lambda: (self,))
         self.queues_max: int | None = None
         """The limit of this virtual host alone; None for none."""
@@ -205,10 +199,16 @@ class Topology:
         return True
 
     def new_queue(
-        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool, beside: int = 0
+        self,
+        declaration: QueueDeclaration,
+        owner: object,
+        *,
+        named_by_broker: bool,
+        beside: int = 0,
+        identity: str | None = None,
     ) -> QueueDefinition:
         """Return the definition of a queue that does not exist, without adding it. Raises as :meth:`admit_queue`.
-        ``beside``: how many others are to be added first."""
+        ``beside``: how many others are to be added first. ``identity``: None for a new one."""
         name = declaration.name
         self._check_name("queue", name)
         if not named_by_broker:
@@ -216,7 +216,7 @@ class Topology:
         check_queue(declaration)
         self._check_room_for_queue(beside)
         self._check_gone(Node(True, name))
-        return QueueDefinition(declaration, owner, dynamic=False, identity=self._new_identity())
+        return QueueDefinition(declaration, owner, dynamic=False, identity=identity or self._new_identity())
 
     def keeps(self, declaration: QueueDeclaration) -> bool:
         """Return whether a queue outlives the broker, and so is recorded."""

@@ -1,0 +1,49 @@
+"""``headgate cluster status``: the nodes of a cluster, who leads which group, and how far each copy lags behind."""
+
+from collections.abc import Sequence
+
+from amqp10.cli.printing import Row, print_json, print_rows
+from amqp10.cli.remote import ask_once, row_of
+
+
+def print_cluster(*, json: bool, url: str) -> None:
+    """Print the cluster as a node sees it."""
+    status = row_of(ask_once(url, "cluster.status"))
+    if json:
+        print_json(status)
+        return
+    if status["name"] is None:
+        print("this broker is in no cluster")
+        return
+    print(f"cluster {status['name']}, as node {status['node']} sees it")
+    if trouble := status["trouble"] or ("" if status["joined"] else "etcd has not answered yet"):
+        print(f"trouble: {trouble}")
+    print_rows([_node(one) for one in _rows(status["nodes"])], ("node", "here", "addresses", "leads"), as_json=False)
+    print_rows([_group(one) for one in _rows(status["groups"])], ("group", "leader", "end", "lag"), as_json=False)
+
+
+def _rows(value: object) -> Sequence[Row]:
+    return value if isinstance(value, list) else []
+
+
+def _node(row: Row) -> Row:
+    leads, addresses = row["leads"], row["addresses"]
+    assert isinstance(leads, list)
+    assert isinstance(addresses, list)
+    return {
+        "node": row["node"],
+        "here": "yes" if row["here"] else "no",
+        "addresses": " ".join(map(str, addresses)),
+        "leads": len(leads),
+    }
+
+
+def _group(row: Row) -> Row:
+    lag = row["lag"]
+    assert isinstance(lag, dict)
+    return {
+        "group": row["group"],
+        "leader": row["leader"] or "none",
+        "end": row["end"],
+        "lag": row["trouble"] or " ".join(f"{node}:{batches}" for node, batches in lag.items()),
+    }

@@ -1,0 +1,70 @@
+"""The groups of a node in a cluster: each has a log that several nodes share, and queues over this node's copy of it.
+
+A queue belongs to one group for good. Its identity says which, and by which number the log of the group knows it: so
+all nodes agree on both without asking.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from core.engine.quorum.queues import QuorumQueues
+from core.engine.quorum.shared_log import SharedLog
+from core.interface import QueueDeclaration
+
+NUMBER_DIGITS = 15
+"""Hexadecimal digits of the identity that make the number: 60 bits, so that two of a million queues have the same
+number in one of two million clusters."""
+
+
+class SharedQueue(NamedTuple):
+    """The definition of a quorum queue that all nodes of a cluster have."""
+
+    virtual_host: str
+    declaration: QueueDeclaration
+    identity: str
+
+
+class QuorumGroup(NamedTuple):
+    """One group on this node."""
+
+    number: int
+    shared: SharedLog
+    queues: QuorumQueues
+
+
+Announced = Callable[[SharedQueue | None, str], None]
+"""Called with the definition that all nodes have now (None: none), or with why that could not be agreed on."""
+
+
+def _unreachable(queue: SharedQueue, announced: Announced) -> None:
+    announced(None, "the cluster is not reached yet; try again in a moment")
+
+
+class QuorumGroups:
+    """All groups of a node, and what the engine needs of the cluster."""
+
+    def __init__(self) -> None:
+        self.all: Mapping[int, QuorumGroup] = {}
+        """The groups by number, from 1. They are opened after this object is made."""
+        self.wake: Callable[[], None] = lambda: None
+        """Called when a log has something to send."""
+        self.announce: Callable[[SharedQueue, Announced], None] = _unreachable
+        """Have all nodes make a queue. Later ``announced`` is called with the queue that there is now, which another
+        node may have made a moment ago."""
+        self.withdraw: Callable[[SharedQueue, Announced], None] = _unreachable
+        """Have all nodes delete a queue."""
+
+    def of(self, identity: str) -> tuple[QuorumGroup, int]:
+        """Return the group of a queue, and the queue's number in its log."""
+        number = number_in_log(identity)
+        return self.all[number % len(self.all) + 1], number
+
+    @property
+    def in_order(self) -> Sequence[QuorumGroup]:
+        """All groups."""
+        return list(self.all.values())
+
+
+def number_in_log(identity: str) -> int:
+    """Return the number of a queue in the log of its group."""
+    return int(identity[:NUMBER_DIGITS], 16)

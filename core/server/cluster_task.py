@@ -1,0 +1,215 @@
+"""The task that has this node take part in its cluster, and what connects the cluster with the broker around it."""
+
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from core.clock import Now
+from core.config.cluster import ClusterSettings
+from core.engine.quorum.groups import QuorumGroups, SharedQueue
+from core.engine.virtual_hosts import VirtualHosts
+from core.errors import EngineError, Invalid
+from core.interface import Snapshot
+from core.server.pump import TURN_SECONDS_MAX
+
+if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start without it
+    from core.cluster.etcd import Etcd
+
+IDENTITY_FILE = "cluster"
+"""The file in the data folder with the identity of the cluster whose node this is."""
+IDENTITY_BYTES, LIFE_BYTES = 16, 8
+CHECK_S = 2.0
+"""How long each member of etcd may take to say its version at a start."""
+ERRORS = frozenset({"group-stopped", "cluster-refused", "batch-too-large"})
+STEP_S, HURRY_S = 0.1, 0.02
+"""The longest waits between two steps: a beat is due every 0.5 s, and a look every 0.25 s; and while something cannot
+wait for the next look."""
+
+
+def open_etcd(settings: ClusterSettings, deliver: Callable[[Callable[[], None]], None]) -> "Etcd":
+    """Make the client of etcd. Raises Invalid where the packages for it are not installed, or its files unusable."""
+    try:
+        from core.cluster.etcd import Etcd, TlsFiles
+    except ImportError as error:
+        raise Invalid(f"[cluster] needs the packages of the extra: pip install 'headgate[cluster]' ({error})") from None
+    tls = None
+    if settings.etcd_ca is not None:
+        tls = TlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
+    try:
+        return Etcd(settings.etcd, deliver, tls)
+    except OSError as error:
+        raise Invalid(f"cluster.etcd_ca, etcd_certificate or etcd_key: {error}") from None
+
+
+class ClusterTask:
+    """The node of this broker in its cluster."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        folder: Path,
+        groups: QuorumGroups,
+        hosts: VirtualHosts,
+        *,
+        listen: Sequence[str],
+        version: str,
+        clock: Callable[[], Now],
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        """``listen``: where clients connect, if the settings do not say it. Blocks for a few seconds. Raises Invalid
+        for an etcd that must not be used, and without the packages for it."""
+        self._answers: deque[Callable[[], None]] = deque()
+        self._wake = trio.Event()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._settings, self._folder = settings, folder
+        self._hosts, self._log, self._clock = hosts, log, clock
+        self._kept_identity = self._read_identity()
+        self.etcd = open_etcd(settings, self._deliver)
+        try:
+            self._check()
+        except BaseException:
+            self.etcd.close()
+            raise
+        from core.cluster.beats import Beat
+        from core.cluster.member import Hooks, Member
+
+        machinery = hosts.default.machinery
+        self.member: Member = Member(
+            self.etcd,
+            groups,
+            cluster=settings.name,
+            node=settings.node,
+            members=settings.members,
+            beat=Beat(
+                0, secrets.token_hex(LIFE_BYTES), (settings.advertise,) if settings.advertise else listen, version
+            ),
+            identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
+            clock=lambda: clock().monotonic,
+            hooks=Hooks(machinery.never_committed, self._follow_definitions, self._leads_until, self._say),
+        )
+        groups.wake = self._wake_up
+        self._groups = groups
+        machinery.leading_ends = self._leading_ends
+
+    def _check(self) -> None:
+        from core.cluster.etcd import EtcdAway, EtcdRefused
+
+        try:
+            versions = self.etcd.check(timeout_s=CHECK_S)
+        except EtcdRefused as error:
+            raise Invalid(str(error)) from None
+        except EtcdAway as error:
+            self._log.warning("etcd-away", reason=str(error))
+        else:
+            self._log.info("etcd-found", versions=versions, endpoints=list(self._settings.etcd))
+
+    # --- hooks
+
+    def _follow_definitions(self, queues: Sequence[SharedQueue]) -> bool:
+        by_host: dict[str, list[SharedQueue]] = {host.virtual_host: [] for host in self._hosts.all}
+        for queue in queues:
+            by_host.setdefault(queue.virtual_host, []).append(queue)
+        done = True
+        for name, wanted in by_host.items():
+            try:
+                self._hosts.add(name)
+            except EngineError as error:
+                self._log.warning("cluster-virtual-host", host=name, reason=str(error))
+                continue
+            shared = self._hosts.named(name).shared
+            assert shared is not None, "this broker has groups"
+            done &= shared.follow(wanted)
+        return done
+
+    def _leads_until(self, until: float) -> None:
+        self._hosts.default.machinery.leads_until = until
+
+    def _leading_ends(self, now: Now) -> None:
+        self.member.leading_ends(now.monotonic)
+        self._wake_up()
+
+    def _say(self, event: str, facts: Mapping[str, object]) -> None:
+        (self._log.error if event in ERRORS else self._log.info)(event, **facts)
+
+    # --- the task
+
+    def _deliver(self, act: Callable[[], None]) -> None:
+        """Called in gRPC's threads."""
+        self._answers.append(act)
+        token = self._token
+        if token is not None:
+            try:
+                token.run_sync_soon(self._wake_up)
+            except trio.RunFinishedError:
+                return
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+
+    async def run(self, turn: Callable[[], None]) -> None:
+        """Take part in the cluster until cancelled."""
+        self._token = trio.lowlevel.current_trio_token()
+        try:
+            while True:
+                with trio.move_on_after(HURRY_S if self.member.hurries else STEP_S):
+                    await self._wake.wait()
+                await trio.lowlevel.checkpoint()
+                self._wake = trio.Event()
+                self._take_answers()
+                if self.member.joined and self.member.identity != self._kept_identity:
+                    await trio.to_thread.run_sync(self._keep_identity, self.member.identity)  # before there is data
+                if self.member.step():
+                    turn()
+        finally:
+            self._token = None
+            self.etcd.close()
+
+    def _take_answers(self) -> None:
+        """Take what has come, for no longer than a turn may last."""
+        until = self._clock().monotonic + TURN_SECONDS_MAX
+        while self._answers:
+            self._answers.popleft()()
+            if self._clock().monotonic > until:
+                self._wake.set()
+                return
+
+    def _read_identity(self) -> str:
+        try:
+            return (self._folder / IDENTITY_FILE).read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return ""
+
+    def _keep_identity(self, identity: str) -> None:
+        new = self._folder / f"{IDENTITY_FILE}.new"
+        with new.open("w", encoding="ascii") as file:
+            file.write(identity + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._folder / IDENTITY_FILE)
+        self._kept_identity = identity
+
+    # --- what is shown
+
+    def status(self) -> Snapshot:
+        """The cluster as this node sees it."""
+        member = self.member
+        return {
+            "name": self._settings.name,
+            "node": self._settings.node,
+            "joined": member.joined,
+            "trouble": member.refused or self.etcd.trouble,
+            "engine": {
+                "endpoints": self.etcd.endpoints,
+                "asked": self.etcd.endpoint,
+                "requests": self.etcd.requests,
+                "failures": self.etcd.failures,
+            },
+            "nodes": member.nodes(),
+            "groups": member.rows(),
+        }

@@ -1,0 +1,65 @@
+"""Opens the groups of a node in a cluster: this node's copies of their logs."""
+
+from pathlib import Path
+
+from core.cluster.beats import node_number
+from core.config.cluster import ClusterSettings
+from core.config.store import StoreSettings
+from core.engine.quorum.annotations import AnnotationCodec
+from core.engine.quorum.groups import QuorumGroup, QuorumGroups
+from core.engine.quorum.queues import QuorumQueues
+from core.engine.quorum.shared_log import SharedLog
+from core.store.command_log import GROUPS, LocalCommandLog
+from core.store.disk import Disk
+from core.store.errors import StoreRefused
+from core.store.lane import Lane
+from core.store.store import QUORUM
+
+
+def check_alone(folder: Path) -> None:
+    """Raises StoreRefused for the data folder of a node of a cluster, because this broker is in none."""
+    if (folder / QUORUM / GROUPS).exists():
+        raise StoreRefused(
+            f"{folder} is the data folder of a node in a cluster; start the broker with the [cluster] that it had"
+        )
+
+
+def open_groups(
+    disk: Disk,
+    lane: Lane,
+    cluster: ClusterSettings,
+    settings: StoreSettings,
+    annotations: AnnotationCodec,
+    alone: QuorumQueues,
+) -> QuorumGroups:
+    """Rebuild the queues of all groups from this node's copies. ``alone``: the quorum queues that no group has.
+
+    Blocks. Raises StoreRefused, StoreDamaged, StoreFailure and OSError.
+    """
+    if alone.numbers:
+        raise StoreRefused(
+            f"there are {len(alone.numbers)} quorum queues from a time without [cluster]; start without it, move their "
+            "messages away or consume them, and delete these queues first"
+        )
+    groups = QuorumGroups()
+    found = {}
+    for number in range(1, cluster.groups + 1):
+        copy = LocalCommandLog(
+            disk,
+            lane,
+            file_bytes_max=settings.command_log_file_size_limit,
+            salvage=settings.salvage,
+            group=number,
+        )
+        shared = SharedLog(copy, node=node_number(cluster.node), group=number, notify=lambda: groups.wake())
+        queues = QuorumQueues(
+            copy,
+            garbage_fraction=settings.garbage_fraction,
+            look_bytes=settings.command_log_file_size_limit // 4,
+            annotations=annotations,
+            shared=shared,
+        )
+        queues.recover()
+        found[number] = QuorumGroup(number, shared, queues)
+    groups.all = found
+    return groups

@@ -1,0 +1,164 @@
+"""Nodes of a cluster over a real etcd, in one thread: who leads, what is shared, and which cluster it is."""
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from core.cluster.beats import Beat, node_number
+from core.cluster.etcd import Etcd
+from core.cluster.member import Hooks, Member
+from core.engine.quorum.batches import OrderEnd
+from core.engine.quorum.groups import QuorumGroup, QuorumGroups, SharedQueue
+from core.engine.quorum.queues import QuorumQueues
+from core.engine.quorum.shared_log import SharedLog
+from core.interface import QueueDeclaration
+from core.store.command_log import LocalCommandLog
+from core.store.lane import Lane
+from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster
+from tests.kit.faulty_disk import MemoryDisk
+
+WAIT_S = 20.0
+NAMES = count(1)
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[EtcdCluster]:
+    with etcd_cluster() as started:
+        yield started
+
+
+class Node:
+    """A member with one group, whose broker is a list of what it was told."""
+
+    def __init__(self, etcd: EtcdCluster, cluster: str, name: str, *, identity: str) -> None:
+        self._answers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lane = Lane("quorum", generation=1, sync_interval_s=0.2)
+        self._disk = MemoryDisk()
+        copy = LocalCommandLog(self._disk, self._lane, file_bytes_max=1 << 20, group=1)
+        shared = SharedLog(copy, node=node_number(name), group=1)
+        self.queues = QuorumQueues(copy, shared=shared)
+        self.queues.recover()
+        self.groups = QuorumGroups()
+        self.groups.all = {1: QuorumGroup(1, shared, self.queues)}
+        self.definitions: list[list[str]] = []
+        self.log: list[str] = []
+        self.etcd = Etcd(etcd.endpoints, self._answers.put)
+        self.member = Member(
+            self.etcd,
+            self.groups,
+            cluster=cluster,
+            node=name,
+            members=("a", "b"),
+            beat=Beat(0, f"life of {name}", (f"{name}:1",), "1"),
+            identity=identity,
+            clock=time.monotonic,
+            hooks=Hooks(
+                lambda group, first, last: None,
+                self._define,
+                lambda until: None,
+                lambda event, facts: self.log.append(event),
+            ),
+        )
+
+    def _define(self, queues) -> bool:
+        self.definitions.append([one.declaration.name for one in queues])
+        return True
+
+    def move(self) -> None:
+        while not self._answers.empty():
+            self._answers.get()()
+        self.member.step()
+        if (batch := self._lane.take_write()) is not None:
+            batch.run(self._disk)
+            self._lane.wrote(batch)
+
+
+@pytest.fixture
+def make(etcd) -> Iterator[Callable[..., Node]]:
+    cluster, made = f"c{next(NAMES)}", []
+
+    def node(name: str, identity: str = "one") -> Node:
+        made.append(Node(etcd, cluster, name, identity=identity))
+        return made[-1]
+
+    yield node
+    for one in made:
+        one.etcd.close()
+
+
+def until(there: Callable[[], bool], *nodes: Node) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not there():
+        assert time.monotonic() < deadline, [node.log for node in nodes]
+        for node in nodes:
+            node.move()
+        time.sleep(0.005)
+
+
+def shared(name: str, **arguments: object) -> SharedQueue:
+    return SharedQueue("/", QueueDeclaration(name=name, arguments=arguments), "ab" * 16)
+
+
+def test_one_of_two_nodes_leads_and_both_see_the_same(make):
+    a, b = make("a"), make("b", "another")
+    until(lambda: a.queues.leads or b.queues.leads, a, b)
+    until(lambda: all(one["here"] for node in (a, b) for one in node.member.nodes()), a, b)
+    until(lambda: a.member.rows()[0]["leader"] == b.member.rows()[0]["leader"] is not None, a, b)
+    assert a.queues.leads != b.queues.leads
+    assert {a.member.identity, b.member.identity} in ({"one"}, {"another"}), "the first one has named the cluster"
+    assert [one["addresses"] for one in a.member.nodes()] == [["a:1"], ["b:1"]]
+
+
+def test_another_node_leads_when_the_leader_is_silent(make):
+    a = make("a")
+    until(lambda: a.queues.leads, a)
+    b = make("b")
+    until(lambda: b.queues.leads, b)
+    until(lambda: not a.queues.leads, a)
+    assert "group-not-led" in a.log
+
+
+def test_a_leader_that_has_heard_nothing_for_a_second_leads_no_more(make):
+    a = make("a")
+    until(lambda: a.queues.leads, a)
+    a.member.leading_ends(time.monotonic())
+    assert a.queues.leads
+    a.member.leading_ends(time.monotonic() + 1.1)
+    assert not a.queues.leads
+    until(lambda: a.queues.leads, a)
+
+
+def test_a_definition_reaches_all_nodes_and_the_first_of_two_wins(make):
+    a, b = make("a"), make("b")
+    until(lambda: a.member.joined and b.member.joined, a, b)
+    answers: list[tuple[SharedQueue | None, str]] = []
+    first, second = shared("q"), shared("q", **{"x-max-length": 3})
+    a.groups.announce(first, lambda *answer: answers.append(answer))
+    until(lambda: len(answers) == 1, a, b)
+    b.groups.announce(second, lambda *answer: answers.append(answer))
+    until(lambda: len(answers) == 2, a, b)
+    assert answers == [(first, ""), (first, "")]
+    until(lambda: a.definitions[-1:] == b.definitions[-1:] == [["q"]], a, b)
+    b.groups.withdraw(first, lambda *answer: answers.append(answer))
+    until(lambda: a.definitions[-1:] == b.definitions[-1:] == [[]], a, b)
+
+
+def test_a_node_that_has_not_joined_says_so_to_who_declares(make):
+    answers: list[tuple[SharedQueue | None, str]] = []
+    make("a").groups.announce(shared("q"), lambda *answer: answers.append(answer))
+    ((queue_there, why),) = answers
+    assert queue_there is None
+    assert "not reached its cluster" in why
+
+
+def test_a_node_with_the_data_of_another_cluster_takes_no_part(make):
+    a = make("a")
+    until(lambda: a.member.joined, a)
+    b = make("b", "another")
+    b.groups.all[1].shared.begin_after(OrderEnd(number=1))  # as with data
+    until(lambda: bool(b.member.refused), a, b)
+    assert "etcd has cluster one, and the data folder of this node is of cluster another" in b.member.refused
+    assert not b.member.step()

@@ -1,0 +1,34 @@
+"""The section of a cluster: none without a node, and complete with one."""
+
+import pytest
+
+from core.config import ConfigError, load
+
+COMPLETE = {"cluster.node": "a", "cluster.members": ["a", "b", "c"], "cluster.etcd": ["h:1"]}
+
+
+def test_there_is_no_cluster_by_default():
+    assert load().cluster.node == ""
+
+
+def test_a_complete_section_is_taken():
+    cluster = load(overrides=COMPLETE).cluster
+    assert (cluster.node, cluster.members, cluster.groups) == ("a", ("a", "b", "c"), 16)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"cluster.node": "d"}, "among its members"),
+        ({"cluster.members": ["a", "b", "b"]}, "'b' twice"),
+        ({"cluster.etcd": []}, "the addresses of etcd"),
+        ({"cluster.etcd_key": "key.pem"}, "both of etcd_certificate and etcd_key"),
+        ({"cluster.groups": 0}, "cluster.groups"),
+        ({"cluster.groups": 65}, "cluster.groups"),
+        ({"cluster.name": "a/b"}, "cluster.name"),
+        ({"cluster.node": "ä"}, "cluster.node"),
+    ],
+)
+def test_an_incomplete_one_is_refused(change, why):
+    with pytest.raises(ConfigError, match=why):
+        load(overrides={**COMPLETE, **change})

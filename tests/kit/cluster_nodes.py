@@ -1,0 +1,113 @@
+"""Three real brokers that form a cluster over a real etcd, each in a process of its own."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.kit.broker_process import ROOT, BrokerAddress
+from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster, free_ports
+
+NAMES = ("a", "b", "c")
+WAIT_S = 30.0
+READY = re.compile(r"is ready at amqp://guest:guest@127\.0\.0\.1:\d+ \(pid (\d+)\)")
+
+
+class ClusterNodes:
+    """The nodes, with their data in one folder."""
+
+    def __init__(self, folder: Path, etcd: EtcdCluster, groups: int) -> None:
+        self.etcd = etcd
+        self._folder = folder
+        self._ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+        for name in NAMES:
+            members = ", ".join(f'"{one}"' for one in NAMES)
+            endpoints = ", ".join(f'"{one}"' for one in etcd.endpoints)
+            (folder / f"{name}.toml").write_text(
+                f'[server]\nlisten = ["127.0.0.1:{self._ports[name]}"]\n[admin]\nenabled = false\n'
+                f'[data]\nfolder = "{folder / name}"\n'
+                f'[cluster]\nnode = "{name}"\nmembers = [{members}]\netcd = [{endpoints}]\ngroups = {groups}\n',
+                encoding="utf-8",
+            )
+
+    def url(self, name: str) -> str:
+        """Where clients connect to a node."""
+        return f"amqp://guest:guest@127.0.0.1:{self._ports[name]}"
+
+    def address(self, name: str) -> BrokerAddress:
+        """The same, for the clients of the tests."""
+        return BrokerAddress("127.0.0.1", self._ports[name], self.processes[name].pid)
+
+    def start(self, name: str) -> None:
+        """Start a node, and wait until it listens."""
+        command = [sys.executable, "-m", "amqp10", "serve", "--config", str(self._folder / f"{name}.toml")]
+        log = (self._folder / f"{name}.log").open("a", encoding="utf-8")
+        with log:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        self.processes[name] = process
+        line = process.stdout.readline()
+        assert READY.search(line), f"{name} said {line!r}: {self.log(name)}"
+
+    def log(self, name: str) -> str:
+        """The last lines of a node's log."""
+        return (self._folder / f"{name}.log").read_text(encoding="utf-8")[-4000:]
+
+    def kill(self, name: str) -> None:
+        """kill -9."""
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+    def stop(self) -> None:
+        """End all nodes."""
+        for name in list(self.processes):
+            self.kill(name)
+
+    def status(self, name: str) -> dict:
+        """What headgate cluster status says at a node."""
+        command = [sys.executable, "-m", "amqp10", "cluster", "status", "--json", "--url", self.url(name)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def command(self, name: str, *arguments: str) -> str:
+        """What a command prints."""
+        command = [sys.executable, "-m", "amqp10", *arguments, "--url", self.url(name)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def leaders(self, name: str) -> dict[int, str | None]:
+        """The leader of each group, as a node sees it."""
+        return {row["group"]: row["leader"] for row in self.status(name)["groups"]}
+
+    def until(self, there: Callable[[], bool], what: str) -> float:
+        """Wait for something. Returns after how many seconds it was there."""
+        began = time.monotonic()
+        while not there():
+            assert time.monotonic() < began + WAIT_S, (what, [self.log(name) for name in self.processes])
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+
+@contextmanager
+def cluster_nodes(*, groups: int = 2) -> Iterator[ClusterNodes]:
+    """Three nodes, all of whose groups have a leader, until the block ends."""
+    with etcd_cluster() as etcd, TemporaryDirectory(prefix="headgate-cluster-") as folder:
+        nodes = ClusterNodes(Path(folder), etcd, groups)
+        try:
+            for name in NAMES:
+                nodes.start(name)
+            nodes.until(lambda: all(nodes.leaders(NAMES[0]).values()), "each group has a leader")
+            yield nodes
+        finally:
+            nodes.stop()
