@@ -1,7 +1,7 @@
 """The interface between front ends and the engine: five verbs, and the actions with which the engine answers.
 
 The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes, which take effect in
-the order of the list. Every verb is exact for any run or range. Messages move only in the turn of the server (:mod:`core.server.pump`).
+the order of the list. Every verb is exact for any run or range. Messages move only in :mod:`core.server.pump`'s turn.
 
 Numbers do not wrap: a *confirm number* is the publisher's own, a *delivery number* counts from 0 for each consumer.
 """

@@ -44,7 +44,6 @@ class Settings(Section):
     admin: AdminSettings = AdminSettings()
     metrics: MetricsSettings = MetricsSettings()
     flow_events: FlowEventsSettings = FlowEventsSettings()
-    cluster: ClusterSettings = ClusterSettings()
     users: tuple[UserSettings, ...] = Field(default=(), strict=False)
     """The users. Without any, the user guest with the password guest may connect, from this machine only."""
 
