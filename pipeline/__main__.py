@@ -2,7 +2,8 @@
 
 Each command imports what it needs when it runs: ``report`` and ``generate`` start no Spark.
 
-Exit status: 0; 1 when the command failed; 2 when its arguments make no sense; 130 when it was interrupted.
+Exit status: 0; 1 when the command failed; 2 when its arguments make no sense; 3 when ``report --limit`` found more than
+the limit; 130 when it was interrupted.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from pipeline.generate.workloads import NAMES
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE, LIMIT_PASSED, INTERRUPTED = 1, 2, 3, 130
 WORKER_LATE = "Python worker failed to connect back"
 """Spark's message when a Python worker did not connect within 10 s, a time that no setting changes."""
 STALL_AFTER_SECONDS = 5.0
@@ -44,6 +45,8 @@ The workloads:
 REPORT_EXAMPLES = """for example:
 
     python -m pipeline report --warehouse flow --out report.html
+
+    python -m pipeline report --warehouse flow --first-day 2026-11-20 --limit 0.2 --prometheus flow.prom
 """
 ARCHIVE_EXAMPLES = """for example:
 
@@ -80,9 +83,10 @@ def words_for(problem: Exception) -> str | None:
     users are recognised by their names.
     """
     from pipeline.generate.files import NotGenerated
+    from pipeline.jobs.contents import OtherWarehouse
     from pipeline.report.figures import NoTables
 
-    if isinstance(problem, (NotGenerated, NoTables)):
+    if isinstance(problem, (NotGenerated, NoTables, OtherWarehouse)):
         return str(problem)
     if "pyspark" not in sys.modules:  # the other errors come of what imports Spark
         return None
@@ -107,10 +111,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    one = _command(commands, "run", "take in what is new, make the tables anew, stop", RUN_EXAMPLES, run)
+    one = _command(commands, "run", "take in what is new, bring the tables up to date, stop", RUN_EXAMPLES, run)
     _add_source(one)
     one.add_argument("--warehouse", required=True, help="the folder of the tables")
     one.add_argument("--bench", metavar="DIR", help="result files of benchmarks, for the bench tables")
+    one.add_argument(
+        "--keep-days", type=_count, metavar="N", help="remove events of days before the last N, today included"
+    )
+    one.add_argument("--keep-answers", type=_count, metavar="N", help="the same for the tables made from them")
     _add_spark(one)
 
     one = _command(commands, "watch", "tell a queue of what stands still, until interrupted", WATCH_EXAMPLES, watch)
@@ -126,6 +134,12 @@ def build_parser() -> argparse.ArgumentParser:
     one = _command(commands, "report", "write one HTML page from the tables", REPORT_EXAMPLES, report)
     one.add_argument("--warehouse", required=True, help="the folder of the tables")
     one.add_argument("--out", type=Path, default=Path("report.html"), help="the page (report.html)")
+    one.add_argument("--first-day", metavar="DAY", type=_day, help="YYYY-MM-DD, UTC (the last one)")
+    one.add_argument("--last-day", metavar="DAY", type=_day, help="the last one, included (the newest in the tables)")
+    one.add_argument(
+        "--limit", type=_share, metavar="SHARE", help="exit with 3 when anything was held up for more of its time"
+    )
+    one.add_argument("--prometheus", type=Path, metavar="FILE", help="also a file for Prometheus' textfile collector")
 
     one = _command(commands, "generate", "make flow events with known answers", GENERATE_EXAMPLES, generate)
     one.add_argument("--workload", choices=tuple(NAMES), default="links", metavar="NAME", help="see below (links)")
@@ -206,6 +220,22 @@ def _day(word: str) -> str:
     return word
 
 
+def _count(word: str) -> int:
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word!r} is no number of days; write 1 or more")
+    return int(word)
+
+
+def _share(word: str) -> float:
+    try:
+        share = float(word)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{word!r} is no share; write a number from 0 to 1, such as 0.2")
+    return share
+
+
 def _connector(found: argparse.Namespace) -> dict[str, str]:
     options = dict(found.option)
     options["url"] = found.url
@@ -225,6 +255,7 @@ def run(found: argparse.Namespace) -> int:
     if found.bench is not None and "://" not in found.bench and not Path(found.bench).is_dir():
         found.parser.error(f"--bench is {found.bench}, which is no folder; results of benchmarks are in bench/results")
     from pipeline.jobs import sources
+    from pipeline.jobs.run import Keep
     from pipeline.jobs.run import run as run_job
     from pipeline.jobs.session import session
 
@@ -234,7 +265,8 @@ def run(found: argparse.Namespace) -> int:
         events = sources.folder_stream(spark, found.events)
     else:
         events = sources.broker_stream(spark, _connector(found))
-    run_job(spark, events, found.warehouse, benches=found.bench, progress=_say)
+    keep = Keep(bronze_days=found.keep_days, answer_days=found.keep_answers)
+    run_job(spark, events, found.warehouse, benches=found.bench, progress=_say, keep=keep)
     spark.stop()
     print(
         f"the tables are in {found.warehouse}; a page of them: python -m pipeline report --warehouse {found.warehouse}"
@@ -267,15 +299,23 @@ def watch(found: argparse.Namespace) -> int:
 def report(found: argparse.Namespace) -> int:
     """Write the page."""
     from pipeline.report.figures import read_figures
-    from pipeline.report.page import page, sentence
+    from pipeline.report.page import above, page, sentence
+    from pipeline.report.prometheus import exposition
 
-    figures = read_figures(found.warehouse)
+    figures = read_figures(found.warehouse, first_day=found.first_day, last_day=found.last_day)
     found.out.parent.mkdir(parents=True, exist_ok=True)
-    found.out.write_text(page(figures))
+    found.out.write_text(page(figures, limit=found.limit))
+    if found.prometheus is not None:
+        new = found.prometheus.with_name(f"{found.prometheus.name}.new")  # its reader must never see a half of it
+        new.write_text(exposition(figures))
+        new.replace(found.prometheus)
     for verdict in figures.verdicts:
         print(sentence(verdict))
     print(f"page: {found.out}")
-    return 0
+    passed = [] if found.limit is None else above(figures, found.limit)
+    for verdict in passed:
+        print(f"held up for {float(str(verdict['share'])):.0%}: {sentence(verdict)}", file=sys.stderr)
+    return LIMIT_PASSED if passed else 0
 
 
 def generate(found: argparse.Namespace) -> int:

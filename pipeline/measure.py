@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame
 
 from pipeline.generate.files import OPENING_RECORDS, Answers, generate
 from pipeline.jobs.session import session
+from pipeline.tables.days import with_day
 from pipeline.tables.gold import link_seconds, sums
 
 CONNECTIONS = 1_000
@@ -147,7 +148,9 @@ def measure(events: int, *, duckdb: bool) -> None:
         print(f"Spark started in {time.monotonic() - began:.1f} s")
 
         def spark_once(table: Callable[[DataFrame], DataFrame] = link_seconds) -> None:
-            table(spark.read.parquet(str(folder / "events"))).write.mode("overwrite").parquet(str(folder / "spark"))
+            table(with_day(spark.read.parquet(str(folder / "events")))).write.mode("overwrite").parquet(
+                str(folder / "spark")
+            )
 
         with peak_memory() as peak:
             cold = timed(spark_once)
@@ -182,8 +185,8 @@ def differences(events: int) -> int:
         make(folder / "events", events)
         wanted = reference(folder / "events")
         spark = session("measure", master="local[2]")
-        rows = link_seconds(spark.read.parquet(str(folder / "events"))).collect()
-        found = {tuple(row[:5]): tuple(row[5:]) for row in rows}
+        rows = link_seconds(with_day(spark.read.parquet(str(folder / "events")))).collect()
+        found = {tuple(row[1:6]): tuple(row[6:]) for row in rows}
         spark.stop()
         wrong = sum(found.get(key) != wanted.get(key) for key in found.keys() | wanted.keys())
         print(f"{events:,} events, {len(wanted):,} link seconds: {wrong} differ from the reference in plain Python")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.jobs import sources
 from pipeline.tables import bottlenecks as stages
-from pipeline.tables import bronze, gold, silver
+from pipeline.tables import bronze, days, gold, silver
 from pipeline.tables.capacity import capacity as capacity_of
 
 URL, PASSWORD_FILE, EVENTS = "headgate.url", "headgate.passwordFile", "headgate.events"
@@ -24,6 +24,10 @@ def _spark() -> SparkSession:
 
 def _table(name: str) -> DataFrame:
     return _spark().read.table(name)
+
+
+def _events() -> DataFrame:
+    return days.of_days(_table("flow_events"))
 
 
 @dp.table
@@ -41,28 +45,28 @@ def flow_events() -> DataFrame:
 @dp.materialized_view
 def block_intervals() -> DataFrame:
     """The silver table of finished intervals. Spark allows no Python state in a declared table, so it is recomputed."""
-    return silver.paired_intervals(_table("flow_events"))
+    return silver.paired_intervals(_events())
 
 
 @dp.materialized_view
 def event_counts() -> DataFrame:
     """See ``pipeline.tables``, also for those below."""
-    return bronze.event_counts(_table("flow_events"))
+    return bronze.event_counts(_events())
 
 
 @dp.materialized_view
 def links() -> DataFrame:
-    return gold.links(_table("flow_events"))
+    return gold.links(_events())
 
 
 @dp.materialized_view
 def intervals() -> DataFrame:
-    return _table("block_intervals").unionByName(silver.open_intervals(_table("flow_events")))
+    return _table("block_intervals").unionByName(silver.open_intervals(_events()))
 
 
 @dp.materialized_view
 def link_seconds() -> DataFrame:
-    return gold.link_seconds(_table("flow_events"))
+    return gold.link_seconds(_events())
 
 
 @dp.materialized_view
@@ -87,17 +91,17 @@ def waits() -> DataFrame:
 
 @dp.materialized_view
 def closed_windows() -> DataFrame:
-    return gold.closed_windows(_table("flow_events"))
+    return gold.closed_windows(_events())
 
 
 @dp.materialized_view
 def blocked_shares() -> DataFrame:
-    return gold.blocked_shares(_table("intervals"), _table("flow_events"))
+    return gold.blocked_shares(_table("intervals"), _events())
 
 
 @dp.materialized_view
 def bottleneck_seconds() -> DataFrame:
-    return stages.bottleneck_seconds(stages.stages_in_flow(_table("flow_events")))
+    return stages.bottleneck_seconds(stages.stages_in_flow(_events()))
 
 
 @dp.materialized_view

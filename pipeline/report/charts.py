@@ -5,35 +5,53 @@ Names of links and queues come from clients and may hold any characters: every t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from math import floor, log10
 
-Point = tuple[float, float]
-
-WIDTH, HEIGHT = 760, 300
-LEFT, RIGHT, TOP, BOTTOM = 78, 12, 14, 44
+WIDTH = 760
+LEFT, RIGHT, TOP = 78, 12, 8
+STRIP = 62
+"""Height of the drawing of a strip, in pixels."""
+GAP = 12
+"""Room below a strip, in pixels."""
+TEXT = 16
+"""Height of a line of text, in pixels."""
 TICKS = 5
-ROW = 22
-"""Height of a bar, and of a line of a legend, in pixels."""
-LABELS = 300
-"""Width of the names of bars, in pixels."""
-SERIES_MAX = 8
-"""Lines of one chart: more could not be told apart."""
+ROW = 18
+"""Height of a bar, in pixels."""
+WORDS = 150
+"""Width of the text behind a bar, in pixels."""
+LETTERS = 108
+"""Letters of a line of text that fit into a chart's width."""
+STRIPS_MAX = 8
+"""Strips of one chart: more do not fit on a page."""
 AXIS_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a chart. ``older`` ones, AMQP 0.9.1's, are dashed."""
+class Value:
+    """What a strip shows at a time: from ``low`` to ``high``."""
+
+    second: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One link: its name, its values over time, and when it was held up, by seconds, as parts of them."""
 
     title: str
-    points: Sequence[Point]
+    values: Sequence[Value]
+    held_up: Sequence[tuple[float, float]] = ()
     older: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A period of time, drawn as a band behind the lines."""
+    """A period of time, drawn as a band behind the values."""
 
     title: str
     begin: float
@@ -50,97 +68,117 @@ class Bar:
 
 
 def round_up(value: float) -> float:
-    """The end of an axis: the next number that divides well by five."""
+    """The end of an axis: the next number that divides well."""
     if value <= 0:
         return 1.0
     power = 10.0 ** floor(log10(value))
     return next((step * power for step in AXIS_STEPS if step * power >= value * 0.999), 10 * power)
 
 
-def lines_chart(title: str, unit: str, lines: Sequence[Line], spans: Sequence[Span] = ()) -> str:
-    """Values over seconds, with a legend below."""
-    shown = lines[:SERIES_MAX]
-    points = [point for line in shown for point in line.points]
-    time_end = round_up(max([x for x, _ in points] + [span.end for span in spans], default=1.0))
-    value_end = round_up(max((y for _, y in points), default=1.0))
-    height = HEIGHT + ROW * (len(shown) + bool(spans))
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{escape(title)}</title>",
-        *_spans(spans, time_end),
-        *_grid(time_end, value_end, unit),
-        *(_curve(number, line, time_end, value_end) for number, line in enumerate(shown)),
-        *_legend(shown, spans),
-        "</svg>",
-    ]
-    return "\n".join(parts)
+def clock(second: float, *, of: float) -> str:
+    """A time in UTC, as exact as a chart of so many seconds can show."""
+    at = datetime.fromtimestamp(second, UTC)
+    return f"{at:%m-%d %H:%M}" if of > DAY_SECONDS else f"{at:%H:%M}" if of > DAY_SECONDS / 8 else f"{at:%H:%M:%S}"
+
+
+def strips_chart(title: str, strips: Sequence[Strip], begin: float, end: float, spans: Sequence[Span] = ()) -> str:
+    """A strip below the other for each link, over the same time; each has an axis of its own, named at its end.
+
+    Lines above each other in one picture would hide each other where links move alike.
+    """
+    shown = strips[:STRIPS_MAX]
+    length = max(end - begin, 1.0)
+    parts: list[str] = []
+    y = TOP
+    for number, strip in enumerate(shown):
+        lines = wrapped(strip.title)
+        for line in lines:
+            y += TEXT
+            parts.append(f'<text class="name" x="{LEFT}" y="{y - 4}">{escape(line)}</text>')
+        parts += [*_spans(spans, begin, length, y), *_strip(number, strip, begin, length, y)]
+        y += STRIP + GAP
+    parts += _clock_axis(begin, length, y)
+    y += TEXT + 4
+    if any(strip.held_up for strip in shown):
+        parts += _key("held", "held up", LEFT, y)
+    if spans:
+        parts += _key("span", "an incoming-window was closed", LEFT + 200, y)
+    height = y + TEXT + 4
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
+    return "\n".join([opening, f"<title>{escape(title)}</title>", *parts, "</svg>"])
 
 
 def bars_chart(title: str, bars: Sequence[Bar]) -> str:
-    """Bars of one kind, each with its name before it and its text behind it."""
+    """Bars of one kind, each with its name above it and its text behind it."""
     end = max((bar.value for bar in bars), default=0.0) or 1.0
-    room = WIDTH - LABELS - 150
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {ROW * len(bars) + 10}" role="img">',
-        f"<title>{escape(title)}</title>",
-    ]
-    for number, bar in enumerate(bars):
-        y, width = 5 + ROW * number, round(room * bar.value / end, 1)
+    room = WIDTH - WORDS
+    parts: list[str] = []
+    y = 2
+    for bar in bars:
+        for line in wrapped(bar.title):
+            y += TEXT
+            parts.append(f'<text x="0" y="{y - 4}">{escape(line)}</text>')
+        width = round(room * bar.value / end, 1)
         parts += [
-            f'<text x="{LABELS - 8}" y="{y + 15}" text-anchor="end">{escape(bar.title)}</text>',
-            f'<rect class="bar" x="{LABELS}" y="{y + 2}" width="{width}" height="{ROW - 5}"/>',
-            f'<text x="{LABELS + width + 6}" y="{y + 15}">{escape(bar.words)}</text>',
+            f'<rect class="bar" x="0" y="{y}" width="{width}" height="{ROW - 4}"/>',
+            f'<text x="{width + 6}" y="{y + 12}">{escape(bar.words)}</text>',
         ]
-    return "\n".join([*parts, "</svg>"])
+        y += ROW + 6
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 4}" role="img">'
+    return "\n".join([opening, f"<title>{escape(title)}</title>", *parts, "</svg>"])
 
 
-def _x(seconds: float, time_end: float) -> float:
-    return round(LEFT + (WIDTH - LEFT - RIGHT) * seconds / time_end, 1)
+def wrapped(text: str, letters: int = LETTERS) -> list[str]:
+    """The lines of a text: names of any length are shown whole."""
+    return [text[at : at + letters] for at in range(0, len(text), letters)] or [""]
 
 
-def _y(value: float, value_end: float) -> float:
-    return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / value_end, 1)
+def _x(second: float, begin: float, length: float) -> float:
+    return round(LEFT + (WIDTH - LEFT - RIGHT) * min(max((second - begin) / length, 0.0), 1.0), 1)
 
 
-def _grid(time_end: float, value_end: float, unit: str) -> Iterator[str]:
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+def _strip(number: int, strip: Strip, begin: float, length: float, top: float) -> Iterator[str]:
+    right, bottom = WIDTH - RIGHT, top + STRIP
+    end = round_up(max((value.high for value in strip.values), default=0.0))
+    yield f'<line class="grid" x1="{LEFT}" y1="{top}" x2="{right}" y2="{top}"/>'
+    yield f'<text x="{LEFT - 6}" y="{top + 11}" text-anchor="end">{end:,.10g}</text>'
+    yield f'<text x="{LEFT - 6}" y="{bottom}" text-anchor="end">0</text>'
+    for second, part in strip.held_up:
+        x = _x(second, begin, length)
+        width = max(_x(second + 1, begin, length) - x, 0.5)
+        yield f'<rect class="held" x="{x}" y="{bottom + 2}" width="{width * part:.1f}" height="5"/>'
+
+    def y(value: float) -> float:
+        return round(bottom - STRIP * value / end, 1)
+
+    upper = [(_x(value.second, begin, length), y(value.high)) for value in strip.values]
+    lower = [(_x(value.second, begin, length), y(value.low)) for value in strip.values]
+    area = " ".join(f"{x},{at}" for x, at in (*upper, *reversed(lower)))
+    line = " ".join(f"{x},{at}" for x, at in upper)
+    yield f'<polygon class="area series{number}" points="{area}"/>'
+    dashed = " dashed" if strip.older else ""
+    style = f"line series{number}{dashed}"
+    yield f'<polyline class="{style}" points="{line}"><title>{escape(strip.title)}</title></polyline>'
+    yield f'<line class="axis" x1="{LEFT}" y1="{bottom}" x2="{right}" y2="{bottom}"/>'
+
+
+def _clock_axis(begin: float, length: float, y: float) -> Iterator[str]:
     for step in range(TICKS + 1):
-        seconds, value = time_end * step / TICKS, value_end * step / TICKS
-        x, y = _x(seconds, time_end), _y(value, value_end)
-        style = "grid" if step else "axis"
-        yield f'<line class="{style}" x1="{x}" y1="{TOP}" x2="{x}" y2="{bottom}"/>'
-        yield f'<line class="{style}" x1="{LEFT}" y1="{y}" x2="{right}" y2="{y}"/>'
-        yield f'<text x="{x}" y="{bottom + 16}" text-anchor="middle">{seconds:g}</text>'
-        yield f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{value:,.10g}</text>'
-    yield f'<text x="{right}" y="{bottom + 34}" text-anchor="end">seconds</text>'
-    turned = f'x="14" y="{(TOP + bottom) / 2}" transform="rotate(-90 14 {(TOP + bottom) / 2})" text-anchor="middle"'
-    yield f"<text {turned}>{escape(unit)}</text>"
+        second = begin + length * step / TICKS
+        anchor = "start" if step == 0 else "end" if step == TICKS else "middle"
+        x = _x(second, begin, length)
+        yield f'<text x="{x}" y="{y + 10}" text-anchor="{anchor}">{clock(second, of=length)}</text>'
 
 
-def _style(number: int, line: Line) -> str:
-    return f"line series{number}" + (" dashed" if line.older else "")
-
-
-def _curve(number: int, line: Line, time_end: float, value_end: float) -> str:
-    points = " ".join(f"{_x(x, time_end)},{_y(y, value_end)}" for x, y in line.points)
-    return f'<polyline class="{_style(number, line)}" points="{points}"><title>{escape(line.title)}</title></polyline>'
-
-
-def _spans(spans: Sequence[Span], time_end: float) -> Iterator[str]:
+def _spans(spans: Sequence[Span], begin: float, length: float, top: float) -> Iterator[str]:
     for span in spans:
-        x, end = _x(span.begin, time_end), _x(span.end, time_end)
+        x, end = _x(span.begin, begin, length), _x(span.end, begin, length)
         yield (
-            f'<rect class="span" x="{x}" y="{TOP}" width="{max(end - x, 1):.1f}" height="{HEIGHT - TOP - BOTTOM}">'
+            f'<rect class="span" x="{x}" y="{top}" width="{max(end - x, 1):.1f}" height="{STRIP}">'
             f"<title>{escape(span.title)}</title></rect>"
         )
 
 
-def _legend(lines: Sequence[Line], spans: Sequence[Span]) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        y = HEIGHT + ROW * number
-        yield f'<line class="{_style(number, line)}" x1="{LEFT}" y1="{y}" x2="{LEFT + 44}" y2="{y}"/>'
-        yield f'<text x="{LEFT + 54}" y="{y + 4}">{escape(line.title)}</text>'
-    if spans:
-        y = HEIGHT + ROW * len(lines)
-        yield f'<rect class="span" x="{LEFT}" y="{y - 8}" width="44" height="14"/>'
-        yield f'<text x="{LEFT + 54}" y="{y + 4}">an incoming-window was closed</text>'
+def _key(style: str, words: str, x: float, y: float) -> Iterator[str]:
+    yield f'<rect class="{style}" x="{x}" y="{y + 1}" width="30" height="10"/>'
+    yield f'<text x="{x + 38}" y="{y + 10}">{escape(words)}</text>'

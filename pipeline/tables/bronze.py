@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.tables.days import own_records
 from pipeline.tables.packets import rows_of
 from pipeline.tables.records import FIELDS, FLOW_EVENTS, arrow_schema, spark_schema
 
@@ -33,18 +34,22 @@ def _decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def event_counts(events: DataFrame) -> DataFrame:
-    """``event_counts``: counts of records by node and kind, and of those that this version does not know.
+    """``event_counts``: counts of records by day, node and kind, and of those that this version does not know.
 
     ``unknown`` counts records of kinds, or with fields, of a later schema; they are kept. A row without a kind counts
     packets that could not be read; ``fault`` has one of the reasons. ``dropped`` counts records for which the broker
     had no room.
     """
     known = F.col("kind").isin(*FIELDS)
-    return events.groupBy("node", "kind").agg(
-        F.count("*").alias("records"),
-        F.count_if(F.col("kind").isNotNull() & (~known | F.col("rest").isNotNull())).alias("unknown"),
-        F.coalesce(F.sum(F.when(F.col("kind") == "dropped", F.col("records"))), F.lit(0)).alias("dropped"),
-        F.min("at").alias("first"),
-        F.max("at").alias("last"),
-        F.min("fault").alias("fault"),
+    return (
+        own_records(events)
+        .groupBy("day", "node", "kind")
+        .agg(
+            F.count("*").alias("records"),
+            F.count_if(F.col("kind").isNotNull() & (~known | F.col("rest").isNotNull())).alias("unknown"),
+            F.coalesce(F.sum(F.when(F.col("kind") == "dropped", F.col("records"))), F.lit(0)).alias("dropped"),
+            F.min("at").alias("first"),
+            F.max("at").alias("last"),
+            F.min("fault").alias("fault"),
+        )
     )

@@ -7,10 +7,12 @@ counted in a second may have happened up to that much later.
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-LINK = ("node", "connection", "link", "direction")
+from pipeline.tables.days import MICROSECONDS, seen_at
+
+LINK = ("day", "node", "connection", "link", "direction")
+"""A link on a day. A link that stays for several days has a row of its own on each."""
 MOVED = ("transfers", "accepted", "not_accepted", "granted")
 """The counts in ``link_seconds``, in messages."""
-MICROSECONDS = 1_000_000
 
 
 def second_of(column: str) -> Column:
@@ -47,21 +49,35 @@ def sums() -> list[Column]:
 
 
 def links(events: DataFrame) -> DataFrame:
-    """``links``: each link with its address, its connection's protocol, and its first and last second.
+    """``links``: each link on a day, with its address, its connection's protocol, and its first and last second.
 
-    A 0.9.1 channel has no address: each of its messages names its own target.
+    ``first_us`` and ``last_us`` are the times of its first and last record, in microseconds since 1970: they tell how
+    much of its first and last second a link was there for. A 0.9.1 channel has no address: each of its messages names
+    its own target.
     """
     attached = (
         events.filter("kind = 'link-attached'")
         .groupBy(*LINK)
         .agg(F.max_by("address", "at").alias("address"), F.max_by("name", "at").alias("name"))
     )
-    return (
+    spans = (
         events.filter(F.col("link").isNotNull())
         .groupBy(*LINK)
-        .agg(F.min(second_of("at")).alias("first_second"), F.max(second_of("at")).alias("last_second"))
+        .agg(
+            F.min(seen_at()).alias("first_us"),
+            F.max(seen_at()).alias("last_us"),
+            F.count_if(F.col("day") == F.to_date("at")).alias("own"),
+        )
+        .filter("own > 0")
+    )
+    return (
+        spans.select(
+            *(*LINK, "first_us", "last_us"),
+            _floor_second(F.col("first_us")).alias("first_second"),
+            _floor_second(F.col("last_us")).alias("last_second"),
+        )
         .join(attached, [*LINK], "left")
-        .join(connections(events), ["node", "connection"], "left")
+        .join(connections(events), ["day", "node", "connection"], "left")
     )
 
 
@@ -71,13 +87,14 @@ def connections(events: DataFrame) -> DataFrame:
     columns = ("protocol", "container_id", "user", "peer")
     return (
         events.filter("kind = 'connection-opened'")
-        .groupBy("node", "connection")
+        .groupBy("day", "node", "connection")
         .agg(*(F.max_by(column, "at").alias(column) for column in columns))
     )
 
 
 def blocked_seconds(intervals: DataFrame) -> DataFrame:
-    """``blocked_seconds``: the part of each interval that lies in each second, in microseconds, by reason."""
+    """``blocked_seconds``: the part of each interval that lies in each second of its day, in microseconds, by
+    reason."""
     begin, end = F.unix_micros("since"), F.unix_micros("until")
     second = F.col("second")
     inside = F.least(end, (second + 1) * MICROSECONDS) - F.greatest(begin, second * MICROSECONDS)
@@ -120,7 +137,7 @@ def queue_seconds(timeline: DataFrame, links: DataFrame) -> DataFrame:
     return (
         timeline.join(links.select(*LINK, "address"), [*LINK])
         .filter(F.col("address").isNotNull())
-        .groupBy("node", "address", "direction", "second")
+        .groupBy("day", "node", "address", "direction", "second")
         .agg(
             *(F.sum(name).alias(name) for name in (*MOVED, "blocked_us")),
             F.min("link_credit_min").alias("link_credit_min"),
@@ -136,9 +153,9 @@ def blocked_shares(intervals: DataFrame, events: DataFrame) -> DataFrame:
     For the reader of a 0.9.1 connection that time is the connection's. Stalls are reported from 50 ms on: shorter waits
     are not included.
     """
-    span = [F.unix_micros(F.min("at")).alias("first_us"), F.unix_micros(F.max("at")).alias("last_us")]
+    span = [F.min(seen_at()).alias("first_us"), F.max(seen_at()).alias("last_us")]
     own = events.filter("link is not null").groupBy(*LINK).agg(*span)
-    whole = events.filter("connection is not null").groupBy("node", "connection").agg(*span)
+    whole = events.filter("connection is not null").groupBy("day", "node", "connection").agg(*span)
     place = (*LINK, "address")
     blocked = (
         intervals.filter("event = 'interval'")
@@ -148,13 +165,18 @@ def blocked_shares(intervals: DataFrame, events: DataFrame) -> DataFrame:
             F.count("*").alias("intervals"),
             F.max("seconds").alias("longest_seconds"),
             F.max(F.col("ended_by") == "open").alias("open"),
+            F.max(F.unix_micros("until")).alias("blocked_until_us"),
         )
     )
     of_links = blocked.filter("link is not null").join(own, [*LINK])
-    of_readers = blocked.filter("link is null").join(whole, ["node", "connection"])
-    return of_links.unionByName(of_readers).select(
-        *place, "reason", "culprit", "blocked_us", "intervals", "longest_seconds", "open",
-        F.try_divide("blocked_us", F.col("last_us") - F.col("first_us")).alias("share"),
+    of_readers = blocked.filter("link is null").join(whole, ["day", "node", "connection"])
+    users = connections(events).select("day", "node", "connection", "user")
+    both = of_links.unionByName(of_readers).join(users, ["day", "node", "connection"], "left")
+    return both.select(
+        *place, "user", "reason", "culprit", "blocked_us", "intervals", "longest_seconds", "open",
+        F.try_divide(
+            "blocked_us", F.greatest("last_us", "blocked_until_us") - F.col("first_us")
+        ).alias("share"),
     )  # fmt: skip
 
 
@@ -194,20 +216,20 @@ def closed_windows(events: DataFrame) -> DataFrame:
     ``until`` is null while it is closed. A window that ends with its session has no record of its end either: then the
     next one, or the end of its connection, ends it.
     """
-    window = Window.partitionBy("node", "connection", "session", "side").orderBy("at", "sequence", "position")
+    window = Window.partitionBy("day", "node", "connection", "session", "side").orderBy("at", "sequence", "position")
     ends = (
         events.filter("kind = 'connection-closed'")
-        .groupBy("node", "connection")
+        .groupBy("day", "node", "connection")
         .agg(F.max("at").alias("closed"))
     )  # fmt: skip
     return (
         events.filter(F.col("kind").isin("window-closed", "window-opened"))
         .withColumn("next", F.lead("at").over(window))
         .filter("kind = 'window-closed'")
-        .join(ends, ["node", "connection"], "left")
+        .join(ends, ["day", "node", "connection"], "left")
         .select(
-            *("node", "connection", "session", "side"),
-            F.col("at").alias("since"),
+            *("day", "node", "connection", "session", "side"),
+            F.timestamp_micros(seen_at()).alias("since"),
             F.coalesce("next", F.when(F.col("closed") >= F.col("at"), F.col("closed"))).alias("until"),
         )
     )

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from pipeline.tables.days import day_begin, horizon
 from pipeline.tables.records import spark_schema
 
 KINDS = ("blocked", "unblocked", "link-detached", "connection-opened", "connection-closed")
@@ -88,75 +89,91 @@ def block_events(events: DataFrame, *, stall_after_ms: int | None = None) -> Dat
     )
 
 
-def open_intervals(events: DataFrame) -> DataFrame:
-    """The stalls that go on at the end of a triggered run: ``since``, and the time of the last record of all as
-    ``until``.
+def intervals(events: DataFrame, *, newest: str | None = None) -> DataFrame:
+    """``intervals``: what stood still on each day, also what still does at the day's end (``ended_by`` is ``open``).
+
+    ``events`` have days and begin with the records in effect (:mod:`pipeline.tables.days`). An interval over midnight
+    has a row on each day, of that day's part; ``began`` is when the whole interval began.
+    """
+    return paired_intervals(events).unionByName(open_intervals(events, newest=newest))
+
+
+def open_intervals(events: DataFrame, *, newest: str | None = None) -> DataFrame:
+    """The stalls that go on at the end of a day: ``until`` is midnight, or on the newest day the time of its last
+    record.
 
     A plain query over bronze: it finds links whose newest record that begins or ends an interval is a ``blocked``.
     """
-    last = events.agg(F.max("at").alias("last"))
-    places = ("node", "connection", "link", "direction")
-    newest = F.max_by(F.struct(*INPUT, "at", "since"), F.struct("at", "sequence", "position"))
+    places = ("day", "node", "connection", "link", "direction")
+    latest = F.max_by(F.struct("day", *INPUT, "at", "since"), F.struct("at", "sequence", "position"))
     links = (
         events.filter(F.col("kind").isin("blocked", "unblocked", "link-detached"))
         .groupBy(*places)
-        .agg(newest.alias("newest"))
-        .select("newest.*")
+        .agg(latest.alias("latest"))
+        .select("latest.*")
         .filter("kind = 'blocked'")
     )
     ends = (
         events.filter(F.col("kind").isin("connection-opened", "connection-closed"))
-        .groupBy("node", "connection")
+        .groupBy("day", "node", "connection")
         .agg(F.max("at").alias("ended"))
     )
-    return (
-        links.join(ends, ["node", "connection"], "left")
+    still = (
+        links.join(ends, ["day", "node", "connection"], "left")
         .filter("ended is null or ended < at")
-        .crossJoin(F.broadcast(last))
-        .select(
-            F.lit("interval").alias("event"),
-            *("node", "connection", "link", "direction", "address", "reason", "culprit", "since"),
-            F.col("last").alias("until"),
-            ((F.unix_micros("last") - F.unix_micros("since")) / 1e6).alias("seconds"),
-            F.lit("open").alias("ended_by"),
-        )
+        .join(F.broadcast(horizon(events, newest)), "day")
+        .withColumn("until", F.timestamp_micros("horizon_us"))
+        .withColumn("ended_by", F.lit("open"))
     )
+    return _parts(still)
 
 
 def paired_intervals(events: DataFrame) -> DataFrame:
-    """``block_intervals`` as a plain query over all of bronze, for use without state between runs.
+    """The intervals that end on each day, as a plain query over bronze, without state between runs.
 
-    The rows are those of :func:`block_events` for the same records: an ``unblocked`` has all facts of its interval, and
-    a ``blocked`` that is followed by another record ends there.
+    Over the records of one day the rows are those of :func:`block_events`: an ``unblocked`` has all facts of its
+    interval, and a ``blocked`` that is followed by another record ends there.
     """
-    place = Window.partitionBy("node", "connection", "link", "direction").orderBy("at", "sequence", "position")
+    place = Window.partitionBy("day", "node", "connection", "link", "direction").orderBy("at", "sequence", "position")
     later = [F.lead(name).over(place).alias(f"next_{name}") for name in ("kind", "at", "since")]
     own = events.filter(F.col("kind").isin("blocked", "unblocked", "link-detached")).select(
-        *INPUT, "at", "since", *later
+        "day", *INPUT, "at", "since", *later
     )
     whole = events.filter(F.col("kind").isin("connection-opened", "connection-closed")).select(
-        *(F.col(name).alias(f"whole_{name}") for name in ("node", "connection", "at", "kind"))
+        *(F.col(name).alias(f"whole_{name}") for name in ("day", "node", "connection", "at", "kind"))
     )
-    gone = (F.col("whole_node") == F.col("node")) & (F.col("whole_connection") == F.col("connection"))
+    gone = [F.col(f"whole_{name}") == F.col(name) for name in ("day", "node", "connection")]
     ended = F.struct(F.col("whole_at").alias("at"), F.col("whole_kind").alias("kind"))
     begun = own.filter("kind = 'blocked'")
     lost = (
-        begun.join(whole, gone & (F.col("whole_at") >= F.col("at")), "left")
-        .groupBy(*INPUT, "at", "since", "next_kind", "next_at", "next_since")
+        begun.join(whole, [*gone, F.col("whole_at") >= F.col("at")], "left")
+        .groupBy("day", *INPUT, "at", "since", "next_kind", "next_at", "next_since")
         .agg(F.min(F.when(F.col("whole_at").isNotNull(), ended)).alias("gone"))
         .withColumn("next", F.when(F.col("next_kind").isNotNull(), _following()))
         .withColumn("end", F.least("next", "gone"))
         .filter("end is not null and end.kind != 'unblocked'")
-        .select(*INPUT, "since", F.col("end.at").alias("until"), F.col("end.kind").alias("ended_by"))
+        .select("day", *INPUT, "since", F.col("end.at").alias("until"), F.col("end.kind").alias("ended_by"))
     )
     over = own.filter("kind = 'unblocked'").select(
-        *INPUT, "since", F.col("at").alias("until"), F.col("kind").alias("ended_by")
+        "day", *INPUT, "since", F.col("at").alias("until"), F.col("kind").alias("ended_by")
     )
-    return over.unionByName(lost).select(
-        F.lit("interval").alias("event"),
-        *("node", "connection", "link", "direction", "address", "reason", "culprit", "since", "until"),
-        ((F.unix_micros("until") - F.unix_micros("since")) / 1e6).alias("seconds"),
-        "ended_by",
+    return _parts(over.unionByName(lost))
+
+
+def _parts(found: DataFrame) -> DataFrame:
+    """The parts of intervals that lie in their day."""
+    since = F.timestamp_micros(F.greatest(F.unix_micros("since"), day_begin()))
+    return (
+        found.withColumn("began", F.col("since"))
+        .withColumn("since", since)
+        .select(
+            "day",
+            F.lit("interval").alias("event"),
+            *("node", "connection", "link", "direction", "address", "reason", "culprit", "since", "until"),
+            ((F.unix_micros("until") - F.unix_micros("since")) / 1e6).alias("seconds"),
+            "ended_by",
+            "began",
+        )
     )
 
 

@@ -1,9 +1,11 @@
 """The command lines that measure: their options, and how they show their progress. No test runs the measurements."""
 
 import io
+from datetime import timedelta
 
 import pytest
 
+from pipeline import measure_days
 from pipeline.measure import EVENTS_MIN, main, make, progress_on
 from tests.pyspark_amqp10.measure_sink import build_parser
 
@@ -52,6 +54,22 @@ def test_figures_that_make_no_sense_are_refused(words: list[str], capsys: pytest
         main(words)
     assert ended.value.code == 2
     assert f"is {words[-1]}; it must be 0, or 3 or more" in capsys.readouterr().err
+
+
+def test_days_that_make_no_sense_are_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        measure_days.main(["--days", "0"])
+    assert ended.value.code == 2
+    assert "--days is 0 and --events 300000; both must be 1 or more" in capsys.readouterr().err
+
+
+def test_a_made_day_is_the_same_on_other_days_but_for_its_times(tmp_path):
+    table = measure_days.made_day(tmp_path / "day", "stalls", 200)
+    later = measure_days.day_after(table, 3)
+    for name in ("at", "since"):
+        moved = [at and at + timedelta(days=3) for at in table.column(name).to_pylist()]
+        assert later.column(name).to_pylist() == moved
+    assert later.drop_columns(["at", "since"]) == table.drop_columns(["at", "since"])
 
 
 def test_the_sink_is_measured_in_all_cases_or_in_those_that_are_named(capsys: pytest.CaptureFixture[str]):

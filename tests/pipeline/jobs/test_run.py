@@ -2,25 +2,33 @@
 goes on."""
 
 from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.tws_tester import TwsTester
 
 from pipeline.generate.files import Answers, generate
 from pipeline.generate.workloads import NAMES
-from pipeline.jobs.run import run, take_in
+from pipeline.jobs.contents import place_of, read_contents, read_table
+from pipeline.jobs.run import EVENTS, run, take_in
 from pipeline.jobs.sources import NoSource, folder_stream
-from pipeline.jobs.warehouse import read
+from pipeline.jobs.warehouse import Warehouse
 from pipeline.report.figures import read_figures
 from pipeline.report.page import page, sentence
 from pipeline.tables.bronze import flow_events
+from pipeline.tables.days import of_days
 from pipeline.tables.records import FLOW_EVENTS, arrow_schema
-from pipeline.tables.silver import open_intervals, paired_intervals
+from pipeline.tables.silver import INPUT, KINDS, open_intervals, paired_intervals
+from tests.pipeline.by_duckdb import ByDuckDB
 from tests.pipeline.live import SLOWED, record_all
+from tests.pipeline.pairing import Unwrapped
 from tests.pipeline.reference import link_seconds
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -31,8 +39,12 @@ OPEN_SECONDS = 0.5
 
 
 def rows(folder: Path, table: str, **only: object) -> list[Row]:
-    found = ds.dataset(folder / table, format="parquet").to_table().to_pylist()
-    return [row for row in found if all(row[name] == value for name, value in only.items())]
+    fs, root = place_of(str(folder))
+    contents = read_contents(fs, root)
+    assert contents is not None
+    found = read_table(fs, root, contents, table, None)
+    assert found is not None
+    return [row for row in found.to_pylist() if all(row[name] == value for name, value in only.items())]
 
 
 @dataclass(frozen=True)
@@ -64,9 +76,10 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     live = record_all(folder / "live")
     pq.write_table(pa.Table.from_pylist(live, schema=arrow_schema(FLOW_EVENTS)), events / "live.parquet")
     told: list[str] = []
-    take_in(spark, folder_stream(spark, str(events)), str(warehouse), told.append)
-    bronze = read(spark, str(warehouse), "flow_events")
-    first_open = [row.asDict() for row in open_intervals(bronze).collect()]
+    house = Warehouse(str(warehouse))
+    take_in(spark, folder_stream(spark, str(events)), house, told.append)
+    bronze = house.read(spark, "flow_events", EVENTS).drop("day")
+    first_open = [row.asDict() for row in open_intervals(of_days(bronze)).collect()]
     pq.write_table(the_end(first_open), events / "later.parquet")
     benches = str(Path(__file__).parents[3] / "bench" / "results")
     run(spark, folder_stream(spark, str(events)), str(warehouse), benches=benches, progress=told.append)
@@ -131,13 +144,40 @@ def test_what_a_run_leaves_open_is_paired_by_the_next(ran: Ran):
         assert sum(own) * 1e6 == pytest.approx(blocked_us + OPEN_SECONDS * 1e6)
 
 
-def test_the_query_without_state_finds_the_same_intervals(ran: Ran, spark: SparkSession):
-    found = paired_intervals(read(spark, str(ran.warehouse), "flow_events"))
-    columns = ["node", "connection", "link", "reason", "since", "until", "ended_by"]
-    kept = read(spark, str(ran.warehouse), "block_intervals").select(columns)
-    wanted = sorted(map(str, kept.collect()))
-    assert len(wanted) > 50
-    assert sorted(map(str, found.select(columns).collect())) == wanted
+def test_the_query_without_state_finds_the_same_intervals(ran: Ran):
+    """What the watch pairs with state, record by record, is what the tables have."""
+    micros, found = {"at": 0, "since": 0}, []
+    for node, connection in sorted({(row["node"], row["connection"]) for row in ran.events if row["connection"]}):
+        own = [
+            row
+            for row in ran.events
+            if (row["node"], row["connection"], row["kind"] in KINDS) == (node, connection, True)
+        ]
+        tester = TwsTester(Unwrapped(), timeMode="None")
+        given = [
+            SparkRow(**{name: row[name] for name in INPUT} | {name: microseconds(row[name]) for name in micros})
+            for row in own
+        ]
+        found += tester.test((node, connection), given)
+    paired = [(row.node, row.link, row.reason, row.since, row.until, row.ended_by) for row in found]
+    kept = [
+        (
+            row["node"],
+            row["link"],
+            row["reason"],
+            microseconds(row["since"]),
+            microseconds(row["until"]),
+            row["ended_by"],
+        )
+        for row in ran.rows("intervals")
+    ]
+    assert len(kept) > 50
+    assert sorted(map(str, kept)) == sorted(map(str, paired))
+
+
+def microseconds(at: object) -> int | None:
+    assert at is None or isinstance(at, datetime)
+    return None if at is None else round(at.timestamp() * 1e6)
 
 
 def test_the_query_without_state_ends_what_has_no_end_of_its_own(spark: SparkSession):
@@ -152,7 +192,7 @@ def test_the_query_without_state_ends_what_has_no_end_of_its_own(spark: SparkSes
         record("connection-opened", 0, "opened", None), record("blocked", 2, "opened", "a", 1),
         record("connection-opened", 9, "opened", None), record("blocked", 2, "open", "a", 1),
     ]  # fmt: skip
-    events = spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(FLOW_EVENTS)))
+    events = of_days(spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(FLOW_EVENTS))))
     found = {(row.connection, row.ended_by, row.seconds) for row in paired_intervals(events).collect()}
     ends = {
         ("detached", "link-detached", 3.0),
@@ -201,19 +241,59 @@ def test_result_files_of_benchmarks_are_read_and_compared(ran: Ran):
 
 
 def test_the_report_says_what_was_generated(ran: Ran):
-    figures = read_figures(str(ran.warehouse))
+    figures = read_figures(str(ran.warehouse), first_day="2023-01-01")
     said = {sentence(row) for row in figures.verdicts}
     assert "AMQP 0.9.1, connection c1 (publisher-1): the bottleneck is queue orders-1" in said
     assert "AMQP 0.9.1, connection c0 (publisher-0): no bottleneck" in said
     html = page(figures)
     assert "the bottleneck is the message store: the disk" in html
     assert "store-slow (in): store" in html
-    assert html.count("<polyline") >= 8
+    assert html.count("<polyline") == 12
+
+
+def test_figures_of_the_report_are_those_that_duckdb_computes_from_the_raw_events(ran: Ran):
+    figures = read_figures(str(ran.warehouse), first_day="2023-01-01")
+    other = ByDuckDB(ran.warehouse.parent / "events")
+    close = partial(pytest.approx, rel=0.001)
+    held_up = {(row["node"], row["connection"], row["link"]): row["share"] for row in figures.verdicts}
+    assert len(held_up) > 15
+    assert held_up == close({key: share for key, (share,) in other.held_up().items() if key in held_up})
+    assert {key for key, (share,) in other.held_up().items() if share >= 0.1} <= held_up.keys()
+    blocked = {
+        (row["direction"], row["reason"], row["culprit"]): (row["blocked_us_sum"], row["intervals_sum"])
+        for row in figures.blocked
+    }
+    wanted = other.blocked()
+    assert blocked.keys() == wanted.keys()
+    for key, values in blocked.items():
+        assert values == close(wanted[key]), key
+    links = {(link.connection, link.link, link.direction, link.messages): link for link in figures.links}
+    known = {(*key[1:], messages): seconds for key, (messages, seconds) in other.links().items()}
+    assert len(links) == 8
+    for key, link in links.items():
+        assert link.rate == close(key[3] / known[key]), key
+    counts = {(row["node"], row["kind"]): row["records"] for row in figures.counts}
+    assert counts == {key: count for key, (count,) in other.counts().items()}
+
+
+def test_duckdb_reads_the_tables_by_their_views_and_by_their_folders(ran: Ran):
+    sql = (ran.warehouse / "tables.sql").read_text()
+    connection = duckdb.connect()
+    connection.execute(f"set file_search_path = '{ran.warehouse}'")
+    connection.execute(sql)
+    query = "select count(*), sum(transfers), min(day) from {}"
+    [viewed] = connection.execute(query.format("link_seconds")).fetchall()
+    by_folder = f"read_parquet('{ran.warehouse}/link_seconds/*/*.parquet', hive_partitioning = true)"
+    [globbed] = connection.execute(query.format(by_folder)).fetchall()
+    rows = ran.rows("link_seconds")
+    assert viewed == globbed == (len(rows), sum(row["transfers"] for row in rows), date(2023, 11, 14))
+    for table in read_contents(*place_of(str(ran.warehouse))).tables:
+        assert connection.execute(f"select count(*) from {table}").fetchall() == [(len(ran.rows(table)),)]
 
 
 def test_progress_names_what_is_being_made(ran: Ran):
     assert any(line.startswith("flow_events: ") for line in ran.progress)
-    assert {"link_seconds", "bottlenecks"} <= set(ran.progress)
+    assert any(line.startswith("answers: 2023-11-14 to ") for line in ran.progress)
 
 
 def test_messages_become_the_rows_that_were_packed_and_what_is_no_packet_is_kept(spark: SparkSession, tmp_path: Path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from pipeline.tables.silver import BlockProcessor
+from tests.pipeline.pairing import Unwrapped
 
 KEY = ("n", "c1")
 SECOND = 1_000_000
@@ -31,16 +31,6 @@ class Connection:
     @property
     def open(self) -> Sequence[object]:
         return list(self._tester.peekMapState("open", KEY))
-
-
-class Unwrapped(BlockProcessor):
-    """The tester gives ``(key,)`` where Spark gives the key's columns."""
-
-    def handleInputRows(self, key, rows, timerValues):
-        return super().handleInputRows(key[0], rows, timerValues)
-
-    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
-        return super().handleExpiredTimer(key[0], timerValues, expiredTimerInfo)
 
 
 def record(kind: str, at: float, link: str | None = "c1/0/0", since: float | None = None, **more: object) -> Row:
