@@ -234,7 +234,8 @@ class Confirmed:
     last: int
     outcome: Outcome
     error: EngineError | None = None
-    """The cause, for a rejection that has one."""
+    """The cause, for a rejection that has one. A release with a cause is no message without a route: its queue had
+    begun to take it on, and has not."""
 
 
 @dataclass(eq=False, slots=True)

@@ -186,7 +186,8 @@ class Confirms:
         """The place had taken on these messages, and cannot keep them. Messages that went to no other place are
         released; the others are rejected, because another place may have taken them on."""
         if submission.progress is None:
-            self.release(submission.publisher, submission.run.first + start, submission.run.first + stop - 1)
+            first = submission.run.first
+            self._answer(submission.publisher, first + start, first + stop - 1, Outcome.RELEASED, error)
         else:
             self.reject(submission, place, start, stop, error)
 

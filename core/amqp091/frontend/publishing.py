@@ -397,19 +397,22 @@ class Publishing:
         first, last = action.first, action.last
         returned = 0
         if self._returnable:
-            returned = self._return(first, last, unroutable=action.outcome is Outcome.RELEASED)
-        self._count_answered(last - first + 1, action.outcome, returned)
+            unroutable = action.outcome is Outcome.RELEASED and action.error is None
+            returned = self._return(first, last, unroutable=unroutable)
+        if action.error is None:
+            self._count_answered(last - first + 1, action.outcome, returned)
         if self._flow is not None:
             self._flow.settled(last - first + 1, ANSWERS[action.outcome])
         in_order = first == self._answered.below
         self._answered.add(first, last)
-        if self._transaction.selected and action.outcome is Outcome.REJECTED:
+        refused = action.outcome is Outcome.REJECTED or action.error is not None
+        if self._transaction.selected and refused:
             self._rejection = str(action.error)
         base = self._confirm_base
         if base is None or last < base:
             return
         first = max(first, base)
-        method = _NACK if action.outcome is Outcome.REJECTED else _ACK
+        method = _NACK if refused else _ACK
         if in_order or first == last:
             self._shared.connection.write(self._confirm(method, last - base + 1, multiple=last > first))
             return

@@ -135,6 +135,20 @@ def test_a_quorum_queue_confirms_only_after_the_sync():
     assert peer.confirms() == [("ack", 3, True)]
 
 
+def test_what_a_quorum_queue_has_not_taken_on_after_all_is_not_acknowledged():
+    """Its leader has changed meanwhile. A message without a route is acknowledged, and this one had one."""
+    storage = open_storage(MemoryDisk(), KeptDefinitions())
+    broker = InProcessBroker(storage=storage)
+    peer = connect(broker)
+    peer.send(1, QueueDeclare(queue="q", durable=True, arguments={"x-queue-type": "quorum"}))
+    peer.take()
+    peer.select_confirms()
+    storage.quorum.log.acquire_lease()  # another writer has it
+    peer.publish(1, numbered(3), routing_key="q", properties=BasicProperties(delivery_mode=2))
+    broker.run()
+    assert peer.confirms() == [("nack", 3, True)]
+
+
 def test_row_1_05_a_publisher_that_waits_for_confirms_has_no_more_than_its_window_under_way(peer: Wire091Peer):
     """Confirms alone slow no publisher down; a window that the publisher keeps does."""
     window, sent, confirmed = 50, 0, 0
