@@ -298,12 +298,16 @@ def _responder(url: str, queue: str, answers: str) -> Iterator[None]:
     if not answers:
         yield
         return
-    process = subprocess.Popen((sys.executable, "-m", "amqp10.cli.responder", url, queue, answers))
+    words = (sys.executable, "-m", "amqp10.cli.responder", url, queue, answers)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    assert process.stdout is not None
     try:
+        if not process.stdout.readline():  # it tells when its links are attached, and why it cannot begin
+            raise CommandError(Exit.UNREACHABLE, "the responder could not begin")
         yield
     finally:
         process.terminate()
-        process.wait()
+        process.communicate()
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The responder of ``headgate bench request``: ``python -m amqp10.cli.responder URL QUEUE ANSWERS``.
 
-It sends every message of one queue to another as it is, and accepts it once that is sent. It speaks AMQP 1.0 and runs
-until it is terminated.
+It prints a line when its links are attached. Then it sends every message of one queue to another as it is, and accepts
+it once that is sent. It speaks AMQP 1.0 and runs until it is terminated.
 """
 
 import sys
@@ -22,6 +22,7 @@ def respond(url: str, queue: str, answers: str) -> None:
         sending = SendingLink.open(connection, queue_address(answers))
         receiving = ReceivingLink.open(connection, queue_address(queue))
         receiving.stream(LINK_CREDIT, messages=ENDLESS)
+        print("attached", flush=True)
         while True:
             for run in receiving.arrived(within_s=WITHIN_S):
                 sending.send(run.entries, within_s=WITHIN_S)
