@@ -19,7 +19,7 @@ HOSTS = ("host1", "host2")
 repo, ctrl, web = Commands(), Commands(), Commands()
 
 
-@repo.command("load", idempotent=True)
+@repo.command("load", idempotent=True, quick=True)
 def load(request: ServiceRequest) -> object:
     """A command that is executed at once; its result is the answer."""
     if request.body == "nothing":
@@ -86,7 +86,7 @@ async def main() -> None:
     """Run six services in one program: three types on two hosts."""
     noted, notes = trio.open_memory_channel[str](20)
     for commands in (web, ctrl, repo):
-        commands.add("note", partial(note, notes=noted))
+        commands.add("note", partial(note, notes=noted), quick=True)
     async with AsyncExitStack() as running:
         services = [
             await running.enter_async_context(Service.open(URL, type=of_type, host=host, commands=commands))

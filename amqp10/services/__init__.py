@@ -6,7 +6,10 @@ It imports ``amqp10.client`` and ``amqp10.wire``, and nothing of ``core``. Begin
 """
 
 from amqp10.services.calls import CallResult
+from amqp10.services.commands import Commands
+from amqp10.services.discovery import CommandDescription, HostDescription
 from amqp10.services.errors import (
+    BadBody,
     BadName,
     Busy,
     CallTimedOut,
@@ -20,7 +23,7 @@ from amqp10.services.errors import (
 from amqp10.services.naming import ServiceName
 from amqp10.services.options import ServiceOptions
 from amqp10.services.ring import HostRing
-from amqp10.services.service import Commands, Service, ServiceRequest
+from amqp10.services.service import Service, ServiceRequest
 
 __all__ = [
     "Service",
@@ -30,8 +33,11 @@ __all__ = [
     "CallResult",
     "ServiceName",
     "HostRing",
+    "HostDescription",
+    "CommandDescription",
     "ServiceError",
     "BadName",
+    "BadBody",
     "DeclaredDifferently",
     "NotSent",
     "Unroutable",

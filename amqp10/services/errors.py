@@ -32,6 +32,10 @@ class BadName(ServiceError):
     """A type or a host with characters that are not allowed, or too long."""
 
 
+class BadBody(ServiceError):
+    """A body is not what the command takes, or an answer is not what the caller expects."""
+
+
 class DeclaredDifferently(ServiceError):
     """An exchange or a queue of this name exists, and is not what the kit needs."""
 

@@ -43,13 +43,18 @@ class ServiceOptions:
     type_queue_length_max: int | None = None
     """Messages that the queue TYPE holds; one more is refused, and its caller gets Busy. None: no limit. Every host of
     a type must have the same value."""
+    threads_max: int = 40
+    """Handlers that are plain functions and run in threads at once; more wait for a thread."""
+    dead_letter_queue: str | None = None
+    """The queue that gets rejected casts: those whose handler raised, and those that are uncertain. It is declared with
+    the others. None: they are dropped, if no policy says otherwise. Every host of a type must have the same value."""
     host_queue_expires_s: float = 86_400.0
     """A queue TYPE.HOST without a consumer for so long is deleted with its messages."""
 
     def __post_init__(self) -> None:
         for name in (
             "time_out_s", "in_flight_max", "destinations_max", "resend_delay_s", "type_requests_max",
-            "host_requests_max", "duplicates_max", "duplicates_kept_s", "host_queue_expires_s",
+            "host_requests_max", "threads_max", "duplicates_max", "duplicates_kept_s", "host_queue_expires_s",
         ):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")

@@ -12,6 +12,7 @@ from math import inf
 
 import anyio
 
+from amqp10.services.bodies import plain
 from amqp10.services.calls import CallStage, CallTable, InFlight
 from amqp10.services.envelope import Envelope, Template, answer_template, encode_answer, request_template
 from amqp10.services.errors import CommandUncertain, NotSent, RemoteError, ServiceError
@@ -92,7 +93,7 @@ class OutgoingMessages:
         return InFlight(
             identity,
             address,
-            template.encode(identity, body),
+            template.encode(identity, plain(body)),
             deadline=anyio.current_time() + limit_s,
             answered=answer_to == self._address,
             on_end=_unheard,
@@ -124,7 +125,7 @@ class OutgoingMessages:
         delivered. Raises Busy."""
         assert envelope.reply_to is not None
         limit_s = envelope.ttl_s or self._options.time_out_s
-        condition, content = (None, body) if error is None else (error.condition, error.text)
+        condition, content = (None, plain(body)) if error is None else (error.condition, error.text)
         durable = self._options.durable
         if envelope.identity and envelope.message_id is None:
             form = (condition, limit_s)

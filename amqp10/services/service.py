@@ -12,16 +12,13 @@
 Three kinds of links share the session: a receiver from the queue TYPE.HOST, a receiver from the queue TYPE if the
 service has commands, and a sender for each destination. Link credit is per link, so none of them delays another.
 
-:class:`ServiceRequest` and :class:`Commands` are here, because a request names its service, and a service is opened
-with commands, whose handlers get requests.
-
 Durations are seconds of the clock of asyncio or Trio. The options of the connection provide the randomness.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from inspect import iscoroutinefunction
+from typing import TypeVar, overload
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -32,9 +29,12 @@ from amqp10.client.session import ClientSession
 from amqp10.client.settings import Backoff
 from amqp10.client_core.errors import ClientError, LinkClosed
 from amqp10.errors import DecodeError
+from amqp10.services.bodies import read
 from amqp10.services.calls import CallResult
+from amqp10.services.commands import Commands
+from amqp10.services.discovery import DESCRIBE, HOSTS_MAX, HostDescription, as_body, described, hosts_in, problem_found
 from amqp10.services.envelope import Envelope, EnvelopeReader, request_template
-from amqp10.services.errors import Busy, CallTimedOut, CommandUncertain, RemoteError, ServiceError
+from amqp10.services.errors import Busy, CallTimedOut, CommandUncertain, RemoteError, ServiceError, Unroutable
 from amqp10.services.markers import MARKER_COMMAND, QueueMarker
 from amqp10.services.naming import ServiceName, address_of, group_address
 from amqp10.services.options import ServiceOptions
@@ -43,6 +43,8 @@ from amqp10.services.outgoing import OutgoingMessages
 from amqp10.services.serving import BUSY, FAILED, UNCERTAIN, Command, RequestInHand, Serving
 from amqp10.services.topology import declare
 from amqp10.wire.messaging import Error
+
+AnswerT = TypeVar("AnswerT")
 
 BATCH_MAX = 256
 """Deliveries processed before the other tasks get their turn."""
@@ -84,7 +86,7 @@ class ServiceRequest:
         return self.envelope.reply_to is not None
 
     def answer_later(self) -> None:
-        """Ignore the handler's return value: :meth:`answer` or :meth:`fail` will be called.
+        """Ignore the handler's return value: :meth:`answer` or :meth:`fail` will be called, outside of threads.
 
         Until then the request is in hand, and counts in the limits.
         """
@@ -97,40 +99,6 @@ class ServiceRequest:
     def fail(self, condition: str, text: str) -> None:
         """Give an error: the caller gets RemoteError with this condition and text."""
         self.service.serving.finish(self._in_hand, None, RemoteError(condition, text))
-
-
-Handler = Callable[[ServiceRequest], object] | Callable[[ServiceRequest], Awaitable[object]]
-
-
-class Commands:
-    """The commands of a service: handlers by name."""
-
-    def __init__(self) -> None:
-        self.by_name: dict[str, Command[ServiceRequest]] = {}
-        self.answer_taker: Callable[[str, CallResult], None] | None = None
-
-    def add(self, name: str, handler: Handler, *, idempotent: bool = False) -> None:
-        """Register a function as the handler of a command. ``idempotent``: executing it twice does no harm."""
-        if name in self.by_name:
-            raise ValueError(f"the command {name!r} has a handler already")
-        self.by_name[name] = Command(handler, iscoroutinefunction(handler), idempotent)
-
-    def take_answers(self, taker: Callable[[str, CallResult], None]) -> None:
-        """Register a function for answers that no call of this process waits for; it gets the message-id of the
-        request.
-
-        These are answers to :meth:`Service.ask`, sent to any host of the type, and answers that come too late.
-        """
-        self.answer_taker = taker
-
-    def command(self, name: str, *, idempotent: bool = False) -> Callable[[Handler], Handler]:
-        """The same as :meth:`add`, as a decorator."""
-
-        def take(handler: Handler) -> Handler:
-            self.add(name, handler, idempotent=idempotent)
-            return handler
-
-        return take
 
 
 class Service:
@@ -150,6 +118,9 @@ class Service:
         self._declaring = anyio.Lock()
         self._handing_over = False
         self._ended = False
+        self._began = anyio.current_time()
+        self._asked: dict[bytes, list[object]] = {}
+        """Answers to questions of :meth:`discover` in progress, by message-id."""
         self.answers_dropped = 0
         """Answers for which no call waited any more: late ones, and duplicates."""
         self.answers_lost = 0
@@ -193,6 +164,7 @@ class Service:
 
     # --- calling others --------------------------------------------------------------------------------------------
 
+    @overload
     async def call(
         self,
         target: str,
@@ -202,17 +174,44 @@ class Service:
         host: str | None = None,
         time_out_s: float | None = None,
         idempotent: bool = False,
+    ) -> object: ...
+
+    @overload
+    async def call(
+        self,
+        target: str,
+        command: str,
+        body: object = b"",
+        *,
+        answer: type[AnswerT],
+        host: str | None = None,
+        time_out_s: float | None = None,
+        idempotent: bool = False,
+    ) -> AnswerT: ...
+
+    async def call(
+        self,
+        target: str,
+        command: str,
+        body: object = b"",
+        *,
+        answer: type[AnswerT] | None = None,
+        host: str | None = None,
+        time_out_s: float | None = None,
+        idempotent: bool = False,
     ) -> object:
         """Have a command executed by a host of a type, or by this host, and wait for its answer.
 
-        ``body`` is bytes, or any value that AMQP has [1.6]; the answer is too. ``idempotent``: it may be executed again
-        by another host. If the caller is cancelled, a message that has not been sent is withdrawn.
+        ``body`` is bytes, any value that AMQP has [1.6], a dataclass or a pydantic model. The answer is bytes or a
+        value; with ``answer``, a dataclass or a model, it is an object of that class. ``idempotent``: it may be
+        executed again by another host. If the caller is cancelled, a message that has not been sent is withdrawn.
 
         Raises RemoteError, Unroutable, Busy, NotSent, CallTimedOut and CommandUncertain, see
-        :mod:`amqp10.services.errors`.
+        :mod:`amqp10.services.errors`, and BadBody for an answer of another form.
         """
         entry = self._outgoing.request(address_of(target, host), command, body, self.address, time_out_s, idempotent)
-        return await self._outgoing.end_of(entry)
+        came = await self._outgoing.end_of(entry)
+        return came if answer is None else read(answer, came)
 
     def call_back(
         self,
@@ -293,6 +292,44 @@ class Service:
             self._outgoing.request(group_address(None), command, body, None, time_out_s, idempotent)
         )
 
+    async def discover(self, target: str | None = None, *, seconds: float = 1.0) -> list[HostDescription]:
+        """Ask all hosts of a type, or of all types (None), who they are, and collect their answers for so long.
+
+        The hosts that answer say whether they are well and what they have done, and come sorted by type and host. A
+        host that is asked for the first time may be this one. Raises ValueError for no time, and what a cast raises,
+        except Unroutable: a type without a host is an empty list.
+        """
+        address = group_address(None if target is None else ServiceName(target).type)
+        entry = self._outgoing.request(address, DESCRIBE, b"", self.address, seconds, True)
+        entry.answered = False  # it is over when the broker has it, and its answers are many
+        answers = self._asked[entry.identity] = []
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + seconds):
+                with suppress(Unroutable):
+                    await self._outgoing.end_of(entry)
+                    await anyio.sleep_forever()
+        finally:
+            del self._asked[entry.identity]
+        return hosts_in(answers)
+
+    async def describe(self) -> HostDescription:
+        """What this host says of itself: health, and what its commands have done."""
+        serving = self.serving
+        return described(
+            self.place,
+            serving.counts,
+            up_s=anyio.current_time() - self._began,
+            problem=await problem_found(self._commands.health_check),
+            in_hand=serving.in_hand_of_type + serving.in_hand_of_host,
+            in_flight=self.in_flight,
+            suppressed=serving.suppressed,
+            uncertain=serving.uncertain,
+            answers_lost=self.answers_lost,
+        )
+
+    async def _describe(self, request: ServiceRequest) -> object:
+        return as_body(await self.describe())
+
     # --- state -----------------------------------------------------------------------------------------------------
 
     @property
@@ -352,8 +389,9 @@ class Service:
         outgoing.outbox = Outbox(self._session, tasks, outgoing.table, self.options, self._declare_again)
         self.serving = Serving(
             tasks,
-            self._commands.by_name,
+            {**self._commands.by_name, DESCRIBE: Command(self._describe, is_async=True, idempotent=True)},
             self.options,
+            place=str(self.place),
             shown=partial(ServiceRequest, self),
             send_answer=self._send_answer,
         )
@@ -476,7 +514,10 @@ class Service:
             return
         body, refusal = _answer_in(envelope)
         if not self._outgoing.table.answer(envelope.identity, body, refusal):
-            if self._commands.answer_taker is None:
+            if envelope.identity in self._asked:
+                if refusal is None and len(self._asked[envelope.identity]) < HOSTS_MAX:
+                    self._asked[envelope.identity].append(body)
+            elif self._commands.answer_taker is None:
                 self.answers_dropped += 1
             else:
                 self._commands.answer_taker(envelope.identity.decode(errors="replace"), CallResult(body, refusal))

@@ -36,6 +36,8 @@ async def declare(connection: ClientConnection, place: ServiceName, options: Ser
     of_type = ServiceName(place.type)
     await _put(connection, "exchange", EXCHANGE, {"type": "topic", "durable": True})
     await _put(connection, "exchange", GROUPS_EXCHANGE, {"type": "direct", "durable": True})
+    if options.dead_letter_queue is not None:
+        await _put(connection, "queue", options.dead_letter_queue, {"durable": True, "arguments": {}})
     await _put(connection, "queue", of_type.key, {"durable": True, "arguments": _type_queue_arguments(options)})
     await _put(connection, "queue", place.key, {"durable": True, "arguments": _host_queue_arguments(options)})
     await _bind(connection, EXCHANGE, of_type.key, of_type.key)
@@ -45,14 +47,28 @@ async def declare(connection: ClientConnection, place: ServiceName, options: Ser
     connection.end_management()
 
 
+def _dead_letters(options: ServiceOptions) -> dict[str, object]:
+    if options.dead_letter_queue is None:
+        return {}
+    return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": options.dead_letter_queue}
+
+
 def _type_queue_arguments(options: ServiceOptions) -> dict[str, object]:
     if options.type_queue_length_max is None:
-        return {}
-    return {"x-max-length": options.type_queue_length_max, "x-overflow": "reject-publish"}
+        return _dead_letters(options)
+    return {
+        "x-max-length": options.type_queue_length_max,
+        "x-overflow": "reject-publish",
+        **_dead_letters(options),
+    }
 
 
 def _host_queue_arguments(options: ServiceOptions) -> dict[str, object]:
-    return {"x-single-active-consumer": True, "x-expires": round(options.host_queue_expires_s * 1000)}
+    return {
+        "x-single-active-consumer": True,
+        "x-expires": round(options.host_queue_expires_s * 1000),
+        **_dead_letters(options),
+    }
 
 
 async def _put(connection: ClientConnection, kind: str, name: str, body: dict[str, object]) -> None:

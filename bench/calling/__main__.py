@@ -41,7 +41,7 @@ def commands(plan: Plan) -> Commands:
         await trio.sleep(float("inf") if plan.answers_after_s is None else plan.answers_after_s)
         return request.body
 
-    made.add(COMMAND, echo if plan.answers_after_s == 0.0 else echo_late)
+    made.add(COMMAND, echo if plan.answers_after_s == 0.0 else echo_late, quick=True)
     return made
 
 

@@ -20,8 +20,8 @@ class Executed(Commands):
         super().__init__()
         self.host = host
         self.bodies: list[object] = []
-        self.add("note", self._note)
-        self.add("safe", self._note, idempotent=True)
+        self.add("note", self._note, quick=True)
+        self.add("safe", self._note, idempotent=True, quick=True)
 
     def _note(self, request: ServiceRequest) -> object:
         self.bodies.append(request.body)

@@ -146,7 +146,7 @@ async def test_row_0_12_chained_calls_keep_the_first_caller_waiting_without_a_th
 async def test_row_0_12_a_call_ends_when_its_time_is_over(library):
     async with together() as kit:
         commands = Commands()
-        commands.add("sleep", lambda request: request.answer_later())
+        commands.add("sleep", lambda request: request.answer_later(), quick=True)
         await kit.open("REPO", "host1", commands)
         web = await kit.open("WEB", "host1")
         began = anyio.current_time()
@@ -160,7 +160,7 @@ async def test_row_0_12_an_error_of_the_host_is_an_exception_of_the_caller(libra
     async with together() as kit:
         commands = Commands()
 
-        @commands.command("divide")
+        @commands.command("divide", quick=True)
         def divide(request: ServiceRequest) -> object:
             assert isinstance(request.body, int)
             return 1 // request.body
@@ -187,7 +187,7 @@ async def test_an_answer_may_be_given_later(library):
         kept: list[ServiceRequest] = []
         commands = Commands()
 
-        @commands.command("ask")
+        @commands.command("ask", quick=True)
         def ask(request: ServiceRequest) -> None:
             request.answer_later()
             kept.append(request)

@@ -161,7 +161,7 @@ async def test_a_thousand_quick_commands_behind_a_slow_one_are_executed_when_it_
     async with together(host_requests_max=1) as kit:
         slow = Slow()
         noted: list[object] = []
-        slow.add("quick", lambda request: noted.append(request.body))
+        slow.add("quick", lambda request: noted.append(request.body), quick=True)
         await kit.open("REPO", "host1", slow)
         web = await kit.open("WEB", "host1")
         web.call_back("REPO", "note", b"", host="host1", callback=lambda answer: None)
@@ -209,7 +209,7 @@ async def test_a_message_that_cannot_be_decoded_is_rejected(library):
 async def test_a_body_that_has_no_encoding_is_told(library):
     async with together() as kit:
         commands = Commands()
-        commands.add("odd", lambda request: object())
+        commands.add("odd", lambda request: object(), quick=True)
         await kit.open("REPO", "host1", commands)
         web = await kit.open("WEB", "host1")
         with pytest.raises(RemoteError, match="EncodeError"):

@@ -28,7 +28,16 @@ def test_mypy_strict_for_users_of_the_api(tmp_path):
     pytest.importorskip("mypy")
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "examples/12_services.py", str(wrong)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "examples/12_services.py",
+        "examples/14_shop.py",
+        str(wrong),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     errors = [line.partition(": ")[0] for line in done.stdout.splitlines() if ": error: " in line]
     # By name, because mypy's cache repeats the errors of the run before with the path that the file had then.
