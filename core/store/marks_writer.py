@@ -77,8 +77,9 @@ class MarksWriter:
         news, self._news = self._news, {}
         if self.end < self._full:
             return self._mark(batch, files=news)
-        self._proven = {path: end for path, end in self._proven.items() if not within(path, self._gone)}
-        self._gone.clear()
+        if self._gone:
+            self._proven = {path: end for path, end in self._proven.items() if not within(path, self._gone)}
+            self._gone.clear()
         full = self.path if self._number else None
         self._number += 1
         self.path = marks_file(self._lane, self._number)
