@@ -75,7 +75,7 @@ def _stamped(entries: list[bytes], sequences: Sequence[int], key: str, enqueued_
     time = encode_value(Symbol(ENQUEUED_ANNOTATION)) + encode_value(Timestamp(enqueued_ms))
     lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(pair) + 8 + len(time), 4)) + pair
     pack = _UINT64.pack
-    added = {key: ULong(0), ENQUEUED_ANNOTATION: Timestamp(enqueued_ms)}
+    added: dict[object, object] = {key: ULong(0), ENQUEUED_ANNOTATION: Timestamp(enqueued_ms)}
     stamped = []
     for number, entry in zip(sequences, entries, strict=True):
         if _annotated(entry):
