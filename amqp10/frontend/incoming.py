@@ -80,6 +80,7 @@ class PublisherLink:
     __slots__ = (
         "_alarmed",
         "_arrivals",
+        "_at_home",
         "_attributes",
         "_bound_by",
         "_engine",
@@ -144,6 +145,8 @@ class PublisherLink:
         """Why the engine wants no more messages for the target; None when it takes them."""
         self._limit = 0
         """The messages that the node that leads the target allows, counted from the first."""
+        self._at_home = "" if publisher.home is None else f"@{publisher.home}"
+        """Where the target is, if not on this node."""
         self._alarmed = False
         self._own_answers = 0
         """Received messages that this node has answered and not published."""
@@ -217,11 +220,6 @@ class PublisherLink:
         if (full_queue := self.full_queue) is not None:
             return f"queue {full_queue}"
         return "targets of its messages"
-
-    @property
-    def _at_home(self) -> str:
-        """Where the target is, if not on this node."""
-        return "" if self.publisher.home is None else f"@{self.publisher.home}"
 
     @property
     def oldest_unconfirmed(self) -> float | None:
@@ -299,6 +297,8 @@ class PublisherLink:
             self.flow.changed()
         most = MASK if self.bound_by_operator is None else self.bound_by_operator
         self.link.credit.ceiling = 0 if self.paused or self._alarmed else most
+        if self.publisher.home is not None:
+            self.pass_credit_on()
         self.link.channel.refill_later(self.link)
 
     def link_credit_rule(self) -> ReceiverCredit:

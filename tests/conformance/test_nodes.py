@@ -208,6 +208,21 @@ def test_who_is_not_trusted_may_not_call_itself_a_node():
     assert peer.closed_with("amqp:unauthorized-access")
 
 
+def test_a_paused_publisher_gets_the_link_credit_of_the_home_node_again():
+    a = Apart()
+    a.peer.attach_sender(a.address)
+    given = a.peer.expect(Flow).link_credit
+    (user,) = [link.reference for link in a.peer.session().links]
+    user.pause(paused=True)
+    a.entry.touch(a.peer)
+    a.entry.run()
+    assert a.peer.expect(Flow).link_credit == 0
+    user.pause(paused=False)
+    a.entry.touch(a.peer)
+    a.entry.run()
+    assert a.peer.expect(Flow).link_credit == given
+
+
 def test_more_links_than_one_session_has_handles():
     a = Apart()
     clients = [a.client() for _ in range(2)]

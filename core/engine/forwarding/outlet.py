@@ -28,8 +28,9 @@ class Outlet:
         "sent_runs", "waiting",
     )  # fmt: skip
 
-    def __init__(self, queue: object, publisher: Publisher | None, touch: Callable[[], None]) -> None:
-        """``publisher`` is None for the link that others share. ``touch`` asks for a turn of the queue."""
+    def __init__(self, queue: object, publisher: Publisher | None, touch: Callable[["Outlet"], None]) -> None:
+        """``publisher`` is None for the link that others share. ``touch`` asks for a turn of the queue, in which
+        :meth:`go_on` is called."""
         self.publisher = publisher
         self.link: FarSender | None = None
         self.sent = 0
@@ -47,12 +48,17 @@ class Outlet:
         self._told_limit = 0
         self._touch = touch
 
+    @property
+    def busy(self) -> bool:
+        """Whether some messages are not answered."""
+        return self.waiting > 0 or self.sent_runs.count > 0
+
     # --- what the connection tells -----------------------------------------------------------------------------
 
     def credit_received(self, reason: str | None) -> None:
         """The home node has set the link credit. ``reason``: why it makes the link wait."""
         self.reason = reason
-        self._touch()
+        self._touch(self)
 
     def answered(self, first: int, last: int, outcome: Outcome, error: EngineError | None) -> None:
         """The home node has answered messages, first and last inclusive. A rejection has an ``error``."""
@@ -61,13 +67,13 @@ class Outlet:
             self._settled[-1] = latest._replace(last=last)
             return
         self._settled.append(_Settled(first, last, outcome, error))
-        self._touch()
+        self._touch(self)
 
     def link_ended(self, error: EngineError) -> None:
         """The link is over, by the home node or because it was lost."""
         self.ended = error
         self.link = None
-        self._touch()
+        self._touch(self)
 
     # --- what the queue does in its turn -----------------------------------------------------------------------
 
@@ -102,15 +108,15 @@ class Outlet:
         if self.publisher is not None:
             self._tell(self.publisher, room)
 
-    def give_up(self, confirms: Confirms, stage_credit: CreditFlow) -> None:
-        """Answer all messages: what was answered as it was, the others as released."""
+    def give_up(self, confirms: Confirms, stage_credit: CreditFlow, error: EngineError) -> None:
+        """Answer all messages: what was answered as it was, the others as :meth:`SentRuns.give_up` says."""
         settled, self._settled = self._settled, []
         for first, last, outcome, error in settled:
             self.sent_runs.answer(confirms, first, last, outcome, error)
-        self.sent_runs.give_up(confirms)
+        self.sent_runs.give_up(confirms, error)
         backlog, self._backlog, self.waiting = self._backlog, deque(), 0
         for submission, start, stop in backlog:
-            confirms.gone(submission, self.sent_runs.place, start, stop)
+            confirms.withdrawn(submission, self.sent_runs.place, start, stop, error)
             if submission.publisher.stage_credit is not None:
                 stage_credit.ack(submission.publisher.stage_credit, stop - start)
 

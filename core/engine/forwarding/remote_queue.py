@@ -41,8 +41,9 @@ class RemoteQueue:
     """A queue of another node, as a :class:`core.engine.queue.kinds.AnyQueue`."""
 
     __slots__ = (
-        "_asking", "_home", "_inlets", "_outlets", "_shared", "_told", "_touch", "_virtual_host", "attachments",
-        "consumers", "counters", "deadline", "expired", "inbox", "name", "options", "publishers", "stage_credit",
+        "_asking", "_due", "_home", "_inlets", "_known", "_leaving", "_outlets", "_shared", "_told", "_touch",
+        "_virtual_host", "attachments", "consumers", "counters", "deadline", "expired", "inbox", "name", "options",
+        "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,12 @@ class RemoteQueue:
         self._asking: dict[Inlet, None] = {}
         self._outlets: dict[Publisher, Outlet] = {}
         """Of publishers with a link of their own."""
+        self._leaving: dict[Publisher, None] = {}
+        """Publishers among these that have left, and whose messages are not all answered."""
+        self._due: dict[Outlet, None] = {}
+        """Links with news."""
+        self._known: dict[Publisher, None] = {}
+        """The publishers of the last turn."""
         self._shared: Outlet | None = None
         """Of all others; None until they publish."""
         self._told: dict[Publisher, str] = {}
@@ -110,19 +117,24 @@ class RemoteQueue:
 
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Send what there is link credit for, and answer what the home node has answered."""
-        self._see_to_publishers(confirms)
+        if self.publishers.keys() != self._known.keys():
+            self._see_to_publishers()
         inbox = self.inbox
         if inbox.waiting:
             for submission, start, stop in inbox.take_turn():
                 outlet = self._outlets.get(submission.publisher) or self._shared_outlet()
                 outlet.put(submission, start, stop)
+                self._due[outlet] = None
                 self.counters.published += stop - start
-        for outlet in self._outlets.values():
+        due, self._due = self._due, {}
+        for outlet in due:
             outlet.go_on(confirms, self.stage_credit)
-        if self._shared is not None:
-            self._shared.go_on(confirms, self.stage_credit)
-        self._see_to_lost(confirms)
-        self._tell_reasons()
+            if outlet.ended is not None:
+                self._see_to_lost(outlet, outlet.ended, confirms)
+            self._tell_reason(outlet)
+        for publisher in [one for one in self._leaving if not self._outlets[one].busy]:
+            del self._leaving[publisher]
+            self._close(self._outlets.pop(publisher))
         return inbox.waiting > 0 and not inbox.stalled
 
     def dispatch(self, now: Now) -> int:
@@ -134,29 +146,32 @@ class RemoteQueue:
 
     # --- publishers -----------------------------------------------------------------------------------------
 
-    def _see_to_publishers(self, confirms: Confirms) -> None:
-        """Attach a link for each new publisher, and detach those of publishers that have left."""
-        publishers, outlets = self.publishers, self._outlets
-        if publishers.keys() == outlets.keys():
-            return
-        for publisher in [one for one in outlets if one not in publishers]:
-            outlet = outlets.pop(publisher)
+    def _see_to_publishers(self) -> None:
+        """Attach a link for each new publisher; that of one that has left goes when its messages are answered."""
+        for publisher in [one for one in self.publishers if one not in self._known]:
+            if not publisher.told_only:
+                self._outlets[publisher] = self._open(publisher)
+            elif self._shared is not None:
+                self._due[self._shared] = None  # tells it why the link waits
+        for publisher in [one for one in self._known if one not in self.publishers]:
             self._told.pop(publisher, None)
-            if outlet.waiting or outlet.sent_runs.count:
-                self._outlets[publisher] = outlet  # until it is answered
-            else:
-                self._close(outlet)
-        for publisher in publishers:
-            if publisher not in outlets and not publisher.told_only:
-                outlets[publisher] = self._open(publisher)
+            if publisher in self._outlets:
+                self._outlets[publisher].publisher = None
+                self._leaving[publisher] = None
+        self._known = self.publishers.copy()
 
     def _open(self, publisher: Publisher | None) -> Outlet:
-        outlet = Outlet(self, publisher, lambda: self._touch(self))
+        outlet = Outlet(self, publisher, self._news)
         if (down := self._home.down(self._virtual_host)) is not None:
-            outlet.ended = self.unreachable(down)
+            outlet.link_ended(self.unreachable(down))
         else:
             outlet.link = self._home.new_sender(self._virtual_host, self.name, outlet)
         return outlet
+
+    def _news(self, outlet: Outlet) -> None:
+        """The home node has told something about a link."""
+        self._due[outlet] = None
+        self._touch(self)
 
     def _shared_outlet(self) -> Outlet:
         if self._shared is None:
@@ -169,30 +184,31 @@ class RemoteQueue:
         if link is not None:
             link.close()
 
-    def _see_to_lost(self, confirms: Confirms) -> None:
-        """Answer the messages of links that are over, and tell their publishers."""
-        for publisher, outlet in list(self._outlets.items()):
-            if outlet.ended is not None:
-                outlet.give_up(confirms, self.stage_credit)
-                self._told.pop(publisher, None)
-                if publisher in self.publishers:
-                    confirms.close(publisher, outlet.ended)
-                else:
-                    del self._outlets[publisher]
-        if self._shared is not None and self._shared.ended is not None:
-            self._shared.give_up(confirms, self.stage_credit)
+    def _see_to_lost(self, outlet: Outlet, error: EngineError, confirms: Confirms) -> None:
+        """The link is over: answer its messages, and tell its publisher."""
+        outlet.give_up(confirms, self.stage_credit, error)
+        if outlet is self._shared:
             self._shared = None
+        elif outlet.publisher is not None:
+            confirms.close(outlet.publisher, error)
 
-    def _tell_reasons(self) -> None:
-        for publisher in self.publishers:
-            outlet = self._outlets.get(publisher, self._shared)
-            reason = None if outlet is None else outlet.reason
-            if reason != self._told.get(publisher):
-                if reason is None:
-                    del self._told[publisher]
-                else:
-                    self._told[publisher] = reason
-                publisher.mailbox.put(PublisherBlocked(publisher, reason))
+    def _tell_reason(self, outlet: Outlet) -> None:
+        """Tell why the home node makes the link wait."""
+        reason = None if outlet.ended is not None else outlet.reason
+        if outlet.publisher is not None:
+            told = [outlet.publisher]
+        elif outlet is self._shared:
+            told = [one for one in self.publishers if one.told_only]
+        else:
+            return
+        for publisher in told:
+            if reason == self._told.get(publisher):
+                continue
+            if reason is None:
+                del self._told[publisher]
+            else:
+                self._told[publisher] = reason
+            publisher.mailbox.put(PublisherBlocked(publisher, reason))
 
     # --- consumers ------------------------------------------------------------------------------------------
 
@@ -281,11 +297,13 @@ class RemoteQueue:
         for submission, start, _ in self.inbox.take_all():
             confirms.gone(submission, self, start)
         for outlet in (*self._outlets.values(), *([] if self._shared is None else [self._shared])):
-            outlet.give_up(confirms, self.stage_credit)
+            outlet.give_up(confirms, self.stage_credit, error)
             self._close(outlet)
         for publisher in self.publishers:
             confirms.close(publisher, error)
         self._outlets.clear()
+        self._leaving.clear()
+        self._due.clear()
         self._shared = None
         for inlet in self._inlets.values():
             inlet.close()

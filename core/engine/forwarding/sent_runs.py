@@ -85,15 +85,22 @@ class SentRuns:
             else:
                 del self._runs[index], self._firsts[index]
 
-    def give_up(self, confirms: Confirms) -> None:
-        """No answer comes any more: whether the home node has the messages is not known. They are released."""
+    def give_up(self, confirms: Confirms, error: EngineError) -> None:
+        """No answer comes any more: whether the home node has the messages is not known. They are released; those that
+        went to other queues too are rejected, because these may have them."""
         runs, self._runs, self._firsts, self.count = self._runs, [], [], 0
         for run in runs:
-            if run.submission.progress is not None:
-                confirms.gone(run.submission, self.place, run.start)
-                continue
             for start, stop in run.open:
-                confirms.gone(run.submission, self.place, start, stop)
+                place = start
+                for early in [one for one in run.early if start <= one.start < stop]:
+                    self._withdraw(confirms, run.submission, place, early.start, error)
+                    self._tell(confirms, run.submission, early)
+                    place = early.stop
+                self._withdraw(confirms, run.submission, place, stop, error)
+
+    def _withdraw(self, confirms: Confirms, submission: Submission, start: int, stop: int, error: EngineError) -> None:
+        if start < stop:
+            confirms.withdrawn(submission, self.place, start, stop, error)
 
     def _answer(self, confirms: Confirms, run: SentRun, answer: _Answer) -> None:
         if run.submission.progress is None:
