@@ -2,7 +2,6 @@
 
 The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes, which take effect in
 the order of the list. Every verb is exact for any run or range. Messages move only in :mod:`core.server.pump`'s turn.
-
 Numbers do not wrap: a *confirm number* is the publisher's own, a *delivery number* counts from 0 for each consumer.
 """
 

@@ -47,6 +47,7 @@ from core.declaring import Recording, once_gone
 from core.errors import (
     EngineError,
     Forbidden,
+    HomeLost,
     Inequivalent,
     Invalid,
     LimitReached,
@@ -74,6 +75,7 @@ STATUSES: Mapping[type[EngineError], int] = {
     Forbidden: 403,
     LimitReached: 403,
     ResourceDeleted: 404,
+    HomeLost: 503,
 }
 """The status that RabbitMQ's clients expect for each kind of engine error."""
 

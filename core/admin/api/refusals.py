@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from core.errors import (
     EngineError,
     Forbidden,
+    HomeLost,
     Inequivalent,
     Invalid,
     LimitReached,
@@ -25,6 +26,7 @@ STATUS: Mapping[type[EngineError], tuple[int, str]] = {
     PreconditionFailed: (400, "precondition-failed"),
     StillGoing: (400, "precondition-failed"),
     LimitReached: (409, "conflict"),
+    HomeLost: (503, "not-available"),
 }
 
 

@@ -111,8 +111,8 @@ class Outlet:
     def give_up(self, confirms: Confirms, stage_credit: CreditFlow, error: EngineError) -> None:
         """Answer all messages: what was answered as it was, the others as :meth:`SentRuns.give_up` says."""
         settled, self._settled = self._settled, []
-        for first, last, outcome, error in settled:
-            self.sent_runs.answer(confirms, first, last, outcome, error)
+        for first, last, outcome, refusal in settled:
+            self.sent_runs.answer(confirms, first, last, outcome, refusal)
         self.sent_runs.give_up(confirms, error)
         backlog, self._backlog, self.waiting = self._backlog, deque(), 0
         for submission, start, stop in backlog:
