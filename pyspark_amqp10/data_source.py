@@ -4,7 +4,7 @@ One object of a reader lives in the driver's planner process for as long as a qu
 copies of them travel to tasks, so nothing here connects before a method needs the connection.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -16,13 +16,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
     InputPartition,
-    LessThan,
-    LessThanOrEqual,
     SimpleDataSourceStreamReader,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -48,9 +42,8 @@ from pyspark.sql.types import (
 
 from pyspark_amqp10.columns import MAP_COLUMNS, SCHEMA, TEXT_MAP, TIME, TYPED_MAP, TYPED_VALUE
 from pyspark_amqp10.errors import BadOption
-from pyspark_amqp10.offsets import Json, OffsetRange, narrowed
+from pyspark_amqp10.offsets import Json, OffsetRange
 from pyspark_amqp10.options import SourceOptions
-from pyspark_amqp10.parts import NUMBER_MAX
 from pyspark_amqp10.queue_source import QueueSource, read_again
 from pyspark_amqp10.sink import BatchSink, StreamSink, sink_options
 from pyspark_amqp10.sink_options import SINK_OPTIONS
@@ -114,9 +107,7 @@ class Amqp10DataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader for a batch query."""
-        options = self._for_reading(schema)
-        reader = BatchReader(options, to_arrow_schema(schema, timezone="UTC"))
-        return FilteredReader(reader) if options.push_filters else reader
+        return BatchReader(self._for_reading(schema), to_arrow_schema(schema, timezone="UTC"))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader for a streaming query of streams. Queues have a simple reader, which fetches in the driver."""
@@ -181,44 +172,6 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return _read(self._options, partition, self._schema)
-
-
-class FilteredReader(DataSourceReader):
-    """A reader for a batch query whose conditions on ``offset`` limit what it reads. Spark refuses a reader with
-    filters unless a setting of the session allows them, so it is made only when an option asks for it."""
-
-    def __init__(self, reader: BatchReader) -> None:
-        self._reader = reader
-        self._first = 0
-        self._end = NUMBER_MAX + 1
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take bounds of offsets. Spark applies all conditions again, which costs little."""
-        for one in filters:
-            match one:
-                case EqualTo(attribute=("offset",), value=int(value)):
-                    self._narrow(value, value + 1)
-                case GreaterThan(attribute=("offset",), value=int(value)):
-                    self._narrow(value + 1, self._end)
-                case GreaterThanOrEqual(attribute=("offset",), value=int(value)):
-                    self._narrow(value, self._end)
-                case LessThan(attribute=("offset",), value=int(value)):
-                    self._narrow(self._first, value)
-                case LessThanOrEqual(attribute=("offset",), value=int(value)):
-                    self._narrow(self._first, value + 1)
-        return filters
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """The ranges for the tasks, as far as they are within the bounds."""
-        ranges = [one.wanted for one in self._reader.partitions() if isinstance(one, Range)]
-        return [Range(one) for one in narrowed(ranges, self._first, self._end)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
-        return self._reader.read(partition)
-
-    def _narrow(self, first: int, end: int) -> None:
-        self._first, self._end = max(self._first, first), min(self._end, end)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

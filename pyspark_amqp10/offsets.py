@@ -40,12 +40,6 @@ class OffsetRange(NamedTuple):
     """The identity of the stream's declaration, where it is known."""
 
 
-def narrowed(ranges: Iterable[OffsetRange], first: int, end: int) -> list[OffsetRange]:
-    """What the ranges have of the offsets from ``first`` to before ``end``."""
-    parts = (one._replace(first=max(one.first, first), end=min(one.end, end)) for one in ranges)
-    return [one for one in parts if one.first < one.end]
-
-
 # --- both ----------------------------------------------------------------------------------------------------------
 
 

@@ -238,13 +238,6 @@ SOURCE_OPTIONS: Final = (
         "bytes of messages of a micro-batch; for streams estimated by what has been read before",
         "bytes_max",
     ),
-    Option(
-        "pushFilters",
-        truth,
-        "false",
-        "streams, batch only: conditions on `offset` limit what is read; Spark wants its setting "
-        "`spark.sql.python.filterPushdown.enabled` for it",
-    ),
     Option("minPartitions", whole_number, None, "streams: into at least so many tasks, by splitting ranges of offsets"),
     Option("creditPerLink", whole_number, "10000", "link credit that is given at once, in messages", "link_credit"),
     Option(
@@ -337,7 +330,6 @@ class SourceOptions:
     ending_timestamp_ms: int | None = None
     rows_max: int = 100_000
     bytes_max: int = 64 * 2**20
-    push_filters: bool = False
     min_partitions: int | None = None
     link_credit: int = 10_000
     drain_time_out_s: float = 10.0
@@ -373,8 +365,6 @@ class SourceOptions:
                 raise BadOption(f"option {given} is for streams: set option mode to stream, or take it away")
         if self.mode == "queue" and self.min_partitions is not None:
             raise BadOption("option minPartitions is for streams: a queue is read by one process")
-        if self.mode == "queue" and self.push_filters:
-            raise BadOption("option pushFilters is for batch queries of streams: set option mode to stream")
         if self.mode == "stream" and self.settle == "fetch":
             raise BadOption("option settle is for queues: nothing is taken from a stream")
 

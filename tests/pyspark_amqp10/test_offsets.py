@@ -12,7 +12,6 @@ from pyspark_amqp10.offsets import (
     OffsetRange,
     QueueOffset,
     admitted,
-    narrowed,
     queue_json,
     queue_offsets,
     split,
@@ -135,14 +134,3 @@ def test_the_checkpoint_of_another_query_is_recognised(written: dict[str, object
 def test_a_queue_offset_that_is_none():
     with pytest.raises(BadOffset, match="it is no offset of a queue"):
         queue_offsets({"amqp10": 1, "mode": "queue", "offsets": {"/queues/a": 7}}, ("/queues/a",))
-
-
-@pytest.mark.parametrize(
-    ("first", "end", "left"),
-    [(0, 100, [(0, 10), (10, 20)]), (5, 12, [(5, 10), (10, 12)]), (10, 11, [(10, 11)]), (20, 30, []), (7, 7, [])],
-)
-def test_ranges_are_narrowed(first: int, end: int, left: list[tuple[int, int]]):
-    ranges = [OffsetRange("/queues/a", 0, 10), OffsetRange("/queues/a", 10, 20, "identity")]
-    got = narrowed(ranges, first, end)
-    assert [(one.first, one.end) for one in got] == left
-    assert all(one.identity == ("identity" if one.first >= 10 else None) for one in got)

@@ -164,22 +164,6 @@ def test_the_lag_of_running_queries_stands_in_gauges(
         spark.streams.removeListener(listener)
 
 
-def test_conditions_on_offsets_limit_what_is_read(
-    spark: SparkSession, declare: Declare, publish: Any, broker_options: dict[str, str]
-):
-    address = declare(f"spark-{next(NAMES)}", "x-queue-type=stream")
-    publish(address, 0, 100)
-    options = {**broker_options, "address": address, "mode": "stream", "pushFilters": "true", "minPartitions": "4"}
-    rows = spark.read.format("amqp10").options(**options).load()
-    assert numbers(rows.where("offset >= 10 AND offset < 20")) == list(range(10, 20))
-    assert numbers(rows.where("offset > 97")) == [98, 99]
-    assert numbers(rows.where("offset <= 1 AND body = X'31'")) == [1]
-    assert numbers(rows.where("offset = 5")) == [5]
-    assert numbers(rows.where("offset > 1000")) == []
-    assert rows.rdd.getNumPartitions() == 4
-    assert rows.where("offset = 5").rdd.getNumPartitions() == 1
-
-
 def test_messages_of_every_type_go_through_spark_and_back(
     spark: SparkSession, declare: Declare, connect: Any, broker_options: dict[str, str]
 ):
