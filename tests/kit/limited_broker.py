@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-from amqp10.cli.config import read_settings
+from amqp10.cli.config import read_with_origins
 from amqp10.serve import AllProtocols
 from core import process
 from core.server.signals import Signals
@@ -66,8 +66,10 @@ def main() -> None:
     limit, used_up = (int(argument) for argument in sys.argv[2:])
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     held = [os.open(os.devnull, os.O_RDONLY) for _ in range(used_up)]
-    settings = read_settings(
-        None, {"server.listen": ["127.0.0.1:0"], "data.folder": sys.argv[1], "log.form": "json", "admin.enabled": False}
+    settings, _ = read_with_origins(
+        None,
+        (),
+        {"server.listen": ["127.0.0.1:0"], "data.folder": sys.argv[1], "log.form": "json", "admin.enabled": False},
     )
     protocols = AllProtocols()
     with Signals() as signals:

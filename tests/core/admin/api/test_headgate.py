@@ -200,6 +200,45 @@ async def test_the_most_blocked_edges_are_shown_first_and_then_the_busiest():
     assert shown["edges_total"] == 4
 
 
+async def test_an_edge_says_what_held_its_link_when_it_does_not_wait_any_more():
+    facts = Facts()
+    facts.server.rows["links"] = [link("c1/0/0"), link("c1/0/1")]
+    facts.pass_time(8.0)
+    who = block(facts, "c1/0/0")
+    facts.pass_time(2.0)
+    facts.stalls.unblocked(who, facts.now)
+    for _ in facts.stalls.remember():
+        pass
+    held, free = (await get(facts, "flow-map"))["edges"]
+    assert (held["identity"], held["blocked"], held["reason"]) == ("c1/0/0", False, None)
+    assert held["last_minute"] == [{"reason": "queue-full", "culprit": "queue a", "seconds": 2.0, "share": 0.2}]
+    assert free["last_minute"] == []
+
+
+async def test_what_has_waited_most_is_listed_with_links_that_are_gone():
+    facts = Facts()
+    facts.server.rows["links"] = [link("c1/0/0")]
+    facts.server.rows["connections"] = [connection("c1")]
+    block(facts, "c1/0/0")
+    gone = block(facts, "c9/0/0", FlowReason.MEMORY)
+    facts.pass_time(3.0)
+    facts.stalls.unblocked(gone, facts.now)
+    facts.pass_time(1.0)
+    for _ in facts.stalls.remember():
+        pass
+    shown = await get(facts, "why?limit=5")
+    assert (shown["waited"], shown["waiting"]) == (2, 1)
+    assert [(item["identity"], item["present"], item["waits"]) for item in shown["items"]] == [
+        ("c1/0/0", True, True),
+        ("c9/0/0", False, False),
+    ]
+    assert [item["last_minute"]["share"] for item in shown["items"]] == [1.0, 0.75]
+    assert [len((await get(facts, "why?limit=1"))["items"]), (await ask(facts, "GET", "why?limit=0")).status_code] == [
+        1,
+        400,
+    ]
+
+
 # --- actions ---------------------------------------------------------------------------------------------------------
 
 
