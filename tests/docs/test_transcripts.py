@@ -55,12 +55,12 @@ def steps(page: Path) -> Iterator[Step]:
 
 
 def pattern(answer: str) -> str:
-    """A regular expression for an answer; spaces at the end of lines do not matter."""
+    """A regular expression for an answer; spaces at the end of lines do not matter, nor how wide columns are."""
     lines = [
         r"(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r" *\n"
         for line in answer.splitlines()
     ]
-    return "".join(lines)
+    return re.sub(r"(?:\\ ){2,}", " {2,}", "".join(lines))
 
 
 def programs(page: Path) -> Iterator[Path]:

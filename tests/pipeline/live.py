@@ -49,7 +49,7 @@ class Slowed(NamedTuple):
     culprit: str
 
 
-SMALL, LARGE = [b"twelve bytes"] * 2000, [bytes(4096)] * 50
+SMALL, LARGE = [b"twelve bytes"] * 2000, [bytes(32768)] * 100
 """Bodies that the queue's index stores, and bodies for the message store."""
 SLOWED: Mapping[str, Slowed] = MappingProxyType(
     {

@@ -82,7 +82,7 @@ def come_and_go_091(host: str, port: int, number: int) -> None:
 
 async def half_open(host: str, port: int, number: int) -> None:
     """Send half of a protocol header, or other bytes, and close."""
-    stream = await anyio.connect_tcp(host, port)
+    stream = await trio.open_tcp_stream(host, port)
     async with stream:
         await stream.send_all((b"AMQP", b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x03\x01\x00\x00")[number % 3])
         if number % 3:

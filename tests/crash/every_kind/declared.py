@@ -34,6 +34,7 @@ _VALUES: Mapping[str, object] = {
     "x-dead-letter-routing-key": "from every argument",
     "x-consumer-timeout": CENTURY_MS,
     "x-sequence": True,
+    "x-enqueued-time": True,
     "x-overflow": "reject-publish",
     "x-max-priority": 9,
     "x-queue-mode": "lazy",
