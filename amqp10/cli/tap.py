@@ -2,8 +2,8 @@
 
 A tap is an exclusive queue of the command's connection, bound to the exchange, or to all that the queue is bound to.
 The broker knows nothing of taps: without one they cost nothing, and the rights are those of declaring, binding and
-consuming. The queue has a length limit and drops its oldest messages, so a slow terminal holds nobody up. A stream
-needs no copies: it is read from its end on.
+consuming. The queue has a length limit and drops its oldest messages, so a slow terminal holds no publisher up. A
+stream needs no copies: it is read from its end on.
 """
 
 import os

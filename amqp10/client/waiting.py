@@ -1,4 +1,4 @@
-"""Where tasks wait for a change: under asyncio and Trio alike, and without cost while nobody waits.
+"""Where tasks wait for a change: under asyncio and Trio alike, and without cost while no task waits.
 
 A change wakes all tasks that wait, and each looks at the state again. An :class:`anyio.Event` can be set only once, so
 there is a new one for the next change, and only when a task waits for it.

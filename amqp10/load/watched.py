@@ -21,7 +21,7 @@ NO_MESSAGE = "no-message"
 
 
 class NoOrders:
-    """Orders that never come: nobody tells a watched load what to do."""
+    """Orders that never come: an operator gives a watched load none."""
 
     def __init__(self) -> None:
         self.descriptor, self._other_end = os.pipe()
