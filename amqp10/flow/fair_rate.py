@@ -130,7 +130,7 @@ class FairRate:
         """When a link has asked for a turn."""
         self.awaited = 0
         """Messages of called links that are not here, and may come still."""
-        self.period = 0
+        self.period = 0  # how many periods are over; with each, the rate may be another one
         self._period_start = self._period_end = self._round_trips = 0.0
         self._confirmed = self._limited = self._active = self._active_before = 0
         """In this period: messages, those of links that waited for flows, and the weight of all links with messages."""
@@ -352,7 +352,7 @@ class PublisherWindow:
         """The size of a message: rises at once to the mean of what came between two flows, and falls by tenths."""
         self.held_bytes = 0
         """What this window takes of its budget."""
-        self.held_by_bytes = False
+        self.held_by_bytes = False  # whether the budget keeps the window smaller than it would be
         self._received = self._confirmed = 0
         self.size = self.limit = self._started_with = fair.start()
         """``limit`` is how many messages the publisher may have sent since the attach. It never goes down, except by

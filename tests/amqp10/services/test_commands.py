@@ -197,13 +197,13 @@ async def test_the_hosts_say_who_they_are_and_how_they_are(library):
         assert (one.commands["work"].requests, one.commands["work"].errors) == (1, 0)
         assert (two.commands["work"].errors, two.commands["work"].last_error[:16]) == (1, "integer division")
         assert one.up_s == pytest.approx(9.5, abs=0.5)
-        everybody = await web.discover()
-        assert [(each.type, each.host) for each in everybody] == [
+        found = await web.discover()
+        assert [(each.type, each.host) for each in found] == [
             ("SHOP", "host1"),
             ("SHOP", "host2"),
             ("WEB", "host1"),
         ]
-        assert await web.discover("NOBODY") == []
+        assert await web.discover("UNKNOWN") == []
         await settle()
         assert (web.in_flight, web.answers_dropped) == (0, 0)
 
