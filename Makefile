@@ -12,7 +12,7 @@ FUZZERS := fuzz-decoder fuzz-connection fuzz-decoder091 fuzz-connection091
 # Not in `make test`: what comes from other package registries than that of Python.
 OTHER_LANGUAGES := tests/console/accessibility.py tests/interop/other_languages.py tests/interop/over_tls.py tests/interop/amqp091/other_languages.py tests/bench/other_languages.py
 
-.PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs
+.PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs site
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve $(if $(filter file,$(origin PYTHON)),fastest)
@@ -81,3 +81,6 @@ pipeline-demo pipeline-bench:
 docs: setup ## the generated pages
 	@$(BIN)/python -m core.config config/broker.toml
 	@set -e; for one in docs.generate tests.conformance.table tests.conformance.rows tests.conformance.fields; do $(BIN)/python -m $$one; done
+
+site: setup ## the documentation as a site, in build/site, and at http://127.0.0.1:8000 until Ctrl-C
+	@$(BIN)/python -m docs.site --serve
