@@ -21,7 +21,7 @@ run: ## make the environment and start the broker on 127.0.0.1:5672
 setup: ## make the environment for tests and checks
 	@$(PYTHON) .ci/environment.py test
 
-wheels: setup ## the three distributions, in dist: amqp10, headgate and pyspark-amqp10
+wheels: setup ## the three distributions as wheels and as source, in dist: amqp10, headgate and pyspark-amqp10
 	@$(BIN)/python distributions/build.py dist
 
 test: setup ## the whole test suite

@@ -1,4 +1,6 @@
-"""Makes the three wheels of this tree: ``python distributions/build.py FOLDER``. ``make wheels`` names ``dist``.
+"""Makes the wheels and source distributions of this tree: ``python distributions/build.py FOLDER``.
+
+``make wheels`` names ``dist``.
 
 It needs hatchling in the environment, and no network.
 """
@@ -16,10 +18,10 @@ PROJECTS = ("distributions/amqp10", ".", "distributions/pyspark-amqp10")
 
 
 def main(folder: Path) -> None:
-    """Make the wheels in this folder."""
+    """Make a wheel and a source distribution of each project in this folder."""
     environment = os.environ | {BY_VERSION: "1"}
     for project in PROJECTS:
-        command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder.resolve()]
+        command = [sys.executable, "-m", "hatchling", "build", "--directory", folder.resolve()]
         subprocess.run(command, cwd=ROOT / project, env=environment, check=True)
 
 

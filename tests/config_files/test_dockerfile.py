@@ -98,8 +98,8 @@ def test_what_the_package_is_built_from_is_copied():
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert {*files, *wheel["packages"], Path(wheel["hooks"]["custom"]["path"]).parts[0]} <= set(copied())
     library = tomllib.loads((ROOT / "distributions" / "amqp10" / "pyproject.toml").read_text())
-    included = library["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert {Path(path).parts[0] for path in included.values()} <= set(copied())
+    included = library["tool"]["hatch"]["build"]["hooks"]["custom"]["files"]
+    assert {Path(path).parts[0] for path in included} <= set(copied())
 
 
 def test_folders_and_ports_are_those_of_the_configuration():

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from importlib.metadata import packages_distributions
@@ -47,6 +48,13 @@ class Wheel:
         stem, self.version = path.name.split("-")[:2]
         self.name = canonicalize_name(stem)
         self.metadata = HeaderParser().parsestr(self.files[f"{stem}-{self.version}.dist-info/METADATA"].decode())
+
+    def in_any_order(self) -> dict[str, list[bytes]]:
+        """The lines of each file; the list of files is in the order in which they were found."""
+        return {
+            name: sorted(content.splitlines()) if name.endswith("/RECORD") else [content]
+            for name, content in self.files.items()
+        }
 
     @property
     def requirements(self) -> list[Requirement]:
@@ -224,3 +232,36 @@ def test_a_checkout_is_installed_with_the_library_that_is_in_it(wheels: dict[str
     installed = {re.sub(r"-.*", "", path.name) for path in environment.packages.glob("*.dist-info")}
     assert installed == {"amqp10", "headgate"}
     assert run_in(tmp_path, environment.bin / "headgate", "--version").split()[-1] == wheels["headgate"].version
+
+
+# --- source distributions --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_source_distribution_makes_the_same_wheel(folder: Path, wheels: dict[str, Wheel], tmp_path: Path, name: str):
+    [archive] = folder.glob(f"{name.replace('-', '_')}-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        assert not [member.name for member in opened if not (member.isfile() or member.issym())]
+        opened.extractall(tmp_path, filter="data")
+    [source] = tmp_path.iterdir()
+    assert all(link.exists() for link in source.rglob("*") if link.is_symlink())
+
+    run_in(source, sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path / "again")
+
+    [again] = map(Wheel, (tmp_path / "again").glob("*.whl"))
+    assert again.in_any_order() == wheels[name].in_any_order()
+
+
+def test_the_same_tree_makes_the_same_bytes(folder: Path, tmp_path: Path):
+    subprocess.run(
+        [sys.executable, "distributions/build.py", tmp_path], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+    )
+
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        path.name: path.read_bytes() for path in tmp_path.iterdir()
+    }
+
+
+def test_each_project_has_the_licence():
+    for project in ("amqp10", "pyspark-amqp10"):
+        assert (ROOT / "distributions" / project / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
