@@ -21,8 +21,8 @@ def become(*, command: str, on_spark: bool, options: tuple[str, ...]) -> None:
     if missing:
         raise CommandError(
             Exit.USAGE,
-            f"the pipeline needs {' and '.join(missing)}, which is not installed; "
-            "install it in a checkout of Headgate with: pip install -e '.[pipeline]'",
+            f"the pipeline needs packages that are not installed: {', '.join(missing)}; "
+            "install them in a checkout of Headgate with: pip install -e '.[pipeline]'",
         )
     problem = java_problem(os.environ) if on_spark else None
     if problem is not None:

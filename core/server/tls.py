@@ -45,6 +45,7 @@ _REASONS: Mapping[str, str] = {
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "the client has ended the handshake",
     "TLSV1_ALERT_PROTOCOL_VERSION": "the client accepts no version of TLS that is offered here",
     "DECRYPTION_FAILED_OR_BAD_RECORD_MAC": "a record was changed on its way",
+    "RECORD_LAYER_FAILURE": "a record was changed on its way",  # the name since OpenSSL 3.2
 }
 """OpenSSL's reasons, in words for the log."""
 

@@ -104,7 +104,8 @@ DATACLASSES_MAX = 45
 types, the settings and the table of a command need about forty; small values and events are named tuples."""
 DATACLASSES = (
     "sum(hasattr(one, '__dataclass_fields__') and one.__module__ == name"
-    " for name, module in list(sys.modules.items()) for one in list(vars(module).values()) if isinstance(one, type))"
+    " for name, module in list(sys.modules.items()) if name.partition('.')[0] not in sys.stdlib_module_names"
+    " for one in list(vars(module).values()) if isinstance(one, type))"
 )
 
 

@@ -18,6 +18,8 @@ from core.server.descriptors import FILES_MIN, RESERVED, too_few_left, total_lim
 from tests.kit.echo import HEADER
 
 LIMIT = 256
+IDLE_MAX = 20
+"""Descriptors of a broker without connections: 19 with Python 3.11, 20 with 3.14."""
 CLIENTS = 400
 AT_ONCE_S = 4.0
 """Less than the 5 s that a handshake may take, so no deadline has answered in the broker's place. The tool
@@ -87,7 +89,7 @@ def test_when_descriptors_run_out_every_client_gets_an_answer_at_once(used_up: i
     ]
     assert max(seconds for _, seconds in answers) < AT_ONCE_S
     if used_up:
-        assert LIMIT - used_up - 20 < len(served) < LIMIT - used_up
+        assert LIMIT - used_up - IDLE_MAX <= len(served) < LIMIT - used_up
         assert "out of file descriptors" in {line.get("reason") for line in log}
     else:
         assert len(served) == LIMIT - RESERVED
