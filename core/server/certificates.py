@@ -33,6 +33,10 @@ NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name. The check of a new certificate must not fail for its
 dates, because a broker with an expired certificate still serves clients that do not look."""
 
+NO_COMPRESSED_CERTIFICATES = ssl.Options(1 << 33)
+"""OpenSSL's SSL_OP_NO_RX_CERTIFICATE_COMPRESSION, which Python does not name. Since 3.2 OpenSSL offers compression of
+certificates [RFC 8879]; a small handshake would unpack to a large chain, past tls.handshake_bytes_max."""
+
 FILE_BYTES_MAX = 2**20
 """The largest file of certificates. A path given by mistake may name a much larger file."""
 
@@ -273,7 +277,7 @@ def _context(settings: TlsSettings, name: str, certificate: Path, key: Path) -> 
     label = f"tls.sni of {name}" if name else "tls"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[settings.minimum]
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | NO_COMPRESSED_CERTIFICATES
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(ALPN)
     try:
