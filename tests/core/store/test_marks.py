@@ -2,6 +2,7 @@
 happen."""
 
 import errno
+from random import Random
 
 import pytest
 
@@ -95,6 +96,15 @@ def test_marks_go_on_in_another_file_when_one_is_full(store: LaneStore):
     assert marks.number == 2
     assert marks.files == {INDEX: (rounds - 1) * record_bytes(7)}, "the full file goes when the other one is synced"
     assert marks.synced == (1, rounds - 1)
+
+
+def test_a_full_file_of_marks_goes_only_when_the_one_that_replaces_it_is_synced(store: LaneStore):
+    while store.memory.names("classic") != ["2.marks"]:
+        commit(store)
+    for seed in range(20):
+        found = store.memory.power_cut(Random(seed))
+        assert read_marks(found, "classic").there
+        assert lost_files(found, read_marks(found, "classic")) == []
 
 
 def test_a_damaged_mark_only_makes_the_others_count(store: LaneStore):
