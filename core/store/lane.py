@@ -75,9 +75,19 @@ class _Extent:
 class WriteBatch:
     """All records staged for one write. It may run any number of times: it writes the same bytes to the same places."""
 
-    __slots__ = ("_extents", "bytes", "number", "position")
+    __slots__ = ("_extents", "_prepare", "bytes", "number", "position")
 
-    def __init__(self, *, number: int, position: int, extents: Sequence[_Extent], size: int) -> None:
+    def __init__(
+        self,
+        *,
+        number: int,
+        position: int,
+        extents: Sequence[_Extent],
+        size: int,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        """``prepare``: encodes what was not encoded when the batch was taken; idempotent."""
+        self._prepare = prepare
         self.number = number
         self.position = position
         self.bytes = size
@@ -90,6 +100,8 @@ class WriteBatch:
 
     def run(self, disk: Disk) -> None:
         """Write the batch, in a worker. Raises NoSpace, StoreFailure."""
+        if self._prepare is not None:
+            self._prepare()
         _check_folder(disk)
         for extent in self._extents:
             try:
@@ -168,8 +180,8 @@ class _Rest(NamedTuple):
     """What a sync has not covered yet."""
 
     files: Iterator[tuple[str, int]]
-    count: int
-    """How many files are left."""
+    left: int
+    """How many files there are."""
     number: int
     position: int
     """The number of the last write batch, and the position, when the sync began."""
@@ -340,16 +352,16 @@ class Lane:
         """Whether files or folders are to be removed."""
         return bool(self._removals)
 
-    def take_write(self) -> WriteBatch | None:
+    def take_write(self, *, in_turn: bool = False) -> WriteBatch | None:
         """Take all staged records, with those that late writers add, as a batch. None if there are none, or while a
-        batch is out."""
+        batch is out. ``in_turn``: it is not written by a worker, so a mark that names very many files waits."""
         if self.failed is not None or self.writing is not None:
             return None
         self.write_wanted = False
         late, self._late = self._late, {}
         for writer in late:
             writer.write_late()
-        return self._gathered() if self.extents else None
+        return self._gathered(in_turn=in_turn) if self.extents else None
 
     @property
     def mark_due(self) -> bool:
@@ -361,16 +373,25 @@ class Lane:
         due = self._mark_due and self.failed is None and self.writing is None and not self.extents
         return self._gathered() if due else None
 
-    def _gathered(self) -> WriteBatch:
+    def _gathered(self, *, in_turn: bool = False) -> WriteBatch:
         extents, self.extents, self._growing, self.new_files = self.extents, [], {}, 0
-        if self._mark_due and (self._now >= self._mark_from or not extents):
-            extents.insert(0, self._mark())
-        batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)
+        prepare = None
+        due = self._mark_due and (self._now >= self._mark_from or not extents)
+        if due and not (in_turn and self.marks.next_is_large):
+            prepare = self._add_mark(extents)
+        batch = WriteBatch(
+            number=self._batch_number,
+            position=self.staged,
+            size=self.staged_bytes,
+            extents=extents,
+            prepare=prepare,
+        )
         self._batch_number += 1
         self.writing = batch
         return batch
 
-    def _mark(self) -> _Extent:
+    def _add_mark(self, extents: list[_Extent]) -> Callable[[], None] | None:
+        """Put the next mark at the head. Returns what encodes it, if that is left to the worker."""
         mark = self.marks.next(self._batch_number)
         if mark.full is not None:
             self._removals.append(Removal(self.staged, mark.full, is_folder=False))
@@ -379,7 +400,8 @@ class Lane:
         extent.end = mark.end
         self._mark_due = False
         self._mark_from = self._now + self._mark_interval_s
-        return extent
+        extents.insert(0, extent)
+        return mark.encode
 
     def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
         """The write batch has run and took ``seconds``. Has no effect after a failure."""
@@ -395,7 +417,8 @@ class Lane:
         self.write_seconds += seconds
         self.last_write_seconds = seconds
         self._dirty.update(batch.ends)
-        self.marks.beginning = False
+        if self.marks.beginning:
+            self.marks.has_begun()
         self.notify()
 
     # --- syncs
@@ -420,15 +443,7 @@ class Lane:
         due = self.sync_due(now)
         if due is None or due > now:
             return None
-        number = self._batch_number - (1 if self.writing is None else 2)
-        position = self.written
-        files, self._rest, rest = self._dirty, None, self._rest
-        if rest is not None:
-            files, number, position = self._next_files(rest), rest.number, rest.position
-        else:
-            self._dirty = {}
-            if len(files) > self._sync_files_max:
-                files = self._next_files(_Rest(iter(files.items()), len(files), number, position))
+        files, number, position = self._take_files()
         removals: list[Removal] = []
         announcement = None
         if self._rest is None:
@@ -451,12 +466,20 @@ class Lane:
         self.syncing = batch
         return batch
 
-    def _next_files(self, rest: _Rest) -> dict[str, int]:
-        """Take as many files of a sync as a batch may have."""
-        files = dict(islice(rest.files, self._sync_files_max))
-        if rest.count > len(files):
-            self._rest = rest._replace(count=rest.count - len(files))
-        return files
+    def _take_files(self) -> tuple[dict[str, int], int, int]:
+        """Take the files of the next sync batch, as many as it may have. Returns them with the number of the last write
+        batch, and the position, when the sync began."""
+        rest, self._rest = self._rest, None
+        if rest is None:
+            files, self._dirty = self._dirty, {}
+            number = self._batch_number - (1 if self.writing is None else 2)
+            if len(files) <= self._sync_files_max:
+                return files, number, self.written
+            rest = _Rest(iter(files.items()), len(files), number, self.written)
+        some = dict(islice(rest.files, self._sync_files_max))
+        if rest.left > len(some):
+            self._rest = rest._replace(left=rest.left - len(some))
+        return some, rest.number, rest.position
 
     def _choose_marks(self, files: dict[str, int], now: float, *, wanted: bool) -> None:
         """Add the file of the marks to the files to sync, or put it off. Marks only help to judge damage, so they are
