@@ -39,10 +39,11 @@ REQUEST_WORK = 100
 """Work of a request besides its steps: to decode it, and to encode its answer."""
 
 
-LINK_CREDIT_WHILE_RECORDED = 64
-"""The link credit of a client that has used all that it had, for requests that wait for the disk: as many changes of
-queues as are recorded together (:data:`core.engine.routing.staged.RECORDED_AT_ONCE`). With less, a record has few
-changes, and its two syncs and four ways between threads are shared by few."""
+LINK_CREDIT_WHILE_RECORDED = 128
+"""The link credit of a client that has used all that it had, for requests that wait for the disk: twice as many changes
+of queues as are recorded together (:data:`core.engine.routing.staged.RECORDED_AT_ONCE`), so that the next record
+gathers while one is on its way. With less, a record has few changes, and its two syncs and four ways between threads
+are shared by few."""
 
 
 class Asked(NamedTuple):
@@ -114,7 +115,7 @@ class Pair:
         first = self._served[0]
         begun = first.begun
         try:
-            if first.response is None and not first.step():
+            if first.waits or (first.response is None and not first.step()):
                 if first.asleep:
                     return 0
                 if not first.waits:
@@ -207,8 +208,11 @@ class Pair:
 
     def answers_gone(self, first: int, last: int) -> None:
         """These answers were sent, or will not be sent."""
-        for number in [number for number in self.unsent if first <= number <= last]:
-            self.unsent.pop(number).confirmed(1)
+        unsent = self.unsent
+        few = last - first < len(unsent)
+        for number in range(first, last + 1) if few else [number for number in unsent if first <= number <= last]:
+            if (link := unsent.pop(number, None)) is not None:
+                link.confirmed(1)
 
 
 class ManagementRequests:

@@ -90,13 +90,13 @@ class Management:
         raise WireError(f"no message_count in what the broker says about queue {queue}")
 
     def request_all(self, method: str, paths: Sequence[str], body: bytes) -> None:
-        """Make a request for each path, many before their answers are read."""
-        for first in range(0, len(paths), AT_ONCE_MAX):
-            some = paths[first : first + AT_ONCE_MAX]
-            for path in some:
-                self._send(method, path, body)
-            for path in some:
-                self._answer(method, path)
+        """Make a request for each path. `AT_ONCE_MAX` of them are without an answer all the time."""
+        for number, path in enumerate(paths):
+            if number >= AT_ONCE_MAX:
+                self._answer(method, paths[number - AT_ONCE_MAX])
+            self._send(method, path, body)
+        for path in paths[-AT_ONCE_MAX:]:
+            self._answer(method, path)
 
     def begin(self, method: str, path: str, body: bytes) -> None:
         """Send a request, for whose answer :meth:`end` waits."""

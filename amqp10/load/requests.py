@@ -11,9 +11,10 @@ from amqp10.load.wire import Described, Frame, WireError
 
 _SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
 _REQUESTS, _ANSWERS = "requests", "answers"
-_LINK_CREDIT = 100
-AT_ONCE_MAX = 50
-"""The most requests before the answers to them are read: fewer than the link credit for answers."""
+_LINK_CREDIT = 400
+AT_ONCE_MAX = 200
+"""The most requests whose answers have not been read: less than the link credit for answers, which is granted anew when
+half of it is used."""
 
 
 class Requests:
@@ -26,6 +27,7 @@ class Requests:
     def __init__(self, url: str, address: str, *, paired: bool) -> None:
         self._conversation = Conversation(url, max_frame_size=131072, container_id="bench-management")
         self._count = 0
+        self._delivered = self._granted = 0  # answers that have come; the number of the last one that may come
         self._allowed = 0  # requests that the broker's link credit allows, from the first one on
         self.reply_to = "$me"
         self._paired = paired
@@ -72,7 +74,11 @@ class Requests:
             wire.TRANSFER, wire.uint(_SEND_HANDLE), wire.uint(self._count), wire.binary(str(self._count).encode()),
             wire.uint(0), wire.boolean(True),
         )  # fmt: skip
-        self._conversation.send(self._grant(), wire.frame(transfer + payload))
+        frame = wire.frame(transfer + payload)
+        if self._granted - self._count < _LINK_CREDIT // 2:
+            self._conversation.send(self._grant(), frame)
+        else:
+            self._conversation.send(frame)
 
     def answer(self) -> bytes:
         """The sections of the next answer."""
@@ -81,7 +87,8 @@ class Requests:
         return self._answers.popleft()
 
     def _grant(self) -> bytes:
-        """Encode the link credit for answers, granted anew before each request."""
+        """Encode new link credit for answers."""
+        self._granted = self._delivered + _LINK_CREDIT
         next_incoming_id = self._conversation.session.next_incoming_id + self._transfers_seen
         return wire.frame(
             wire.composite(
@@ -112,6 +119,7 @@ class Requests:
             self._transfers_seen += 1
             if frame.field(5) is not True:
                 self._delivery_count = (self._delivery_count + 1) & wire.SERIAL_MASK
+                self._delivered += 1
                 self._answers.append(self._payload)
                 self._payload = b""
 

@@ -12,6 +12,7 @@ from one need no bounds of their own. This module does not know which resources 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote_plus
 
 from amqp10.addresses import NAME_BYTES_MAX
@@ -29,7 +30,7 @@ from amqp10.wire.sections import (
     encode_section,
     scan,
 )
-from amqp10.wire.types import Array, Described, Symbol, ULong, plain
+from amqp10.wire.types import Array, Described, Symbol, UInt, ULong, plain
 from core.slices import Walk
 
 REQUEST_BYTES_MAX = 131_072
@@ -42,6 +43,8 @@ RESPONSE_BYTES_MAX = 4 * 1024 * 1024
 AMQP_VALUE_BEGINS = b"\x00" + encode_ulong(AMQP_VALUE)
 """The bytes before the value of an amqp-value section [3.2.8]."""
 LONG_MAX = 2**63 - 1
+KEYS_KEPT_MAX = 256
+"""Encoded keys of answers that are kept. Answers have fewer, but for those with names of users or queues as keys."""
 
 REPLY_TO = "$me"
 
@@ -151,13 +154,20 @@ def encode_response(response: Response, message_id: object) -> Walk[bytes]:
     large."""
     encoded = (
         encode_properties(Properties(subject=str(response.status), correlation_id=message_id)),
-        encode_section(APPLICATION_PROPERTIES, {"http:response": "1.1"}),
+        _ANSWER_SAYS,
         AMQP_VALUE_BEGINS,
         (yield from _encode_body(response.body)),
     )
     if sum(map(len, encoded)) > RESPONSE_BYTES_MAX:
         raise _too_large()
     return b"".join(encoded)
+
+
+_ANSWER_SAYS = encode_section(APPLICATION_PROPERTIES, {"http:response": "1.1"})
+"""The application-properties of each response."""
+_TAKEN_AS_IT_IS = frozenset({str, bool, float, type(None), UInt, ULong})
+"""The types of most values in answers, which :func:`encodable` need not look at further."""
+_encode_key = lru_cache(maxsize=KEYS_KEPT_MAX, typed=True)(encode_value)
 
 
 def _encode_body(body: object) -> Walk[bytes]:
@@ -171,7 +181,7 @@ def _encode_body(body: object) -> Walk[bytes]:
         return encode_value(encodable(body))
     parts = []
     for key, value in body.items():
-        parts.append(encode_value(key))
+        parts.append(_encode_key(key))
         parts.append((yield from _encode_entries(value)) if isinstance(value, list) else encode_value(encodable(value)))
     return encode_map_of(parts)
 
@@ -294,6 +304,8 @@ def _plain(value: object, what: str) -> object:
 
 def encodable(value: object) -> object:
     """A plain value as the codec takes it: an integer is a long, or a ulong if it is too large for one."""
+    if type(value) in _TAKEN_AS_IT_IS:
+        return value
     if isinstance(value, Mapping):
         return {key: encodable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

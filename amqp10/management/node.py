@@ -82,6 +82,7 @@ STATUSES: Mapping[type[EngineError], int] = {
 NODE_NAME = "headgate"
 """Clients ask for the node that leads a queue and for its replicas. This broker is a single node."""
 
+_REPLICAS = Array(code.STRING_8, (NODE_NAME,))
 _QUEUE_FIELDS = ("durable", "exclusive", "auto_delete", "arguments")
 _EXCHANGE_FIELDS = ("type", "durable", "auto_delete", "internal", "arguments")
 _METHODS_WITHOUT_BODY = ("GET", "DELETE")
@@ -313,7 +314,7 @@ def _show_queue(engine: CheckedEngine, info: QueueInfo) -> dict[str, object]:
     declaration = info.declaration
     return {
         "leader": NODE_NAME,
-        "replicas": Array(code.STRING_8, (NODE_NAME,)),
+        "replicas": _REPLICAS,
         "message_count": ULong(info.ready),
         "consumer_count": UInt(info.consumers),
         "name": declaration.name,

@@ -21,7 +21,7 @@ from amqp10.protocol.handshake import Handshake, NoHandshake
 from amqp10.protocol.lifecycle import CONNECTION, ConnectionState, IllegalTransition, Input, step
 from amqp10.protocol.link import error_from
 from amqp10.protocol.link_names import LinkNames
-from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.receiver_link import PartialDelivery, ReceiverLink
 from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session, SessionEvent
 from amqp10.protocol.settings import ConnectionSettings, SessionLimits
 from amqp10.wire.codec.decode import DEPTH_BEFORE_OPEN, DEPTH_MAX
@@ -61,10 +61,10 @@ class Connection:
 
     __slots__ = (
         "_amid_delivery", "_buffer", "_by_incoming", "_by_outgoing", "_close_by", "_close_written", "_disposition_runs",
-        "_events_taken", "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes", "_performatives",
-        "_spoke_at", "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished", "flow_frames",
-        "frame_size_max", "frames_left", "frames_received", "frames_sent", "handshake", "link_names", "refilled",
-        "remote", "report", "settings", "state", "to_flush",
+        "_events_taken", "_grown", "_heard_at", "_heartbeat_s", "_output", "_output_bytes", "_partial_bytes",
+        "_performatives", "_spoke_at", "_transfer_runs", "backlog_bytes", "error", "events", "exhausted", "finished",
+        "flow_frames", "frame_size_max", "frames_left", "frames_received", "frames_sent", "handshake", "link_names",
+        "refilled", "remote", "report", "settings", "state", "to_flush",
     )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings, handshake: Handshake) -> None:
@@ -104,6 +104,8 @@ class Connection:
         """The links whose rule of link credit was applied, if the owner puts a dictionary here
         before there is a session; the owner clears it."""
         self._partial_bytes = 0
+        self._grown: dict[PartialDelivery, None] = {}
+        """Incomplete deliveries with frames that have come since all that had come was parsed."""
         self._transfer_runs = TransferRunParser(max_frame_size=settings.max_frame_size)
         self._performatives = PerformativeDecoder()
         self._amid_delivery = False
@@ -156,6 +158,8 @@ class Connection:
             taken = buffer.position == len(buffer.data) and self.handshake.complete
             if (taken and not buffer.go_on()) or not self._advance():
                 self.exhausted = self.handshake.complete  # an incomplete one may wait for an answer, too
+                while self._grown:
+                    self._grown.popitem()[0].spare_reads()
                 return None
             self.frames_left -= 1
         events, index = self.events, self._events_taken
@@ -353,7 +357,7 @@ class Connection:
         for piece in pieces:
             self._output_bytes += len(piece)
 
-    def hold_partial(self, change_bytes: int) -> None:
+    def hold_partial(self, partial: PartialDelivery, change_bytes: int) -> None:
         held = self._partial_bytes + change_bytes
         if change_bytes > 0 and held > self.settings.partial_delivery_bytes_max:
             raise LinkFault(
@@ -361,6 +365,10 @@ class Connection:
                 f"more than {self.settings.partial_delivery_bytes_max} bytes of deliveries that are not complete",
             )
         self._partial_bytes = held
+        if change_bytes > 0:
+            self._grown[partial] = None
+        else:
+            self._grown.pop(partial, None)
 
     def output_room(self) -> int:
         return self.settings.unsent_bytes_max - self.backlog_bytes - self._output_bytes

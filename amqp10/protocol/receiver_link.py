@@ -34,6 +34,10 @@ FRAMES_PER_DELIVERY_MAX = 262_144
 EMPTY_FRAMES_PER_DELIVERY_MAX = 1024
 """More frames without payload than this for one delivery count as an attack, too. They transport nothing, and no peer
 has a reason to send more than one."""
+VIEWS_SHARE = 4
+"""When all that has come is parsed, an incomplete delivery has views of a read only if they are a quarter of it or
+more: so it keeps at most four times its own size in memory. Of a read with the whole delivery nothing is copied but to
+join it."""
 FRAME_OVERHEAD_BYTES = 64
 """The memory that one kept frame costs besides its payload, counted so that many small frames cannot exceed the limit
 unseen: an object of 33 bytes, rounded up to 48, and its place in a list that has room to grow."""
@@ -78,8 +82,9 @@ class ReceivingChannel(LinkChannel, Protocol):
     def extend_delivery_id(self, delivery_id: int, n: int) -> int:
         """Take ``n`` consecutive delivery-ids of the peer's; returns the first, extended."""
 
-    def hold_partial(self, change_bytes: int) -> None:
-        """Count bytes of incomplete deliveries; raises LinkFault resource-limit-exceeded above the limit."""
+    def hold_partial(self, partial: "PartialDelivery", change_bytes: int) -> None:
+        """Count bytes of an incomplete delivery; raises LinkFault resource-limit-exceeded above the limit. With less
+        bytes it is over. With more, :meth:`PartialDelivery.spare_reads` is called when all that has come is parsed."""
 
     def refill_later(self, link: "ReceiverLink") -> None:
         """Look at this link's link credit again before the next output."""
@@ -92,6 +97,7 @@ class PartialDelivery:
     """A delivery whose last frame has not come yet."""
 
     __slots__ = (
+        "_spared",
         "chunks",
         "delivery_id",
         "delivery_tag",
@@ -116,6 +122,29 @@ class PartialDelivery:
         self.empty_frames = 0
         self.held = 0
         """Bytes of memory that have been counted for it."""
+        self._spared = 0
+        """How many chunks have been looked at."""
+
+    def spare_reads(self) -> None:
+        """Copy the chunks since the last call out of reads of which they are little: see :data:`VIEWS_SHARE`."""
+        chunks, begin = self.chunks, self._spared
+        views = {number: chunk for number, chunk in enumerate(chunks[begin:], begin) if isinstance(chunk, memoryview)}
+        viewed: dict[int, int] = {}
+        for view in views.values():
+            viewed[id(view.obj)] = viewed.get(id(view.obj), 0) + len(view)
+        if begin and isinstance(before := chunks[begin - 1], memoryview):
+            viewed[id(before.obj)] = len(_read_of(before))  # it is kept anyway
+        for number, view in views.items():
+            if viewed[id(view.obj)] * VIEWS_SHARE < len(_read_of(view)):
+                chunks[number] = bytes(view)
+        self._spared = len(chunks)
+
+
+def _read_of(view: memoryview) -> bytes:
+    """The bytes that this is a view of."""
+    read = view.obj
+    assert isinstance(read, bytes)
+    return read
 
 
 class ReceiverLink:
@@ -410,14 +439,14 @@ class ReceiverLink:
             return
         if not complete:
             cost = len(piece) + FRAME_OVERHEAD_BYTES
-            self.channel.hold_partial(cost)
+            self.channel.hold_partial(partial, cost)
             partial.held += cost
         partial.chunks.append(piece)
         partial.size += len(piece)
 
     def _drop_partial(self) -> None:
         if self.partial is not None:
-            self.channel.hold_partial(-self.partial.held)
+            self.channel.hold_partial(self.partial, -self.partial.held)
             self.partial = None
 
     def _adopt_initial_delivery_count(self) -> None:

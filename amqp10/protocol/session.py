@@ -29,7 +29,7 @@ from amqp10.protocol.events import (
 from amqp10.protocol.lifecycle import SESSION, IllegalTransition, Input, LinkState, SessionState, step
 from amqp10.protocol.link import RECEIVER, SENDER, InputHandle, LinkEnd, OutputHandle, error_from
 from amqp10.protocol.link_names import LinkNames
-from amqp10.protocol.receiver_link import RANGES_AT_ONCE, ReceiverLink
+from amqp10.protocol.receiver_link import RANGES_AT_ONCE, PartialDelivery, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session_output import SessionOutput
 from amqp10.protocol.settings import SessionLimits
@@ -64,7 +64,7 @@ class SessionConnection(Protocol):
     def write(self, channel: int, performative: Performative, payload: bytes) -> None: ...
     def write_frames(self, *pieces: Piece) -> None: ...
     def report(self, event: "SessionEvent") -> None: ...
-    def hold_partial(self, change_bytes: int) -> None: ...
+    def hold_partial(self, partial: PartialDelivery, change_bytes: int) -> None: ...
     def output_room(self) -> int: ...
 
 
@@ -472,8 +472,8 @@ class Session:
         self._last_delivery_id = extended + n - 1
         return extended
 
-    def hold_partial(self, change_bytes: int) -> None:
-        self.connection.hold_partial(change_bytes)
+    def hold_partial(self, partial: PartialDelivery, change_bytes: int) -> None:
+        self.connection.hold_partial(partial, change_bytes)
 
     def wants_to_send(self, link: SenderLink) -> None:
         self._due.sending[link] = None

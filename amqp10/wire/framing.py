@@ -26,9 +26,9 @@ SASL_FRAME = 1
 
 Piece = bytes | memoryview
 """A part of a message or of the output, in bytes that nothing changes any more."""
-VIEW_BYTES_MIN, VIEW_SHARE = 4_096, 4
-"""A piece of received bytes is a view of them if it has so many, and a quarter of them or more. Otherwise it is a copy,
-since a view takes 300 bytes and keeps all of the received bytes in memory: never more than four times its own size."""
+VIEW_BYTES_MIN = 4_096
+"""A piece of received bytes is a view of them if it has so many; a smaller one is a copy, since a view takes 300 bytes.
+A view keeps all of the received bytes in memory, so whoever keeps one until more bytes come has to look at that."""
 PARTS_BYTES_MIN = 131_072
 """A frame of at least this size that several reads bring is not joined, but parsed in parts. A smaller one is joined:
 it may be a message of a run, and the fast path needs it in one piece."""
@@ -89,9 +89,8 @@ class FrameBounds(NamedTuple):
 
 
 def piece_of(data: bytes, start: int, end: int) -> Piece:
-    """The bytes from ``start`` to before ``end``, as a view or as a copy: see :data:`VIEW_SHARE`."""
-    size = end - start
-    return memoryview(data)[start:end] if size >= VIEW_BYTES_MIN and size * VIEW_SHARE >= len(data) else data[start:end]
+    """The bytes from ``start`` to before ``end``, as a view or as a copy: see :data:`VIEW_BYTES_MIN`."""
+    return memoryview(data)[start:end] if end - start >= VIEW_BYTES_MIN else data[start:end]
 
 
 class ReceiveBuffer:

@@ -285,7 +285,7 @@ class OpenData:
     def _is_gone(self, number: int) -> bool:
         root = os.fspath(self._folder.path)
         return not self._describer.writes(number) and not any(
-            os.path.exists(f"{root}/{where}/{number}") for where in FOLDERS_OF_KINDS.values()
+            os.access(f"{root}/{where}/{number}", os.F_OK) for where in FOLDERS_OF_KINDS.values()
         )
 
     @property
@@ -310,7 +310,7 @@ class OpenData:
         return [
             *drivers,
             partial(record_definitions, self._definitions, WorkerThreads()),
-            partial(self._describer.run, WorkerThreads()),
+            partial(self._describer.run, WorkerThreads(begin_s=0.0)),
             self._keep_house,
             self._keep_reserve,
         ]

@@ -98,7 +98,7 @@ class InlineWrites:
             if large or not self.possible:
                 self.wake_writer()
                 return False
-        batch = lane.take_write()
+        batch = lane.take_write(in_turn=True)
         if batch is None:
             return False
         began = self._clock().monotonic

@@ -3,7 +3,7 @@
 Records that the event loop stages gather until the previous batch is written; then all of them are the next batch. No
 timer is needed, because batches grow with the load. Syncs run beside the writes and not after them; each covers
 everything that was written when it began. At most one write batch and one sync batch are *out*, in a worker that knows
-only the disk.
+only the disk. A sync of very many files takes several batches; positions grow, and files are removed, with the last.
 
 A *position* is a count of staged records. ``synced <= written <= staged``, and none of them ever decreases. A position
 is written when the operating system has the bytes (they survive the end of the process), and synced when the disk has
@@ -26,12 +26,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import NamedTuple, Protocol
 
 from core.store.disk import Disk
 from core.store.errors import NoSpace, StoreFailure
-from core.store.marks import Marks
+from core.store.marks import SUFFIX, Marks
 from core.store.marks_writer import Mark, MarksWriter
 from core.store.record import RecordKind, encode
 
@@ -44,6 +45,9 @@ BATCH_RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000
 REMOVALS_MAX = 64
 """The most removals in one sync batch: unlinking a file of 16 MiB can take a millisecond, and delays the next sync."""
 
+SYNC_FILES_MAX = 1_000
+"""The most files in one sync batch. What the event loop does for each of them takes 2 us: it looks for their folders,
+and notes them for the marks. Their sync takes 0.3 s, so the turns between batches cost nothing."""
 
 NO_SPACE_RETRY_S = 0.25
 """The wait before removals are tried again that could not be announced because the disk was full."""
@@ -71,9 +75,19 @@ class _Extent:
 class WriteBatch:
     """All records staged for one write. It may run any number of times: it writes the same bytes to the same places."""
 
-    __slots__ = ("_extents", "bytes", "number", "position")
+    __slots__ = ("_extents", "_prepare", "bytes", "number", "position")
 
-    def __init__(self, *, number: int, position: int, extents: Sequence[_Extent], size: int) -> None:
+    def __init__(
+        self,
+        *,
+        number: int,
+        position: int,
+        extents: Sequence[_Extent],
+        size: int,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        """``prepare``: encodes what was not encoded when the batch was taken; idempotent."""
+        self._prepare = prepare
         self.number = number
         self.position = position
         self.bytes = size
@@ -86,6 +100,8 @@ class WriteBatch:
 
     def run(self, disk: Disk) -> None:
         """Write the batch, in a worker. Raises NoSpace, StoreFailure."""
+        if self._prepare is not None:
+            self._prepare()
         _check_folder(disk)
         for extent in self._extents:
             try:
@@ -160,6 +176,17 @@ class SyncBatch:
             self.announced = False
 
 
+class _Rest(NamedTuple):
+    """What a sync has not covered yet."""
+
+    files: Iterator[tuple[str, int]]
+    left: int
+    """How many files there are."""
+    number: int
+    position: int
+    """The number of the last write batch, and the position, when the sync began."""
+
+
 class Lane:
     """The state of one lane: staged, out and finished batches. Used by the event loop only."""
 
@@ -172,11 +199,12 @@ class Lane:
         mark_interval_s: float = 0.0,
         notify: Callable[[], None] = lambda: None,
         marks: Marks | None = None,
+        sync_files_max: int = SYNC_FILES_MAX,
     ) -> None:
         """``generation``: the number of this start. ``marks``: those that the start has begun. ``sync_interval_s``: how
         long written records may wait for a sync that no caller has asked for; also how often marks are synced.
         ``mark_interval_s``: how often batches include a mark; if each batch is synced, a mark in each would be half of
-        the writes."""
+        the writes. ``sync_files_max``: the most files in one sync batch."""
         self._mark_interval_s = mark_interval_s
         self.name = name
         self.generation = generation
@@ -185,9 +213,7 @@ class Lane:
         self.before_sync: Callable[[], None] = lambda: None
         """Called in the worker before each sync. The driver of the lane may set it to make syncs slow."""
         self.failed: StoreFailure | None = None
-        self.staged = 0
-        self.written = 0
-        self.synced = 0
+        self.staged = self.written = self.synced = 0
         self.writing: WriteBatch | None = None
         """The write batch that is out."""
         self.syncing: SyncBatch | None = None
@@ -202,7 +228,7 @@ class Lane:
         """Counts of syncs by duration: one class up to each bound of ``SYNC_SECONDS``, and one for longer ones."""
         self.batch_counts = [0] * (len(BATCH_RECORDS) + 1)
         """Counts of write batches by number of records, in the same way."""
-        self._sync_interval_s = sync_interval_s
+        self._sync_interval_s, self._sync_files_max = sync_interval_s, sync_files_max
         self._batch_number = 1
         """The number of the batch that is gathering."""
         self.extents: list[_Extent] = []
@@ -225,10 +251,11 @@ class Lane:
         self._now = 0.0
         """When the last sync began."""
         self.write_wanted = False
-        self._sync_wanted = 0
-        self._sync_due = -inf
+        self._sync_wanted, self._sync_due = 0, -inf
         self._dirty: dict[str, int] = {}
-        """Files with written bytes that are in no sync batch yet, each with the end of these bytes."""
+        """Files with written bytes that are in no sync yet, each with the end of these bytes."""
+        self._rest: _Rest | None = None
+        """What the sync that has begun has not covered yet, and is in no batch."""
         self._durable_names: dict[str, set[str]] = {}
         """Files, and their parent folders, whose names survive a power cut, by the folder that they are in. Names from
         before the start are not included: syncing their folders once more costs little."""
@@ -325,16 +352,16 @@ class Lane:
         """Whether files or folders are to be removed."""
         return bool(self._removals)
 
-    def take_write(self) -> WriteBatch | None:
+    def take_write(self, *, in_turn: bool = False) -> WriteBatch | None:
         """Take all staged records, with those that late writers add, as a batch. None if there are none, or while a
-        batch is out."""
+        batch is out. ``in_turn``: it is not written by a worker, so a mark that names very many files waits."""
         if self.failed is not None or self.writing is not None:
             return None
         self.write_wanted = False
         late, self._late = self._late, {}
         for writer in late:
             writer.write_late()
-        return self._gathered() if self.extents else None
+        return self._gathered(in_turn=in_turn) if self.extents else None
 
     @property
     def mark_due(self) -> bool:
@@ -346,16 +373,25 @@ class Lane:
         due = self._mark_due and self.failed is None and self.writing is None and not self.extents
         return self._gathered() if due else None
 
-    def _gathered(self) -> WriteBatch:
+    def _gathered(self, *, in_turn: bool = False) -> WriteBatch:
         extents, self.extents, self._growing, self.new_files = self.extents, [], {}, 0
-        if self._mark_due and (self._now >= self._mark_from or not extents):
-            extents.insert(0, self._mark())
-        batch = WriteBatch(number=self._batch_number, position=self.staged, size=self.staged_bytes, extents=extents)
+        prepare = None
+        due = self._mark_due and (self._now >= self._mark_from or not extents)
+        if due and not (in_turn and self.marks.next_is_large):
+            prepare = self._add_mark(extents)
+        batch = WriteBatch(
+            number=self._batch_number,
+            position=self.staged,
+            size=self.staged_bytes,
+            extents=extents,
+            prepare=prepare,
+        )
         self._batch_number += 1
         self.writing = batch
         return batch
 
-    def _mark(self) -> _Extent:
+    def _add_mark(self, extents: list[_Extent]) -> Callable[[], None] | None:
+        """Put the next mark at the head. Returns what encodes it, if that is left to the worker."""
         mark = self.marks.next(self._batch_number)
         if mark.full is not None:
             self._removals.append(Removal(self.staged, mark.full, is_folder=False))
@@ -364,7 +400,8 @@ class Lane:
         extent.end = mark.end
         self._mark_due = False
         self._mark_from = self._now + self._mark_interval_s
-        return extent
+        extents.insert(0, extent)
+        return mark.encode
 
     def wrote(self, batch: WriteBatch, seconds: float = 0.0) -> None:
         """The write batch has run and took ``seconds``. Has no effect after a failure."""
@@ -380,7 +417,8 @@ class Lane:
         self.write_seconds += seconds
         self.last_write_seconds = seconds
         self._dirty.update(batch.ends)
-        self.marks.beginning = False
+        if self.marks.beginning:
+            self.marks.has_begun()
         self.notify()
 
     # --- syncs
@@ -390,6 +428,8 @@ class Lane:
         batch is out."""
         if self.failed is not None or self.syncing is not None:
             return None
+        if self._rest is not None:
+            return now
         if self._removals and self._removals[0].position <= self.synced and not self.marks.beginning:
             return max(now, self._removals_from)
         if self.written == self.synced:
@@ -398,19 +438,23 @@ class Lane:
 
     def take_sync(self, now: float) -> SyncBatch | None:
         """Take a batch of the written files that are not synced, if a sync is wanted or due, with the removals that may
-        follow it."""
+        follow it. While files of the sync are left for further batches, the batch has the position that is synced
+        already, and no removals."""
         due = self.sync_due(now)
         if due is None or due > now:
             return None
-        removals = self._take_removals(now)
-        number = self._batch_number - (1 if self.writing is None else 2)
-        announcement = self.marks.announcement(
-            [(removal.path, removal.is_folder) for removal in removals], self._batch_number, synced=number
-        )
-        files = self._take_dirty(now, with_marks=announcement is not None)
+        files, number, position = self._take_files()
+        removals: list[Removal] = []
+        announcement = None
+        if self._rest is None:
+            removals = self._take_removals(now, position)
+            announcement = self.marks.announcement(
+                [(removal.path, removal.is_folder) for removal in removals], self._batch_number, synced=number
+            )
+            self._choose_marks(files, now, wanted=announcement is not None or _replaces_marks(removals))
         batch = SyncBatch(
             number=number,
-            position=self.written,
+            position=position if self._rest is None else self.synced,
             files=files,
             folders=self._take_folders(files),
             removals=removals,
@@ -422,16 +466,30 @@ class Lane:
         self.syncing = batch
         return batch
 
-    def _take_dirty(self, now: float, *, with_marks: bool) -> dict[str, int]:
-        """Take the files to sync. Marks only help to judge damage, so they are synced once in an interval, unless they
-        announce a removal."""
-        dirty, self._dirty = self._dirty, {}
-        if with_marks or (self.marks.path in dirty and now >= self._marks_due):
+    def _take_files(self) -> tuple[dict[str, int], int, int]:
+        """Take the files of the next sync batch, as many as it may have. Returns them with the number of the last write
+        batch, and the position, when the sync began."""
+        rest, self._rest = self._rest, None
+        if rest is None:
+            files, self._dirty = self._dirty, {}
+            number = self._batch_number - (1 if self.writing is None else 2)
+            if len(files) <= self._sync_files_max:
+                return files, number, self.written
+            rest = _Rest(iter(files.items()), len(files), number, self.written)
+        some = dict(islice(rest.files, self._sync_files_max))
+        if rest.left > len(some):
+            self._rest = rest._replace(left=rest.left - len(some))
+        return some, rest.number, rest.position
+
+    def _choose_marks(self, files: dict[str, int], now: float, *, wanted: bool) -> None:
+        """Add the file of the marks to the files to sync, or put it off. Marks only help to judge damage, so they are
+        synced once in an interval, unless they announce a removal, or a full file of marks is to be removed."""
+        path = self.marks.path
+        if wanted or (path in files and now >= self._marks_due):
             self._marks_due = now + self._sync_interval_s
-            dirty[self.marks.path] = self.marks.end
-        elif self.marks.path in dirty:
-            self._dirty[self.marks.path] = dirty.pop(self.marks.path)
-        return dirty
+            files[path] = self.marks.end
+        elif path in files:
+            self._dirty[path] = files.pop(path)
 
     def _take_folders(self, files: Iterable[str]) -> list[str]:
         """Return folders with a name that is not known to be durable: of the file, or of a folder in its path."""
@@ -450,11 +508,11 @@ class Lane:
                 name = folder
         return list(folders)
 
-    def _take_removals(self, now: float) -> list[Removal]:
+    def _take_removals(self, now: float, position: int) -> list[Removal]:
         removals: list[Removal] = []
         if self.marks.beginning or now < self._removals_from:
             return removals
-        while self._removals and self._removals[0].position <= self.written and len(removals) < REMOVALS_MAX:
+        while self._removals and self._removals[0].position <= position and len(removals) < REMOVALS_MAX:
             removals.append(self._removals.popleft())
         return removals
 
@@ -473,6 +531,8 @@ class Lane:
             self.marks.synced_batch = batch.number
             self._mark_due = True
         self.marks.synced(batch.files, self._leaving)
+        if self._rest is not None:
+            self._mark_due = True  # or the mark after the last batch would name the files of all
         if batch.announced:
             self.marks.announced()
             for removal in batch.removals:
@@ -512,6 +572,11 @@ def _attempt(operation: str, path: str, call: Callable[[str], None]) -> None:
         call(path)
     except OSError as error:
         raise StoreFailure(operation, path, error) from error
+
+
+def _replaces_marks(removals: Iterable[Removal]) -> bool:
+    """Whether a full file of marks is among the removals: the one that replaces it must be synced before."""
+    return any(removal.path.endswith(SUFFIX) for removal in removals)
 
 
 def _sync_names(disk: Disk, folder: str) -> None:

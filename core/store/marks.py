@@ -23,6 +23,7 @@ after half a second without one.
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import cbor2
@@ -37,6 +38,8 @@ FIRST_MARKS = "marks.log"
 """The file of marks in format 1, which only says how far the lane was synced."""
 PASSING = f"{QUEUES}/t"
 """The prefix of the index paths of queues that do not outlive the broker."""
+_ARRAY, _MAP = 4, 5
+"""Major types of CBOR [RFC 8949, 3.1]."""
 ROOM_BYTES = 65_536
 """Zeros after the first mark of a file, so that on a full disk there is room for marks that announce removals."""
 SHOWN_MAX = 5
@@ -116,6 +119,24 @@ def mark(
 ) -> bytes:
     """Encode the payload of one mark. ``whole``: it names all files. ``left``: files and folders that may be gone."""
     return cbor2.dumps([*synced, whole, everywhere, definitions, dict(files), list(left)])
+
+
+def whole_mark(
+    *, synced: tuple[int, int], files: Mapping[str, int], everywhere: bool = False, definitions: int = 0
+) -> bytes:
+    """Encode the same bytes as :func:`mark` for a mark that names all files, name by name: another thread can take the
+    interpreter meanwhile."""
+    buffer = BytesIO()
+    encoder = cbor2.CBOREncoder(buffer)
+    encoder.encode_length(_ARRAY, 7)
+    for value in (*synced, True, everywhere, definitions):
+        encoder.encode(value)
+    encoder.encode_length(_MAP, len(files))
+    for path, end in files.items():
+        encoder.encode(path)
+        encoder.encode(end)
+    encoder.encode([])
+    return buffer.getvalue()
 
 
 def read_marks(disk: Disk, lane: str) -> Marks:

@@ -1,5 +1,6 @@
 """Attacks on the event loop with AMQP 0.9.1: large numbers of everything that a client may send or make."""
 
+import json
 import time
 
 from core.amqp091.methods import (
@@ -207,6 +208,22 @@ def durable_queues(field: Field) -> None:
     for number in range(field.n(500)):
         client.tell(QueueDelete(queue=f"d{number}", no_wait=True))
     client.call(QueueDeclare(queue="last"))
+
+
+def first_messages(field: Field) -> None:
+    """10,000 durable queues get their first message in one piece. Each begins a file, and all files are synced."""
+    client = field.client091()
+    count = field.n(10_000)
+    for number in range(count):
+        client.tell(QueueDeclare(queue=f"d{number}", durable=True, no_wait=True))
+    last = f"d{count - 1}"
+    client.call(QueueDeclare(queue=last, durable=True))
+    client.send(b"".join(to("", f"d{number}", properties=BasicProperties(delivery_mode=2)) for number in range(count)))
+    settle_up(client, queue=last)
+    if _ready(client, last) != 1:
+        raise NoEffect("the last queue has not got its message")
+    while not all(lane["records_synced"] == lane["records_staged"] for lane in _lanes(field)):
+        time.sleep(0.05)
 
 
 # --- channels and consumers ------------------------------------------------------------------------------------------
@@ -513,6 +530,11 @@ def many_at_once(field: Field) -> None:
             settle_up(other, queue="q")
 
 
+def _lanes(field: Field) -> list[dict[str, object]]:
+    lanes: list[dict[str, object]] = json.loads(field.http("GET", "/api/headgate/store"))["lanes"]
+    return lanes
+
+
 def _ready(client: Client091, queue: str) -> int:
     answer = client.call(QueueDeclare(queue=queue, passive=True))
     assert isinstance(answer, QueueDeclareOk)
@@ -532,6 +554,7 @@ ATTACKS = [
     Attack("5,000 exclusive queues", exclusive_queues),
     Attack("20,000 declarations", declare_again),
     Attack("500 durable queues", durable_queues),
+    Attack("first messages of 10,000 durable queues", first_messages),
     Attack("138 channels", channels),
     Attack("2,047 channels", channel_storm),
     Attack("20 consumers never read", unread_consumers),

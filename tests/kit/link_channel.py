@@ -113,7 +113,7 @@ class LinkChannelInMemory:
     def extend_delivery_id(self, delivery_id: int, n: int) -> int:
         return delivery_id
 
-    def hold_partial(self, change_bytes: int) -> None:
+    def hold_partial(self, partial: object, change_bytes: int) -> None:
         self.partial_bytes += change_bytes
         if self.partial_bytes > self.partial_bytes_max:
             self.partial_bytes -= change_bytes

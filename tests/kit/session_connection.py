@@ -32,7 +32,7 @@ class ConnectionInMemory:
     def report(self, event: Event) -> None:
         self.events.append(event)
 
-    def hold_partial(self, change_bytes: int) -> None:
+    def hold_partial(self, partial: object, change_bytes: int) -> None:
         self.partial_bytes += change_bytes
 
     def output_room(self) -> int:

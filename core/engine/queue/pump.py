@@ -31,6 +31,10 @@ QUEUE_WORK, RUN_WORK = 8, 10
 MANY_QUEUES = 64
 """Messages that go to more queues than these let the queues of other messages go first: to serve 64 takes 1 ms."""
 
+REACHED_MAX = 500
+"""The most entries of a lane that are told in one turn that it has reached their positions: 2 ms. A batch of the first
+messages of 10,000 queues has an entry for each."""
+
 
 class PositionWaiter(Protocol):
     """Something that waits until a lane has reached a position."""
@@ -120,10 +124,13 @@ class QueueTurns:
             del self._due_at[queue]
             self.touch(queue)
         confirms = self._confirms
+        more_reached = False
         for waits in self._waits:
             if waits.entries:
                 confirms.in_turn = True
-                for waiting in waits.reached():
+                reached = waits.reached(REACHED_MAX)
+                more_reached |= len(reached) == REACHED_MAX
+                for waiting in reached:
                     queue_to_move = waiting.reached(confirms)
                     if queue_to_move is not None:
                         self.touch(queue_to_move)
@@ -136,7 +143,7 @@ class QueueTurns:
             self._work.spent += freed
         if confirms.in_turn:
             confirms.end_turn()
-        return bool(self._touched or self._behind or self.remains.left)
+        return bool(self._touched or self._behind or self.remains.left or more_reached)
 
     def _serve(self, touched: OrderedDict[AnyQueue, None], now: Now) -> None:
         """Serve queues until the turn's work limit is reached; the others stay touched.

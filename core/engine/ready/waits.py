@@ -9,6 +9,7 @@ Invariants: positions in the list never decrease from front to back; each entry 
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Generic, TypeVar
 
 WaitingT = TypeVar("WaitingT")
@@ -38,12 +39,12 @@ class Waits(Generic[WaitingT]):
         if self._hurry is not None:
             self._hurry()
 
-    def reached(self) -> list[WaitingT]:
-        """Remove and return, in order, the entries whose positions have been reached."""
+    def reached(self, most: float = inf) -> list[WaitingT]:
+        """Remove and return, in order, the entries whose positions have been reached; not more than ``most``."""
         position = self._position()
         entries = self.entries
-        released = []
-        while entries and entries[0][0] <= position:
+        released: list[WaitingT] = []
+        while entries and entries[0][0] <= position and len(released) < most:
             released.append(entries.popleft()[1])
         return released
 

@@ -19,7 +19,7 @@ from amqp10.protocol.events import (
 from amqp10.protocol.handshake import NoHandshake, ServerHandshake
 from amqp10.protocol.lifecycle import ConnectionState, IllegalTransition
 from amqp10.protocol.link import RECEIVER, SENDER
-from amqp10.protocol.receiver_link import DeliveriesReceived
+from amqp10.protocol.receiver_link import DeliveriesReceived, PartialDelivery
 from amqp10.protocol.settings import ConnectionSettings
 from amqp10.wire.framing import EMPTY_FRAME, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL, encode_frame
 from amqp10.wire.messaging import ACCEPTED, Error, Source, Target
@@ -435,6 +435,18 @@ def test_a_run_behind_an_unfinished_delivery_is_taken_frame_by_frame():
     assert rest.first == 2
 
 
+@pytest.mark.parametrize(("size", "viewed"), [(30_000, True), (5_000, False)])
+def test_a_delivery_that_a_read_leaves_incomplete_is_a_view_of_the_read_if_it_is_much_of_it(size, viewed):
+    served = linked()
+    whole, begun = (Transfer(handle=0, delivery_id=n, delivery_tag=b"%d" % n, more=n == 1) for n in (0, 1))
+    body = data_section(bytes(size + 40_000))
+    served.take(frame(whole, data_section(bytes(40_000)), channel=3) + frame(begun, body[:size], channel=3))
+    chunks = next(iter(served.connection.sessions)).links[0].partial.chunks  # type: ignore[union-attr]
+    assert [isinstance(chunk, memoryview) for chunk in chunks] == [viewed]
+    served.take(frame(Transfer(handle=0), body[size:], channel=3))
+    assert [event.entries for event in served.events if isinstance(event, DeliveriesReceived)][1:] == [[body]]
+
+
 def test_frames_after_a_turn_wait_for_the_next():
     served = linked(frames_per_turn_max=2)
     served.take(frame(BEGIN, channel=0) + frame(BEGIN, channel=1) + frame(BEGIN, channel=2))
@@ -571,11 +583,12 @@ def test_a_peer_that_asks_and_does_not_read_is_not_read_either():
 
 def test_unfinished_deliveries_are_counted_over_all_links():
     served = Served(partial_delivery_bytes_max=100)
-    served.connection.hold_partial(60)
+    one, other = PartialDelivery(Transfer(handle=0), 0), PartialDelivery(Transfer(handle=0), 1)
+    served.connection.hold_partial(one, 60)
     with pytest.raises(LinkFault, match="more than 100 bytes"):
-        served.connection.hold_partial(41)
-    served.connection.hold_partial(-60)
-    served.connection.hold_partial(100)
+        served.connection.hold_partial(other, 41)
+    served.connection.hold_partial(one, -60)
+    served.connection.hold_partial(other, 100)
 
 
 def test_link_credit_that_comes_with_the_attach_holds_for_what_is_pipelined_behind():

@@ -310,6 +310,34 @@ def test_views_of_a_read_count_as_copies_do():
     assert [event.entries for event in received(session)] == [[read[100:1900] + read[2000:] + late]]
 
 
+@pytest.mark.parametrize(("size", "kept"), [(2_500, True), (2_499, False)])
+def test_an_incomplete_delivery_keeps_no_read_of_which_it_has_little(size, kept):
+    session, link = attached()
+    read = bytes(10_000)
+    before = sys.getrefcount(read)
+    link.transfer_received(more(4), memoryview(read)[: size - 1_000])
+    link.transfer_received(rest(more=True), memoryview(read)[9_000:])
+    partial = link.partial
+    assert partial is not None
+    partial.spare_reads()
+    assert (sys.getrefcount(read) > before) is kept
+    assert session.partial_bytes == size + 2 * FRAME_OVERHEAD_BYTES
+    link.transfer_received(rest(), b"end")
+    assert [event.entries for event in received(session)] == [[bytes(size) + b"end"]]
+
+
+def test_what_is_behind_a_part_of_a_read_that_is_kept_is_not_copied():
+    _, link = attached()
+    read = bytes(10_000)
+    link.transfer_received(more(4), memoryview(read)[:9_000])
+    partial = link.partial
+    assert partial is not None
+    partial.spare_reads()
+    link.transfer_received(rest(more=True), memoryview(read)[9_900:], b"more")
+    partial.spare_reads()
+    assert [isinstance(chunk, memoryview) for chunk in partial.chunks] == [True, True, False]
+
+
 def test_an_aborted_delivery_keeps_no_read_in_memory():
     session, link = attached()
     kept = b"".join((b"a" * 2_500, b"b" * 2_500))

@@ -5,7 +5,8 @@ import errno
 import pytest
 
 from core.store.errors import NoSpace, StoreFailure
-from core.store.lane import REMOVALS_MAX
+from core.store.lane import REMOVALS_MAX, SYNC_FILES_MAX
+from core.store.marks import read_marks
 from core.store.record import RecordKind
 from tests.kit.call_trace import traced_steps
 from tests.kit.lane_store import BODIES, INDEX, MARKS, LaneStore
@@ -251,6 +252,84 @@ def test_the_names_of_new_files_are_synced_with_them_and_only_once(store: LaneSt
     batch = store.sync(1.0)
     assert [path for path in batch.files if path != MARKS] == [INDEX, "queues/1/5.idx"]
     assert list(batch.folders) == ["classic", "", "queues/1"]
+
+
+def test_a_sync_of_many_files_takes_several_batches_and_counts_with_the_last(store: LaneStore):
+    lane = store.lane
+    paths = [f"queues/{number}/0/0.idx" for number in range(2 * SYNC_FILES_MAX + 1)]
+    for path in paths:
+        store.append(path)
+    lane.remove(paths[0])
+    store.write()
+    first = store.sync()
+    store.append(BODIES)
+    store.write()
+    lane.remove(paths[1])
+    second = store.sync()
+    assert [len(first.files), len(second.files)] == [SYNC_FILES_MAX, SYNC_FILES_MAX]
+    assert (lane.written, lane.synced) == (len(paths) + 1, 0)
+    assert paths[0] in store.memory.paths
+    assert lane.sync_due(0.0) == 0.0, "the next batch of a sync that has begun waits for nothing"
+    last = store.sync()
+    assert [path for path in last.files if path != MARKS] == paths[-1:]
+    assert (lane.written, lane.synced) == (len(paths) + 1, len(paths))
+    assert [path for path in paths if path not in store.memory.paths] == paths[:1]
+    assert all(store.memory.is_synced(path) for path in paths[1:])
+    assert not store.memory.is_synced(BODIES), "it was written after the sync began"
+    store.sync(1.0)
+    assert store.memory.is_synced(BODIES)
+    assert paths[1] not in store.memory.paths
+
+
+def test_names_of_files_are_synced_in_the_batch_of_their_file(store: LaneStore):
+    for number in range(SYNC_FILES_MAX + 1):
+        store.append(f"queues/{number}/0/0.idx")
+    store.write()
+    first = store.sync()
+    assert set(first.folders) == {
+        "", "queues", *(f"queues/{n}" for n in range(SYNC_FILES_MAX)), *(f"queues/{n}/0" for n in range(SYNC_FILES_MAX))
+    }  # fmt: skip
+    assert list(store.sync().folders) == [f"queues/{SYNC_FILES_MAX}/0", f"queues/{SYNC_FILES_MAX}", "queues"]
+
+
+def test_a_mark_after_a_batch_names_its_files_and_claims_no_more_than_is_synced(store: LaneStore):
+    paths = [f"queues/{number}/0/0.idx" for number in range(SYNC_FILES_MAX + 1)]
+    for path in paths:
+        store.append(path)
+    store.write()
+    store.sync()
+    store.append(BODIES)
+    store.write()
+    marks = read_marks(store.memory, "classic")
+    assert list(marks.files) == paths[:-1]
+    assert marks.synced == (0, 0)
+    store.sync()
+    store.append(BODIES)
+    store.write()
+    marks = read_marks(store.memory, "classic")
+    assert list(marks.files) == paths
+    assert marks.synced == (1, 1)
+
+
+def test_a_turn_of_a_sync_takes_as_many_steps_with_twenty_thousand_new_files_as_with_a_thousand():
+    def longest_turn(files: int) -> int:
+        store = LaneStore()
+        for number in range(files):
+            store.append(f"queues/{number}/0/0.idx")
+        store.write()
+        turns = []
+        while store.lane.synced < files:
+            with traced_steps() as steps:
+                batch = store.lane.take_sync(0.0)
+            assert batch is not None
+            batch.run(store.disk)
+            turns.append(sum(steps.values()))
+            with traced_steps() as steps:
+                store.lane.did_sync(batch)
+            turns.append(sum(steps.values()))
+        return max(turns)
+
+    assert longest_turn(20 * SYNC_FILES_MAX) <= longest_turn(SYNC_FILES_MAX) + 50
 
 
 def test_counters_of_commits(store: LaneStore):

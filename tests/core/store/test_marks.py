@@ -2,14 +2,16 @@
 happen."""
 
 import errno
+from random import Random
 
 import pytest
 
 from core.store.errors import NoSpace
 from core.store.lane import NO_SPACE_RETRY_S
-from core.store.marks import lost_files, read_marks
-from core.store.marks_writer import MARKS_BYTES_MAX
+from core.store.marks import lost_files, mark, read_marks, whole_mark
+from core.store.marks_writer import MARKS_BYTES_MAX, NAMES_IN_TURN_MAX
 from core.store.record import SoundRecord, record_bytes, scan
+from tests.kit.call_trace import traced_steps
 from tests.kit.lane_store import BODIES, INDEX, MARKS, LaneStore
 
 
@@ -95,6 +97,74 @@ def test_marks_go_on_in_another_file_when_one_is_full(store: LaneStore):
     assert marks.number == 2
     assert marks.files == {INDEX: (rounds - 1) * record_bytes(7)}, "the full file goes when the other one is synced"
     assert marks.synced == (1, rounds - 1)
+
+
+def test_a_full_file_of_marks_goes_only_when_the_one_that_replaces_it_is_synced(store: LaneStore):
+    while store.memory.names("classic") != ["2.marks"]:
+        commit(store)
+    for seed in range(20):
+        found = store.memory.power_cut(Random(seed))
+        assert read_marks(found, "classic").there
+        assert lost_files(found, read_marks(found, "classic")) == []
+
+
+def test_a_whole_mark_is_encoded_as_others_are():
+    files = {f"queues/{number}/0/0.idx": number * 1000 for number in range(300)}
+    for some in ({}, dict(list(files.items())[:20]), files):
+        assert whole_mark(synced=(3, 70_000), files=some, everywhere=True, definitions=9) == mark(
+            synced=(3, 70_000), files=some, whole=True, everywhere=True, definitions=9
+        )
+
+
+def test_a_mark_that_names_very_many_files_is_encoded_by_the_worker_and_never_in_the_turn(store: LaneStore):
+    """A file that is synced while it is out is in the next one."""
+    lane = store.lane
+    names = [f"queues/{number}/0/0.idx" for number in range(NAMES_IN_TURN_MAX + 1)]
+    for name in names:
+        store.append(name)
+    store.write()
+    while lane.synced < len(names):
+        store.sync()
+    store.append(BODIES)
+    batch = lane.take_write(in_turn=True)
+    assert batch is not None
+    assert [path for path, _ in batch.ends] == [BODIES]
+    batch.run(store.disk)
+    lane.wrote(batch)
+    store.append(BODIES)
+    batch = lane.take_write()
+    assert batch is not None
+    store.sync(2.0)
+    assert lane.marks.proven(BODIES) == record_bytes(7)
+    store.disk.fail("write", error=errno.ENOSPC)
+    with pytest.raises(NoSpace):
+        batch.run(store.disk)
+    batch.run(store.disk)
+    lane.wrote(batch)
+    assert list(read_marks(store.memory, "classic").files) == names
+    store.append()
+    store.write()
+    assert read_marks(store.memory, "classic").files == dict.fromkeys([*names, BODIES], record_bytes(7))
+
+
+def test_taking_a_mark_that_names_very_many_files_takes_as_many_steps_as_one_that_names_few():
+    def steps(files: int) -> int:
+        store = LaneStore()
+        for number in range(files):
+            store.append(f"queues/{number}/0/0.idx")
+        store.write()
+        while store.lane.synced < files:
+            store.sync()
+        store.append()
+        with traced_steps() as taken:
+            batch = store.lane.take_write()
+        assert batch is not None
+        batch.run(store.disk)
+        with traced_steps() as told:
+            store.lane.wrote(batch)
+        return sum(taken.values()) + sum(told.values())
+
+    assert steps(20 * NAMES_IN_TURN_MAX) <= steps(NAMES_IN_TURN_MAX) + 50
 
 
 def test_a_damaged_mark_only_makes_the_others_count(store: LaneStore):

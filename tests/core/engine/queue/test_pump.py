@@ -2,7 +2,9 @@
 
 import pytest
 
-from core.engine.queue.pump import MANY_QUEUES
+from core.engine.confirms import Confirms
+from core.engine.queue.pump import MANY_QUEUES, REACHED_MAX, PositionWaiter, QueueTurns
+from core.engine.ready.waits import Waits
 from core.interface import Confirmed, Delivered, ExchangeTarget, Outcome
 from tests.kit.engine import NOW, Peer, binding, bodies, confirms, make_broker
 from tests.kit.settings import make_settings
@@ -41,6 +43,35 @@ def test_a_queue_with_work_left_comes_behind_the_others():
         peer.publish("idle", bodies(1))
         served += [action.consumer for action in peer.turn() if isinstance(action, Delivered)]
     assert served == [busy, idle, busy, idle]
+
+
+class Told:
+    """Something that waits for a position."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def reached(self, confirms: Confirms) -> None:
+        self.told += 1
+
+
+def test_a_turn_tells_a_part_of_the_many_that_wait_for_a_position():
+    waiting = [Told() for _ in range(2 * REACHED_MAX + 1)]
+    written = 0
+    waits: Waits[PositionWaiter] = Waits(lambda: written)
+    turns = QueueTurns(Confirms(), [waits])
+    for position, one in enumerate(waiting, 1):
+        waits.add(position, one)
+    assert not turns.turn(NOW)
+    written = len(waiting)
+    told = []
+    more = True
+    while more:
+        more = turns.turn(NOW)
+        told.append(sum(one.told for one in waiting))
+    assert told == [REACHED_MAX, 2 * REACHED_MAX, len(waiting)]
+    assert {one.told for one in waiting} == {1}
+    assert not turns.turn(NOW)
 
 
 def test_a_queue_does_not_wait_for_the_many_queues_of_other_messages():
