@@ -239,7 +239,9 @@ class ReceiverLink:
         if self.snd_settle_mode != MIXED:
             self._check_settled(settled)
         entries = run.entries if count == len(run.entries) else run.entries[begin:end]
-        if self.max_message_size and max(map(len, entries)) > self.max_message_size:
+        largest = self.max_message_size
+        # if the frames are not larger all together, no message is
+        if 0 < largest < run.end_position - run.start_position and max(map(len, entries)) > largest:
             raise self._too_large(max(map(len, entries)))
         room = credit.link_credit + credit.margin
         if 0 < room < count:  # those with link credit are taken, as if they had come alone

@@ -215,7 +215,7 @@ def _hand(attachment: Attachment, batch: Batch, share: int | None, now: float) -
     if pace is None:
         pace = attachment.pace = Pace(attachment.consumer.next_number - 1)
     attachment.deliver(batch)
-    pace.gave(attachment.consumer.next_number - 1, now)
+    pace.gave(attachment.consumer.next_number - 1, now, len(batch.sequences))
     if share is not None:
         pace.left = max(0, share - len(batch))
 

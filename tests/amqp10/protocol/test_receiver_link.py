@@ -218,6 +218,14 @@ def test_a_run_with_a_message_that_is_too_large():
     assert received(session) == []
 
 
+def test_messages_that_are_too_large_only_together_are_taken():
+    run, size = run_of(3), len(data_section(b"0"))
+    for most in range(size, run.end_position + 2):
+        session, link = attached(max_message_size=most)
+        link.run_received(run, 0, 0, 3)
+        assert [event.entries for event in received(session)] == [run.entries]
+
+
 @pytest.mark.parametrize(("snd", "settled"), [(SETTLED, False), (UNSETTLED, True)])
 def test_settled_flags_that_do_not_go_with_the_mode(snd, settled):
     session, link = attached(snd=snd)

@@ -171,11 +171,46 @@ def test_a_pace_counts_only_one_run_at_a_time():
     assert pace.completes(19) is False
 
 
+def shown(pace: Pace, took: float) -> int:
+    """Settle one message after another, each after this time, until the consumer is quick. Returns the next number."""
+    for number in range(QUICK_MESSAGES):
+        assert pace.turn(0.0) == 1
+        pace.gave(number, now=0.0)
+        pace.judge(took)
+    return QUICK_MESSAGES
+
+
+def test_a_turn_has_what_the_consumer_settles_in_time_at_its_pace():
+    pace = Pace()
+    number = shown(pace, QUICK_SECONDS / 10)
+    assert pace.turn(0.0) == 10
+    pace.gave(number + 9, now=0.0, count=10)
+    pace.judge(QUICK_SECONDS / 4)
+    assert pace.turn(0.0) == 40
+    pace.gave(number + 49, now=0.0, count=40)
+    pace.judge(0.0)
+    assert pace.turn(0.0) == TURN_MAX
+
+
+def test_only_the_run_that_was_timed_shows_the_pace():
+    """What was delivered before it may have been settled before it was delivered."""
+    pace = Pace()
+    number = shown(pace, QUICK_SECONDS)
+    assert pace.turn(0.0) == 1
+    pace.gave(number, now=0.0)
+    pace.gave(number + 5, now=0.0, count=5)
+    pace.judge(QUICK_SECONDS)
+    before = pace.turn(0.0)
+    pace.gave(number + 6, now=0.0)
+    pace.judge(QUICK_SECONDS / 2)
+    assert pace.turn(0.0) == before + 6
+
+
 def test_a_run_that_is_late_counts_before_it_is_settled():
     pace = Pace()
     for number in range(QUICK_MESSAGES + 10):
         pace.gave(number, now=0.0)
-        pace.judge(0.0)
+        pace.judge(QUICK_SECONDS)
     pace.gave(QUICK_MESSAGES + 10, now=0.0)
     assert pace.turn(QUICK_SECONDS) == 11
     assert pace.turn(QUICK_SECONDS * 1.01) == 1
