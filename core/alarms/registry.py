@@ -32,6 +32,9 @@ NONE_ON: frozenset[str] = frozenset()
 BY_HAND = "by hand"
 """The source of an alarm that an operator raised."""
 
+ENGINE = "engine"
+"""The source of the disk alarm while etcd, which orders the messages of a cluster's quorum queues, is nearly full."""
+
 MEASURED = "measured"
 """The source of an alarm or notice that a measurement raised."""
 
@@ -77,7 +80,8 @@ class AlarmRegistry:
     @property
     def paging_stopped(self) -> bool:
         """Whether paging out has to stop, because the disk alarm is on and paging would fill the disk."""
-        return "disk" in self._raised
+        raised = self._raised.get("disk")
+        return raised is not None and any(source != ENGINE for source in raised.sources)
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """Put changes into this mailbox from now on. Returns the names that are on."""

@@ -1,9 +1,9 @@
 """What nodes say of themselves in the engine, and who of them is away: so a node knows when to claim a group.
 
 Each node puts its *beat* twice a second: a counter, its address, and for each group how far its copy is synced. A node
-whose beat has stayed the same for two seconds is away. Each node measures that with its own monotonic clock, from when
-it has seen the last change, so no clocks are compared. While the engine itself does not answer, no beat can
-change: that time does not count.
+whose beat has stayed the same for one and a half seconds is away. Each node measures that with its own monotonic clock,
+from when it has seen the last change, so no clocks are compared. While the engine itself does not answer, no beat can
+change: of that time only half a second counts.
 
 A lease of etcd would say the same. But etcd prolongs all leases by their whole time when its own leader changes, which
 happens at the worst moment: when one machine had both leaders.
@@ -23,10 +23,12 @@ BEAT_S = 0.5
 """How often a node puts its beat."""
 LOOK_S = 0.25
 """How often a node looks at the beats of the others."""
-AWAY_S = 2.0
-"""A node whose beat has stayed the same for so long is away: four beats."""
+AWAY_S = 1.5
+"""A node whose beat has stayed the same for so long is away: three beats."""
 GAP_S = 0.75
 """If two looks are so far apart, the engine did not answer between them."""
+GAP_COUNTS_S = 0.5
+"""So much of a gap counts all the same: a node that is here has put its beat a second after the engine is back."""
 TURN_S = 0.5
 """How long each further node waits for the ones that come before it in the order of a group."""
 
@@ -90,7 +92,8 @@ class Beats:
 
     def looked(self, beats: Mapping[str, Beat], now: float) -> None:
         """These are the beats in the engine. ``now``: when the request was sent, in monotonic seconds."""
-        pause = now - self._looked_at if self._looked_at > -inf and now - self._looked_at > GAP_S else 0.0
+        gap = now - self._looked_at if self._looked_at > -inf else 0.0
+        pause = gap - GAP_COUNTS_S if gap > GAP_S else 0.0
         self._looked_at = now
         for seen in self._seen.values():
             seen.changed_at += pause
@@ -111,6 +114,11 @@ class Beats:
         seen = self._seen.get(name)
         return name == self.node or (seen is not None and self._looked_at - seen.changed_at < AWAY_S)
 
+    def away_s(self, name: str) -> float:
+        """For how long the beat of a node has stayed the same, in seconds; infinity if it never had one."""
+        seen = self._seen.get(name)
+        return inf if seen is None else self._looked_at - seen.changed_at
+
     def name_of(self, number: int) -> str:
         """The name of a member; "" for a node that is none."""
         return self._numbers.get(number, "")
@@ -121,13 +129,18 @@ class Beats:
         The members of a group have an order, so that leaders are spread, and not all claim at the same moment.
         """
         name = self.name_of(owner)
-        away = self._looked_at > -inf and (name == self.node or not (name and self.is_here(name)))
+        away = self._looked_at > -inf and (name == self.node or not (name and self.can_lead(name, group)))
         if not away:
             self._vacant_since.pop(group, None)
             return False
         since = self._vacant_since.setdefault(group, now)
-        before = [one for one in self.order(group)[: self.order(group).index(self.node)] if self.is_here(one)]
+        before = [one for one in self.order(group)[: self.order(group).index(self.node)] if self.can_lead(one, group)]
         return now >= since + TURN_S * len(before)
+
+    def can_lead(self, name: str, group: int) -> bool:
+        """Whether a node is here, and does not say that it cannot keep the group."""
+        beat = self.beat(name)
+        return self.is_here(name) and (beat is None or group not in beat.problems)
 
     def order(self, group: int) -> list[str]:
         """The members in the order in which they should lead a group."""
@@ -141,6 +154,17 @@ class Beats:
             beat = self.beat(name)
             found[node_number(name)] = 0 if beat is None else beat.synced.get(group, 0)
         return found
+
+    def copying(self, group: int) -> set[int]:
+        """The members, by their numbers, that say that they cannot keep a group from what the engine has."""
+        beats = ((name, self.beat(name)) for name in self.members)
+        return {node_number(name) for name, beat in beats if beat is not None and group in beat.problems}
+
+    def sources(self, group: int) -> list[str]:
+        """The other members that can give their copy of a group, the one that has applied most first."""
+        found = [name for name in self.members if name != self.node and self.can_lead(name, group)]
+        beats = {name: beat for name in found if (beat := self.beat(name)) is not None}
+        return sorted(beats, key=lambda name: -beats[name].applied.get(group, 0))
 
     def furthest(self, group: int) -> int:
         """The highest number that any node has applied."""

@@ -30,6 +30,8 @@ METHODS = {
     "KV/Txn": ("TxnRequest", "TxnResponse"),
     "KV/Compact": ("CompactionRequest", "CompactionResponse"),
     "Maintenance/Status": ("StatusRequest", "StatusResponse"),
+    "Maintenance/Defragment": ("DefragmentRequest", "DefragmentResponse"),
+    "Maintenance/Alarm": ("AlarmRequest", "AlarmResponse"),
 }
 
 
@@ -100,9 +102,10 @@ class Etcd:
         unanswered: Callable[[], None],
         *,
         timeout_s: float,
+        member: int | None = None,
     ) -> None:
-        """Send a request. One of the two functions is called later."""
-        member = self._current
+        """Send a request, to this member if it has to be this one. One of the two functions is called later."""
+        member = self._current if member is None else member
         self.requests += 1
         future = self._calls[member][method].future(request, timeout=timeout_s)
         done = partial(self._done, future, member, answered, unanswered)
@@ -120,6 +123,10 @@ class Etcd:
             return
         self.trouble = ""
         answered(future.result())
+
+    def ask_another(self) -> None:
+        """The next requests go to another member: what this one has answered is damaged."""
+        self._current = (self._current + 1) % len(self._channels)
 
     def ask_now(self, method: str, request: Message, *, timeout_s: float) -> Message:
         """Send a request and wait for the answer, at each member in turn: for a start. Raises EtcdAway."""

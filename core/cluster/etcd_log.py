@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from core.cluster.copy_values import decoded_part, decoded_wanted, encoded_part, encoded_wanted
 from core.cluster.etcd import Etcd
 from core.cluster.etcd_messages import (
     Message,
@@ -16,7 +17,9 @@ from core.cluster.etcd_messages import (
 )
 from core.cluster.keys import NUMBER, GroupKeys, decoded_owner, encoded_owner
 from core.cluster.log_engine import Unanswered
+from core.cluster.parts import Head, decoded_head, encoded_head
 from core.engine.quorum.batches import CommandBatch
+from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogBroken, LogRead, Owner, PutAnswer
 
 READ_MAX = 8
@@ -26,6 +29,13 @@ ASK_S = 0.5
 for a second try."""
 PUT_S = 1.0
 """How long a batch may take. Under load, etcd takes up to 0.5 s for one; a batch that is late is put again."""
+REQUEST_BYTES_MAX = 1 << 20
+"""The most bytes of a request: etcd itself takes 1.5 MiB, unless its operator says otherwise."""
+REQUEST_OVERHEAD = 4096
+"""More than what a request has besides a batch: keys, of which the name of the cluster has at most 64 bytes, and
+lengths."""
+NO_SPACE = "database space exceeded"
+"""In what etcd says when its quota is used up."""
 TOO_LARGE = "too large", "larger than max"
 """In what etcd, and gRPC before it, say about a request that is too large."""
 
@@ -40,11 +50,16 @@ class EtcdLog:
         group: int,
         broken: Callable[[str], None] | None = None,
         too_large: Callable[[int], None] = lambda size: None,
+        touched: Callable[[], None] = lambda: None,
+        *,
+        request_bytes_max: int = REQUEST_BYTES_MAX,
     ) -> None:
         """``broken`` is called when an answer shows that the engine has lost or changed what was committed; without
         it, LogBroken is raised where the answer is taken. ``too_large`` is called with the bytes of a batch that etcd
-        does not take because of its size."""
+        does not take because of its size, ``touched`` after each answer and after each request without one."""
         self._etcd = etcd
+        self._part_bytes = request_bytes_max - REQUEST_OVERHEAD
+        self._touched = touched
         self._broken = broken
         self._too_large = too_large
         self._keys = GroupKeys(cluster, group)
@@ -63,10 +78,51 @@ class EtcdLog:
         self, batch: CommandBatch, owner: Owner, answered: Callable[[PutAnswer], None], unanswered: Unanswered
     ) -> None:
         """See :class:`core.cluster.log_engine.LogEngine`, also for the methods below."""
+        if len(batch.data) <= self._part_bytes:
+            self._put_value(batch, batch.data, owner, answered, unanswered)
+        else:
+            self._put_part(batch, 0, owner, answered, unanswered)
+
+    def _put_part(
+        self,
+        batch: CommandBatch,
+        part: int,
+        owner: Owner,
+        answered: Callable[[PutAnswer], None],
+        unanswered: Unanswered,
+    ) -> None:
+        """Put the parts of a batch from this one on, and then its head."""
+        keys, at = self._keys, part * self._part_bytes
+        if at >= len(batch.data):
+            head = encoded_head(batch.data, batch.end.epoch, self._part_bytes)
+            self._put_value(batch, head, owner, answered, unanswered)
+            return
+        key = keys.part(batch.end.number, batch.end.epoch, part)
+        is_owner = has_value(keys.owner, encoded_owner(owner))
+        operation = putting(key, batch.data[at : at + self._part_bytes])
+        request = transaction([is_owner], [operation], reading(range_of(keys.owner)))
+
+        def come_back(response: Message) -> None:
+            if response.succeeded:
+                self._put_part(batch, part + 1, owner, answered, unanswered)
+            else:
+                answered(PutAnswer(self.owner_in(found(response)[0]), None))
+
+        self._ask("KV/Txn", request, come_back, self._not_put(batch, unanswered), timeout_s=PUT_S)
+
+    def _put_value(
+        self,
+        batch: CommandBatch,
+        value: bytes,
+        owner: Owner,
+        answered: Callable[[PutAnswer], None],
+        unanswered: Unanswered,
+    ) -> None:
+        """Put what stands under the number of a batch: its bytes, or its head."""
         keys, key = self._keys, self._keys.batch(batch.end.number)
         request = transaction(
             [has_value(keys.owner, encoded_owner(owner)), is_absent(key)],
-            [putting(key, batch.data)],
+            [putting(key, value)],
             reading(range_of(keys.owner), range_of(key)),
         )
 
@@ -75,14 +131,18 @@ class EtcdLog:
                 answered(PutAnswer(owner, None))
                 return
             now, existing = found(response)
-            answered(PutAnswer(self.owner_in(now), existing[0].value if existing else None))
+            before = existing[0].value if existing else None
+            answered(PutAnswer(self.owner_in(now), batch.data if before == value else before))
 
+        self._ask("KV/Txn", request, come_back, self._not_put(batch, unanswered), timeout_s=PUT_S)
+
+    def _not_put(self, batch: CommandBatch, unanswered: Unanswered) -> Unanswered:
         def not_put() -> None:
             unanswered()
             if any(text in self._etcd.trouble for text in TOO_LARGE):
                 self._too_large(len(batch.data))
 
-        self._ask("KV/Txn", request, come_back, not_put, timeout_s=PUT_S)
+        return not_put
 
     def claim(self, claim: Claim, answered: Callable[[ClaimAnswer], None], unanswered: Unanswered) -> None:
         self._ask("KV/Range", range_of(self._keys.owner), self._claim(claim, answered, unanswered), unanswered,
@@ -110,13 +170,10 @@ class EtcdLog:
         return come_back
 
     def ask_owner(self, answered: Callable[[Owner], None], unanswered: Unanswered) -> None:
-        self._etcd.ask(
-            "KV/Range",
-            range_of(self._keys.owner),
-            lambda response: answered(self.owner_in(response.kvs)),
-            unanswered,
-            timeout_s=ASK_S,
-        )
+        def come_back(response: Message) -> None:
+            answered(self.owner_in(response.kvs))
+
+        self._ask("KV/Range", range_of(self._keys.owner), come_back, unanswered, timeout_s=ASK_S)
 
     def read(self, after: int, answered: Callable[[LogRead], None], unanswered: Unanswered) -> None:
         keys = self._keys
@@ -133,18 +190,57 @@ class EtcdLog:
             end = keys.number_of(last[0].key) if last else cut_at
             some = [(keys.number_of(one.key), one.value) for one in batches]
             complete = not response.responses[3].response_range.more
-            answered(LogRead(after, self.owner_in(owner), cut_at + 1, end, some, complete))
+            whole = LogRead(after, self.owner_in(owner), cut_at + 1, end, some, complete)
+            self._read_parts(some, 0, lambda: answered(whole), unanswered)
 
         self._ask("KV/Txn", transaction([], ranges, []), come_back, unanswered, timeout_s=PUT_S)
+
+    def _read_parts(
+        self, batches: list[tuple[int, bytes]], at: int, done: Callable[[], None], unanswered: Unanswered
+    ) -> None:
+        """Replace the heads from this index on by the bytes of their batches, one after another."""
+        for index in range(at, len(batches)):
+            number, value = batches[index]
+            head = decoded_head(value)
+            if head is not None:
+
+                def come_back(data: bytes, index: int = index, number: int = number) -> None:
+                    batches[index] = number, data
+                    self._read_parts(batches, index + 1, done, unanswered)
+
+                self._read_part(number, head, [], come_back, unanswered)
+                return
+        done()
+
+    def _read_part(
+        self, number: int, head: Head, parts: list[bytes], done: Callable[[bytes], None], unanswered: Unanswered
+    ) -> None:
+        """Read the parts of a batch that follow these."""
+        if len(parts) == head.parts:
+            done(b"".join(parts))
+            return
+
+        def come_back(response: Message) -> None:
+            if response.kvs:
+                self._read_part(number, head, [*parts, response.kvs[0].value], done, unanswered)
+            else:
+                unanswered()  # cut away since the head was read
+
+        key = self._keys.part(number, head.epoch, len(parts))
+        self._ask("KV/Range", range_of(key), come_back, unanswered, timeout_s=PUT_S)
 
     def delete(
         self, numbers: Sequence[int], owner: Owner, answered: Callable[[Owner], None], unanswered: Unanswered
     ) -> None:
-        self._as_owner([deleting(self._keys.batch(number)) for number in numbers], owner, answered, unanswered)
+        keys = self._keys
+        operations = [deleting(keys.batch(number)) for number in numbers]
+        operations += [deleting(keys.part(number), keys.part(number + 1)) for number in numbers]
+        self._as_owner(operations, owner, answered, unanswered)
 
     def cut(self, upto: int, owner: Owner, answered: Callable[[Owner], None], unanswered: Unanswered) -> None:
         keys = self._keys
         operations = [putting(keys.cut, NUMBER.pack(upto)), deleting(keys.batch(0), keys.batch(upto + 1))]
+        operations.append(deleting(keys.part(0), keys.part(upto + 1)))
         self._as_owner(operations, owner, answered, unanswered)
 
     def _as_owner(
@@ -167,6 +263,7 @@ class EtcdLog:
         timeout_s: float,
     ) -> None:
         def guarded(response: Message) -> None:
+            self._touched()
             try:
                 answered(response)
             except LogBroken as broken:
@@ -174,4 +271,39 @@ class EtcdLog:
                     raise
                 self._broken(str(broken))
 
-        self._etcd.ask(method, request, guarded, unanswered, timeout_s=timeout_s)
+        def not_answered() -> None:
+            self._touched()
+            unanswered()
+
+        self._etcd.ask(method, request, guarded, not_answered, timeout_s=timeout_s)
+
+    def want_copy(self, wanted: CopyWanted, answered: Callable[[], None], unanswered: Unanswered) -> None:
+        operation = putting(self._keys.wanted_by(wanted.receiver), encoded_wanted(wanted))
+        self._ask("KV/Txn", transaction([], [operation], []), lambda _: answered(), unanswered, timeout_s=ASK_S)
+
+    def read_wanted(self, answered: Callable[[Sequence[CopyWanted]], None], unanswered: Unanswered) -> None:
+        keys = self._keys
+
+        def come_back(response: Message) -> None:
+            answered([wanted for one in response.kvs if (wanted := decoded_wanted(one.value)) is not None])
+
+        self._ask("KV/Range", range_of(keys.wanted, keys.wanted_end), come_back, unanswered, timeout_s=ASK_S)
+
+    def give_copy(
+        self, wanted: CopyWanted, part: CopyPart, answered: Callable[[], None], unanswered: Unanswered
+    ) -> None:
+        operation = putting(self._keys.copy_for(wanted.receiver), encoded_part(part))
+        self._ask("KV/Txn", transaction([], [operation], []), lambda _: answered(), unanswered, timeout_s=PUT_S)
+
+    def read_copy(self, receiver: int, answered: Callable[[CopyPart | None], None], unanswered: Unanswered) -> None:
+        def come_back(response: Message) -> None:
+            answered(decoded_part(response.kvs[0].value) if response.kvs else None)
+
+        self._ask("KV/Range", range_of(self._keys.copy_for(receiver)), come_back, unanswered, timeout_s=PUT_S)
+
+    def end_copy(self, receiver: int) -> None:
+        operations = [deleting(self._keys.wanted_by(receiver)), deleting(self._keys.copy_for(receiver))]
+        self._ask("KV/Txn", transaction([], operations, []), lambda _: None, lambda: None, timeout_s=ASK_S)
+
+    def doubt(self) -> None:
+        self._etcd.ask_another()

@@ -31,14 +31,21 @@ TxnResponse: header=1 ResponseHeader, succeeded=2 bool, responses=3 ResponseOp*
 CompactionRequest: revision=1 int64, physical=2 bool
 CompactionResponse: header=1 ResponseHeader
 StatusRequest:
-StatusResponse: header=1 ResponseHeader, version=2 string, dbSize=3 int64, leader=4 uint64, errors=8 string*
+StatusResponse: version=2 string, dbSize=3 int64, leader=4 uint64, errors=8 string*, dbSizeInUse=9 int64, \
+header=1 ResponseHeader
+DefragmentRequest:
+DefragmentResponse: header=1 ResponseHeader
+AlarmRequest: action=1 int32, memberID=2 uint64, alarm=3 int32
+AlarmResponse: header=1 ResponseHeader
 """
 """A field is a name, a number and a type; with ``*`` it is repeated, and those with ``|`` are one oneof."""
 
 DESCENDING, BY_KEY = 2, 0
 EQUAL = 0
 VERSION_OF, VALUE_OF = 0, 3
-"""Values of the enumerations SortOrder, SortTarget, CompareResult and CompareTarget; on the wire they are integers."""
+DEACTIVATE, NOSPACE = 2, 1
+"""Values of the enumerations SortOrder, SortTarget, CompareResult, CompareTarget, AlarmAction and AlarmType, which are
+integers on the wire."""
 
 _TYPES = {
     name: getattr(FieldDescriptorProto, f"TYPE_{name.upper()}")

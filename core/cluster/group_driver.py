@@ -5,11 +5,12 @@ travel, the :class:`core.cluster.log_engine.LogEngine` knows. The driver does no
 when the log has something to send, when an answer has come, and from time to time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 from core.cluster.log_engine import LogEngine
 from core.engine.quorum.batches import CommandBatch
+from core.engine.quorum.copying import ASK_AGAIN_S, CopySource, CopyWanted, GroupCopy
 from core.engine.quorum.shared_log import ClaimAnswer, LogRead, Owner, PutAnswer, Role, SharedLog
 
 RENEW_S = 0.3
@@ -19,6 +20,8 @@ READ_S = 0.1
 RETRY_S = 0.05
 """The wait after a request without an answer. An engine whose port is closed refuses at once, and asking it again at
 once would take all of the processor."""
+GIVING_S = 2.0
+"""A source looks so long for the next request of a copy often. After that the receiver has to be found again."""
 
 
 class GroupDriver:
@@ -43,6 +46,14 @@ class GroupDriver:
         self._reading = self._claiming = self._deleting = self._renewing = self._cutting = False
         self._renewed_at = self._read_at = -inf
         self._wait_until = -inf
+        self.copy: GroupCopy | None = None
+        """What this node copies from another one, if it needs to."""
+        self.source: CopySource | None = None
+        """What other nodes copy from this one."""
+        self._looking_for_wanted = False
+        self._wanted_at = self._giving_until = -inf
+        self._given: dict[int, int] = {}
+        """For each receiver, the serial of the part that was given last."""
 
     def drive(self) -> None:
         """Send what is to be sent now."""
@@ -55,6 +66,10 @@ class GroupDriver:
             self._renew()
         if log.deletion and not self._deleting:
             self._delete()
+        if self.copy is not None:
+            self.copy.drive()
+        if now < self._giving_until and now >= self._wanted_at + ASK_AGAIN_S:
+            self.look_for_wanted()
         after = log.wants_after
         if after is not None and not self._reading and (now >= self._read_at + self._read_s or self._claimed):
             self._read(after)
@@ -63,6 +78,50 @@ class GroupDriver:
     def waiting(self) -> bool:
         """Whether requests wait only for the time after one without an answer."""
         return self._clock() < self._wait_until
+
+    @property
+    def copies(self) -> bool:
+        """Whether this node copies from another one, or gives parts to one."""
+        return self.log.must_copy or self._clock() < self._giving_until
+
+    def look_for_wanted(self) -> None:
+        """Find out whether another node wants a part of this node's copy, and give it."""
+        if self._looking_for_wanted or self.source is None:
+            return
+        self._looking_for_wanted = True
+        self._wanted_at = self._clock()
+
+        def answered(wanted: Sequence[CopyWanted]) -> None:
+            self._looking_for_wanted = False
+            self.give(wanted)
+
+        def unanswered() -> None:
+            self._looking_for_wanted = False
+
+        self._engine.read_wanted(answered, unanswered)
+
+    def give(self, wanted: Sequence[CopyWanted]) -> None:
+        """Give the parts that are wanted of this node and were not given yet."""
+        for one in () if self.log.must_copy else wanted:
+            if one.source == self.log.node and self._given.get(one.receiver) != one.serial:
+                self._give(one)
+
+    def _give(self, wanted: CopyWanted) -> None:
+        assert self.source is not None, "it was looked for because there is one"
+        self._giving_until = self._clock() + GIVING_S
+        part = self.source.part(wanted)
+        if part is None:
+            return
+        self._given[wanted.receiver] = wanted.serial
+
+        def not_given() -> None:
+            self._given.pop(wanted.receiver, None)
+
+        self._engine.give_copy(wanted, part, lambda: None, not_given)
+
+    def end_copy(self) -> None:
+        """The copy of another node is complete."""
+        self._engine.end_copy(self.log.node)
 
     @property
     def _claimed(self) -> bool:
@@ -145,7 +204,11 @@ class GroupDriver:
         def answered(read: LogRead) -> None:
             self._reading = False
             self._read_at = sent_at if read.complete else -inf
+            damaged = self.log.damaged
             self.log.read_answered(read, sent_at)
+            if self.log.damaged > damaged:
+                self._engine.doubt()
+                self.more_to_read()
 
         def unanswered() -> None:
             self._reading = False

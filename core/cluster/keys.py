@@ -5,7 +5,12 @@ key, below /hg/<cluster>/      value
 =============================  ===============================================================================
 ``groups/<g>/owner``           epoch and node of the owner (u64 each, big-endian)
 ``groups/<g>/cut``             the highest number that was cut away (u64)
-``groups/<g>/log/<n>``         the batch with this number (u64); core/engine/quorum/batches.py
+``groups/<g>/log/<n>``         the batch with this number (u64); core/engine/quorum/batches.py. One that is too large
+                               for a request is in parts, and this key says in which; core/cluster/parts.py
+``groups/<g>/parts/<n><e><k>`` part k (u32) of the batch with number n and epoch e (u64 each)
+``wanted/<g><node>``           a request for a part of another node's copy (CBOR), with the numbers of the group and the
+                               node that needs it (u64 each); core/cluster/copy_values.py
+``groups/<g>/copies/<node>``   the part that this node (u64) wants (CBOR)
 ``nodes/<name>``               what a node says of itself, twice a second (CBOR); core/cluster/beats.py
 ``topology/queues/<vhost>/…``  the definition of a quorum queue (CBOR); core/cluster/definitions.py
 ``topology/version``           put with each change of the topology
@@ -20,6 +25,7 @@ from struct import Struct
 from core.engine.quorum.shared_log import Owner
 
 NUMBER = Struct(">Q")
+_PART = Struct(">QQI")
 _OWNER = Struct(">QQ")
 
 
@@ -31,12 +37,28 @@ class GroupKeys:
         self.owner = root + b"owner"
         self.cut = root + b"cut"
         self._log = root + b"log/"
+        self._parts = root + b"parts/"
+        self._copies = root + b"copies/"
+        everyone = ClusterKeys(cluster).wanted
+        self.wanted, self.wanted_end = everyone + NUMBER.pack(group), everyone + NUMBER.pack(group + 1)
         self.log_end = root + b"log0"
         """Behind the last key of the log: "0" follows "/"."""
 
     def batch(self, number: int) -> bytes:
         """The key of a batch."""
         return self._log + NUMBER.pack(number)
+
+    def part(self, number: int, epoch: int = 0, part: int = 0) -> bytes:
+        """The key of a part of a batch; by default one before all parts of the batch."""
+        return self._parts + _PART.pack(number, epoch, part)
+
+    def wanted_by(self, node: int) -> bytes:
+        """The key of a node's request for a part of a copy."""
+        return self.wanted + NUMBER.pack(node)
+
+    def copy_for(self, node: int) -> bytes:
+        """The key of the part that a node wants."""
+        return self._copies + NUMBER.pack(node)
 
     def number_of(self, key: bytes) -> int:
         """The number of the batch with this key."""
@@ -52,8 +74,15 @@ class ClusterKeys:
         root = f"/hg/{cluster}/".encode()
         self.nodes, self.nodes_end = root + b"nodes/", root + b"nodes0"
         self.queues, self.queues_end = root + b"topology/queues/", root + b"topology/queues0"
+        self.wanted, self.wanted_end = root + b"wanted/", root + b"wanted0"
         self.topology_version = root + b"topology/version"
         self.identity = root + b"identity"
+
+    def wanted_in(self, key: bytes) -> int:
+        """The group of a request for a part of a copy."""
+        (group,) = NUMBER.unpack_from(key, len(self.wanted))
+        assert isinstance(group, int)
+        return group
 
 
 def encoded_owner(owner: Owner) -> bytes:

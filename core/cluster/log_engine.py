@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from core.engine.quorum.batches import CommandBatch
+from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer
 
 Unanswered = Callable[[], None]
@@ -35,3 +36,23 @@ class LogEngine(Protocol):
 
     def cut(self, upto: int, owner: Owner, answered: Callable[[Owner], None], unanswered: Unanswered) -> None:
         """Delete the batches up to a number, which no member needs, if this is still the owner."""
+
+    def doubt(self) -> None:
+        """What was read is damaged: let another member of the engine answer the next requests."""
+
+    def want_copy(self, wanted: CopyWanted, answered: Callable[[], None], unanswered: Unanswered) -> None:
+        """Put a node's request for a part of another node's copy, in the place of its request before."""
+
+    def read_wanted(self, answered: Callable[[Sequence[CopyWanted]], None], unanswered: Unanswered) -> None:
+        """Read the requests of all nodes."""
+
+    def give_copy(
+        self, wanted: CopyWanted, part: CopyPart, answered: Callable[[], None], unanswered: Unanswered
+    ) -> None:
+        """Put a part that a node wants, in the place of its part before."""
+
+    def read_copy(self, receiver: int, answered: Callable[[CopyPart | None], None], unanswered: Unanswered) -> None:
+        """Read the last part that was put for a node."""
+
+    def end_copy(self, receiver: int) -> None:
+        """Delete a node's request and part. Nothing is answered: if they stay, the next copy replaces them."""

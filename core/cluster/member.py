@@ -1,18 +1,21 @@
 """One node of a cluster: drives its groups, looks at the other nodes, and keeps the definitions of queues with them.
 
-It does not wait. Its owner calls :meth:`step` when :attr:`wanted` is called and from time to time, and does between
+It does not wait. Its owner calls :meth:`step` when ``groups.wake`` is called and from time to time, and does between
 two calls what answers have led to. Everything runs in one thread.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import NamedTuple
 
 from core.cluster.beats import BEAT_S, LOOK_S, Beat, Beats, node_number
+from core.cluster.copy_values import decoded_wanted
 from core.cluster.definitions import decoded, encoded, queue_key
+from core.cluster.engine_space import EngineSpace
 from core.cluster.etcd import Etcd
-from core.cluster.etcd_log import ASK_S, PUT_S, EtcdLog
+from core.cluster.etcd_log import ASK_S, NO_SPACE, PUT_S, REQUEST_BYTES_MAX, REQUEST_OVERHEAD, EtcdLog
 from core.cluster.etcd_messages import (
     MESSAGES,
     Message,
@@ -27,6 +30,7 @@ from core.cluster.etcd_messages import (
 )
 from core.cluster.group_driver import GroupDriver
 from core.cluster.keys import ClusterKeys
+from core.engine.quorum.copying import PART_BYTES_MAX, CopySource, CopyWanted, GroupCopy
 from core.engine.quorum.groups import Announced, QuorumGroup, QuorumGroups, SharedQueue
 from core.engine.quorum.shared_log import FRESH_S, Owner, Role, cut_at
 
@@ -37,6 +41,12 @@ CUT_S = 5.0
 COMPACT_S = 30.0
 """How often a node that has had something cut away has the engine forget earlier states of its keys, which take its
 space."""
+COPIES_MAX = 2
+"""Groups that a node copies at the same time, 4 MiB a second each at most."""
+COPY_COMPACT_S = 5.0
+"""The same as COMPACT_S, while groups are copied: each part of a copy is a state of a key that takes space."""
+SIZES_MAX = 256
+"""Places in a group's log of which a leader knows how many bytes come behind them."""
 QUEUES_MAX = 100_000
 """The most definitions in one answer."""
 
@@ -44,14 +54,17 @@ QUEUES_MAX = 100_000
 class Hooks(NamedTuple):
     """What the broker does for the cluster."""
 
-    never_committed: Callable[[int, int, int], None]
-    """A group will never have the commands between two positions."""
+    never_committed: Callable[..., None]
+    """A group will never have the commands between two positions, or ``known=False``: may have them. See
+    :meth:`core.engine.machinery.Machinery.never_committed`."""
     definitions: Callable[[Sequence[SharedQueue]], bool]
     """These are all quorum queues: make and delete some. Returns False if there is more to do."""
     leads_until: Callable[[float], None]
     """Until when this node leads groups without hearing of it again; infinity if it leads none."""
     log: Callable[[str, Mapping[str, object]], None]
     """Write a line of the log."""
+    engine_full: Callable[[str], None] = lambda why: None
+    """Publishers have to wait because etcd is nearly full, or need not (an empty text)."""
 
 
 class Member:
@@ -69,9 +82,15 @@ class Member:
         identity: str,
         clock: Callable[[], float],
         hooks: Hooks,
+        request_bytes_max: int = REQUEST_BYTES_MAX,
+        away_time_max: float = 600.0,
+        away_bytes_max: int = 256 << 20,
+        quota: int = 2 << 30,
     ) -> None:
         """``beat`` is the first one of this life. ``identity``: that of the cluster, as this node's data folder has
-        it, or a new one."""
+        it, or a new one. ``request_bytes_max``: of a request to etcd. ``away_time_max`` in seconds, and
+        ``away_bytes_max``: how long, and with how many bytes of a group, a member that is away holds batches in the
+        engine. ``quota``: that of etcd, in bytes."""
         self.etcd = etcd
         self.beats = Beats(node, members)
         self.trouble: dict[int, str] = {}
@@ -85,7 +104,11 @@ class Member:
         self._groups = groups
         self._keys = ClusterKeys(cluster)
         self._node = node
+        self._request_bytes_max = request_bytes_max
         self._beat = beat
+        self.space = EngineSpace(
+            etcd, self._keys.identity, clock, quota=quota, changed=hooks.engine_full, log=hooks.log
+        )
         self._clock = clock
         self._hooks = hooks
         self._engines = {group.number: self._engine(cluster, group.number) for group in groups.in_order}
@@ -93,13 +116,31 @@ class Member:
             group.number: GroupDriver(group.shared, self._engines[group.number], clock, read_s=READ_UNASKED_S)
             for group in groups.in_order
         }
-        self._beat_at = self._look_at = self._cut_at = self._compact_at = -inf
+        life = node_number(beat.life)
+        for group in groups.in_order:
+            self._give_and_take(group, life)
+        self._away_time_max, self._away_bytes_max = away_time_max, away_bytes_max
+        self._sizes: dict[int, deque[tuple[int, int]]] = {
+            group.number: deque(maxlen=SIZES_MAX) for group in groups.in_order
+        }
+        """For each group, numbers of batches, and how many bytes this node had taken up to them."""
+        self._beat_at = self._look_at = self._cut_at = self._compact_at = self._everything_at = -inf
         self._looking = self._joining = self._reading_queues = False
         self._queues_version = -1
         self._queues: list[SharedQueue] | None = None
         """Definitions with which this node is not done."""
         self._cuts = 0
+        self._asked_before: dict[int, str] = {}
+        """For each group, from which member this node has begun to copy it last."""
         groups.announce, groups.withdraw = self._announce, self._withdraw
+
+    def _give_and_take(self, group: QuorumGroup, life: int) -> None:
+        """Have the driver of a group copy, and be copied from."""
+        driver, engine = self._drivers[group.number], self._engines[group.number]
+        driver.copy = GroupCopy(group.shared, group.queues, engine, self._clock, serial=life)
+        part_bytes_max = min(PART_BYTES_MAX, self._request_bytes_max - REQUEST_OVERHEAD)
+        driver.source = CopySource(group.queues.log, life, self._clock, part_bytes_max=part_bytes_max)
+        group.queues.cleaner.keeps_from = driver.source.keeps_from
 
     # --- what the owner calls
 
@@ -111,17 +152,14 @@ class Member:
         if not self.joined:
             self._join()
             return False
-        turn = False
-        for group in self._groups.in_order:
-            if group.number not in self.trouble:
-                turn |= self._see_to(group)
-        self._hooks.leads_until(self._leads_until())
+        turn = self._see_to_some(now)
         if now >= self._beat_at + BEAT_S:
             self._beat_at = now
             self._put_beat()
         if now >= self._look_at + LOOK_S and not self._looking:
             self._look_at = now
             self._look(now)
+        self.space.step(mends=self._first_leader == node_number(self._node))
         if now >= self._cut_at + CUT_S:
             self._cut_at = now
             self._cut(now)
@@ -130,6 +168,33 @@ class Member:
                 self._queues = None
             turn = True
         return turn
+
+    def _see_to_some(self, now: float) -> bool:
+        """See to the groups with which something has happened, and a few times a second to all."""
+        touched = self._groups.touched
+        everything = now >= self._everything_at + LOOK_S
+        if everything:
+            self._everything_at = now
+        numbers = list(self._groups.all if everything else touched)
+        touched.clear()
+        turn = changed = False
+        for number in numbers:
+            group = self._groups.all[number]
+            if number not in self.trouble:
+                led = group.queues.leads
+                turn |= self._see_to(group)
+                changed |= group.queues.leads != led
+                if group.shared.unwritten or self._waits(group):
+                    touched[number] = None
+        if everything or changed:
+            self._hooks.leads_until(self._leads_until())
+        return turn
+
+    @property
+    def _first_leader(self) -> int:
+        """The node that leads the first group that is led: it does what one node has to do for all."""
+        leaders = (owner.node for _, owner in sorted(self.owners.items()))
+        return next((node for node in leaders if self.beats.is_here(self.beats.name_of(node))), 0)
 
     def leading_ends(self, now: float) -> None:
         """Cease to lead the groups of which this node has not heard for a second that it leads them."""
@@ -143,14 +208,12 @@ class Member:
     @property
     def hurries(self) -> bool:
         """Whether something cannot wait for the next look."""
-        return any(
-            driver.waiting or driver.log.role is Role.CLAIMED or self._is_behind(group)
-            for group, driver in zip(self._groups.in_order, self._drivers.values(), strict=True)
-        )
+        return any(self._waits(self._groups.all[number]) for number in self._groups.touched)
 
     def rows(self) -> list[dict[str, object]]:
         """What this node knows of each group."""
         rows: list[dict[str, object]] = []
+        problems = self._problems()
         for group in self._groups.in_order:
             owner = self.owners.get(group.number, group.shared.owner)
             leader = self.beats.name_of(owner.node)
@@ -164,7 +227,7 @@ class Member:
                     "end": furthest,
                     "lag": {name: max(0, furthest - synced[node_number(name)]) for name in self.beats.members},
                     "leads_here": group.queues.leads,
-                    "trouble": self.trouble.get(group.number, ""),
+                    "trouble": problems.get(group.number, ""),
                 }
             )
         return rows
@@ -192,22 +255,33 @@ class Member:
         """Apply what is committed, answer what never will be, and send what is to be sent."""
         shared, queues = group.shared, group.queues
         ends_at, led = shared.ends_at, queues.leads
-        applied = shared.unwritten
+        applied, copying = shared.unwritten, queues.copying
         queues.see_to()
+        if copying and not queues.copying:
+            self._hooks.log("group-copied", {"group": group.number, "after": shared.ends_at})
+            self._drivers[group.number].end_copy()
         voids = shared.take_voids()
         for first, last in voids:
             self._hooks.never_committed(group.number, first, last)
+        for first, last in shared.take_unknown():
+            self._hooks.never_committed(group.number, first, last, known=False)
+            voids.append((first, last))
         if queues.leads != led:
             self._hooks.log("group-led" if queues.leads else "group-not-led", {"group": group.number,
                             "epoch": shared.epoch, "after": ends_at})  # fmt: skip
         self._drivers[group.number].drive()
         return bool(voids) or queues.leads != led or applied != shared.unwritten or shared.unwritten
 
-    def _is_behind(self, group: QuorumGroup) -> bool:
-        return group.shared.role is Role.LEADER and not group.queues.leads
+    def _waits(self, group: QuorumGroup) -> bool:
+        """Whether a group has to be seen to again in a moment, although nothing will happen until then."""
+        role = group.shared.role
+        behind = role is Role.LEADER and not group.queues.leads
+        return self._drivers[group.number].waiting or role is Role.CLAIMED or behind
 
     def _engine(self, cluster: str, group: int) -> EtcdLog:
-        return EtcdLog(self.etcd, cluster, group, partial(self._stop, group), partial(self._too_large, group))
+        touched = partial(self._groups.touch, group)
+        stop, too_large = partial(self._stop, group), partial(self._too_large, group)
+        return EtcdLog(self.etcd, cluster, group, stop, too_large, touched, request_bytes_max=self._request_bytes_max)
 
     def _too_large(self, number: int, size: int) -> None:
         """Etcd does not take a batch, now or later. After another claim it is known not to be in the log, and its
@@ -224,20 +298,72 @@ class Member:
         group.shared.step_down()
         group.queues.see_to()
 
+    def _copy(self, group: QuorumGroup) -> None:
+        """Have a group copied from another member, unless that is being done, or enough others are."""
+        copy = self._drivers[group.number].copy
+        sources = self.beats.sources(group.number)
+        copying = sum(one.shared.must_copy and not self._copy_of(one).wanted for one in self._groups.in_order)
+        if copy is None or not copy.wanted or not sources or copying >= COPIES_MAX:
+            return
+        source = sources[0] if sources[0] != self._asked_before.get(group.number) else sources[-1]
+        self._asked_before[group.number] = source
+        self._hooks.log("group-copy-begins", {"group": group.number, "from": source})
+        copy.begin(node_number(source))
+
+    def _copy_of(self, group: QuorumGroup) -> GroupCopy:
+        copy = self._drivers[group.number].copy
+        assert copy is not None, "each driver has got one"
+        return copy
+
+    def _problems(self) -> dict[int, str]:
+        """Why this node does not keep some groups, for the other nodes and operators."""
+        problems = dict(self.trouble)
+        for group in self._groups.in_order:
+            copy = self._copy_of(group)
+            if group.shared.must_copy or group.queues.copying:
+                source = self.beats.name_of(copy.source)
+                what = (
+                    f"it is copied from node {source}, {copy.bytes} bytes so far" if source else "it waits for a copy"
+                )
+                problems[group.number] = f"the engine has cut away batches that this node has not: {what}"
+        return problems
+
     def _leads_until(self) -> float:
         leading = [group.shared for group in self._groups.in_order if group.queues.leads]
         return min((shared.heard_at for shared in leading), default=inf) + FRESH_S
 
     def _cut(self, now: float) -> None:
         for group in self._groups.in_order:
+            self._sizes[group.number].append((group.shared.ends_at, group.shared.bytes_taken))
             if group.queues.leads:
-                upto = cut_at(self.beats.synced(group.number))
+                upto = cut_at(self.beats.synced(group.number), self._without(group))
                 if upto > self._drivers[group.number].cut:
                     self._cuts += 1
                     self._drivers[group.number].cut_away(upto)
-        if self._cuts and now >= self._compact_at + COMPACT_S:
+        copies = any(driver.copies for driver in self._drivers.values())
+        if (self._cuts or copies) and now >= self._compact_at + (COPY_COMPACT_S if copies else COMPACT_S):
             self._compact_at, self._cuts = now, 0
             self._ask("KV/Range", range_of(self._keys.identity), self._compact)
+
+    def _without(self, group: QuorumGroup) -> set[int]:
+        """The members that need no batches of a group any more, because they have to copy it in any case: those that
+        say so, and those that are away for too long."""
+        without = self.beats.copying(group.number)
+        synced = self.beats.synced(group.number)
+        for name in self.beats.members:
+            node = node_number(name)
+            if node in without or self.beats.is_here(name):
+                continue
+            too_long = self.space.pressed or self.beats.away_s(name) > self._away_time_max
+            if too_long or self._behind(group, synced[node]) > self._away_bytes_max:
+                without.add(node)
+        return without
+
+    def _behind(self, group: QuorumGroup, number: int) -> int:
+        """How many bytes of a group come behind a batch, as far as this node knows."""
+        before = [size for last, size in self._sizes[group.number] if last <= number]
+        known = before[-1] if before else self._sizes[group.number][0][1]
+        return group.shared.bytes_taken - known
 
     def _compact(self, response: Message) -> None:
         request = MESSAGES["CompactionRequest"](revision=response.header.revision)
@@ -278,7 +404,7 @@ class Member:
         beat.count += 1
         beat.synced = {group.number: group.shared.synced_number for group in self._groups.in_order}
         beat.applied = {group.number: group.shared.ends_at for group in self._groups.in_order}
-        beat.problems = self.trouble
+        beat.problems = self._problems()
         key = self._keys.nodes + self._node.encode()
         self._ask("KV/Txn", transaction([], [putting(key, beat.encoded())], []), lambda _: None)
 
@@ -287,20 +413,35 @@ class Member:
         self._looking = True
         keys = self._keys
         owners = [engine.owner_key for engine in self._engines.values()]
-        ranges = [range_of(keys.nodes, keys.nodes_end), range_of(keys.topology_version), *map(range_of, owners)]
+        cluster = [range_of(keys.nodes, keys.nodes_end), range_of(keys.topology_version)]
+        ranges = [*cluster, range_of(keys.wanted, keys.wanted_end), *map(range_of, owners)]
 
         def answered(response: Message) -> None:
             self._looking = False
-            beats, version, *owners = found(response)
-            self._looked(sent_at, beats, version, owners)
+            beats, version, wanted, *owners = found(response)
+            self._looked(sent_at, beats, version, owners, self._wanted(wanted))
 
         def unanswered() -> None:
             self._looking = False
 
         self.etcd.ask("KV/Txn", transaction([], reading(*ranges), []), answered, unanswered, timeout_s=ASK_S)
 
+    def _wanted(self, found: list[Message]) -> dict[int, list[CopyWanted]]:
+        """The requests for parts of copies, by group."""
+        wanted: dict[int, list[CopyWanted]] = {}
+        for one in found:
+            request = decoded_wanted(one.value)
+            if request is not None:
+                wanted.setdefault(self._keys.wanted_in(one.key), []).append(request)
+        return wanted
+
     def _looked(
-        self, sent_at: float, beats: list[Message], version: list[Message], owners: list[list[Message]]
+        self,
+        sent_at: float,
+        beats: list[Message],
+        version: list[Message],
+        owners: list[list[Message]],
+        wanted: Mapping[int, list[CopyWanted]],
     ) -> None:
         names = {one.key[len(self._keys.nodes) :].decode(errors="replace"): Beat.decoded(one.value) for one in beats}
         self.beats.looked({name: beat for name, beat in names.items() if beat is not None}, sent_at)
@@ -313,13 +454,15 @@ class Member:
             if number in self.trouble:
                 continue
             driver = self._drivers[number]
+            self._groups.touched[number] = None
             driver.owner_heard(owner, sent_at)
+            driver.give(wanted.get(number, ()))
             if group.shared.must_copy:
-                self._stop(number, "the engine has cut away batches that this node has not: it needs a copy")
-            elif group.shared.role is Role.FOLLOWER:
+                self._copy(group)
+            elif group.shared.role is Role.FOLLOWER and not group.queues.copying:
                 if self.beats.furthest(number) > group.shared.ends_at:
                     driver.more_to_read()
-                if self.beats.should_claim(number, owner.node, sent_at):
+                if self.beats.should_claim(number, owner.node, sent_at) and group.shared.has_read:
                     driver.claim()
 
     # --- definitions
@@ -368,4 +511,8 @@ class Member:
         self.etcd.ask("KV/Txn", request, answered, unanswered, timeout_s=PUT_S)
 
     def _ask(self, method: str, request: Message, answered: Callable[[Message], None]) -> None:
-        self.etcd.ask(method, request, answered, lambda: None, timeout_s=ASK_S)
+        def unanswered() -> None:
+            if NO_SPACE in self.etcd.trouble:
+                self.space.refused()
+
+        self.etcd.ask(method, request, answered, unanswered, timeout_s=ASK_S)

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from core.config.address import is_loopback, parse_address
 from core.config.section import Section
-from core.config.units import FilePath, Unit
+from core.config.units import Bytes, FilePath, Seconds, Unit
 
 NAME = r"^[A-Za-z0-9._-]{1,64}$"
 
@@ -57,6 +57,21 @@ class ClusterSettings(Section):
     groups: Annotated[int, Unit("groups")] = Field(default=16, ge=1, le=64)
     """Groups over which quorum queues are spread; each has a leader of its own. It must be the same on all nodes, and
     never changes."""
+
+    engine_request_limit: Bytes = Field(default=2**20, ge=2**17, le=2**30)
+    """The largest request to etcd; larger runs of messages go in parts. It must be below etcd's --max-request-bytes,
+    which is 1.5 MiB by itself."""
+
+    engine_quota: Bytes = Field(default=2**31, ge=2**24)
+    """The quota of etcd, its --quota-backend-bytes, which is 2 GiB by itself. From four fifths of it on, publishers
+    wait and no batch is kept for a member that is away."""
+
+    away_time_max: Seconds = Field(default=600.0, ge=10)
+    """A member that is away for longer no longer holds batches in etcd: it copies the groups from another member when
+    it is back."""
+
+    away_bytes_max: Bytes = Field(default=256 * 2**20, ge=2**20)
+    """The same, when a group has so many bytes in etcd that only members that are away still need."""
 
     advertise: str = Field(default="", max_length=255)
     """HOST:PORT that clients and the other nodes are told for this node. When empty, the addresses of server.listen."""

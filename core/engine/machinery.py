@@ -19,7 +19,7 @@ from core.engine.enforcement import Enforcement
 from core.engine.forwarding.nodes import Homes
 from core.engine.options.in_force import QueueType
 from core.engine.options.policies import Policies
-from core.engine.queue.admissions import refuse
+from core.engine.queue.admissions import lose_track, refuse
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter, QueueTurns
 from core.engine.queue.store_stage import StoreStage
@@ -126,12 +126,12 @@ class Machinery:
             for group in () if storage.groups is None else storage.groups.in_order:
                 group.queues.leadership_changed = self._leadership_changed
 
-    def never_committed(self, group: int, first: int, last: int) -> None:
+    def never_committed(self, group: int, first: int, last: int, *, known: bool = True) -> None:
         """The log of a group will never have its commands from position ``first`` to ``last``: answer those who wait
-        for them. A turn must follow."""
+        for them. If that is not ``known``, they may be there. A turn must follow."""
         assert self.lanes is not None, "a group has a log"
         for waiting in self.lanes.of_groups[group].take(first, last):
-            queue = refuse(waiting, self.confirms)
+            queue = refuse(waiting, self.confirms) if known else lose_track(waiting, self.confirms)
             if queue is not None:
                 self.pump.touch(queue)
 

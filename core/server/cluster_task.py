@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
+from core.alarms.registry import ENGINE
 from core.clock import Now
 from core.config.cluster import ClusterSettings
 from core.engine.quorum.groups import QuorumGroups, SharedQueue
@@ -91,7 +92,13 @@ class ClusterTask:
             ),
             identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
             clock=lambda: clock().monotonic,
-            hooks=Hooks(machinery.never_committed, self._follow_definitions, self._leads_until, self._say),
+            hooks=Hooks(
+                machinery.never_committed, self._follow_definitions, self._leads_until, self._say, self._engine_full
+            ),
+            request_bytes_max=settings.engine_request_limit,
+            away_time_max=settings.away_time_max,
+            away_bytes_max=settings.away_bytes_max,
+            quota=settings.engine_quota,
         )
         groups.wake = self._wake_up
         self._groups = groups
@@ -133,6 +140,15 @@ class ClusterTask:
     def _leading_ends(self, now: Now) -> None:
         self.member.leading_ends(now.monotonic)
         self._wake_up()
+
+    def _engine_full(self, why: str) -> None:
+        alarms = self._hosts.default.machinery.alarms
+        if why:
+            self._log.warning("engine-full", reason=why)
+            alarms.set("disk", ENGINE, why)
+        else:
+            self._log.info("engine-not-full")
+            alarms.clear("disk", ENGINE)
 
     def _say(self, event: str, facts: Mapping[str, object]) -> None:
         (self._log.error if event in ERRORS else self._log.info)(event, **facts)

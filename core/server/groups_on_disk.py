@@ -1,5 +1,6 @@
 """Opens the groups of a node in a cluster: this node's copies of their logs."""
 
+from functools import partial
 from pathlib import Path
 
 from core.cluster.beats import node_number
@@ -51,7 +52,7 @@ def open_groups(
             salvage=settings.salvage,
             group=number,
         )
-        shared = SharedLog(copy, node=node_number(cluster.node), group=number, notify=lambda: groups.wake())
+        shared = SharedLog(copy, node=node_number(cluster.node), group=number, notify=partial(groups.touch, number))
         queues = QuorumQueues(
             copy,
             garbage_fraction=settings.garbage_fraction,

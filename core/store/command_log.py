@@ -122,6 +122,16 @@ class LocalCommandLog:
         """All commands up to this position can be read back."""
         return self._lane.written
 
+    @property
+    def staged(self) -> int:
+        """The position of the last command that was appended to the lane."""
+        return self._lane.staged
+
+    @property
+    def end(self) -> RecordPlace:
+        """Where the next record begins, unless its file is full."""
+        return RecordPlace(self._file, self._end)
+
     # --- the lease: there is no other writer, because the folder is locked
 
     def acquire_lease(self) -> int:
@@ -161,6 +171,12 @@ class LocalCommandLog:
         """Have all commands appended in this turn, also by late writers, written before the answers of the turn are
         sent."""
         self._lane.want_written()
+
+    def begin_file(self) -> int:
+        """Have the next command begin a file. Returns its number."""
+        if self._end:
+            self._begin_file()
+        return self._file
 
     def _begin_file(self) -> None:
         self._sizes[self._file] = self._end

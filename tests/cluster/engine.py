@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from core.engine.quorum.batches import CommandBatch
+from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer, cut_at
 
 READ_MAX = 8
@@ -21,6 +22,7 @@ class Mistake(Enum):
     HOLE_KEPT = "hole kept"
     STALE_LEADER = "stale leader delivers"
     CUT_TOO_FAR = "truncate too far"
+    COPY_ENDS_EARLY = "copy ends early"
 
 
 class SimulatedEngine:
@@ -35,6 +37,10 @@ class SimulatedEngine:
         self.synced = dict.fromkeys(members, 0)
         """What each member has reported."""
         self.copying: set[int] = set()
+        """Members that need no batches, because they copy another one's log."""
+        self.wanted: dict[int, CopyWanted] = {}
+        self.copies: dict[int, CopyPart] = {}
+        """Requests for parts of a copy, and the parts, by the node that wants them."""
         self.damage: Callable[[bytes], bytes] = lambda data: data
         """What a member with a damaged file makes of a batch that is read from it."""
         self._unsafe: list[int] = []
@@ -84,9 +90,20 @@ class SimulatedEngine:
             self._cut(upto)
         return self.owner
 
-    def report(self, node: int, number: int) -> None:
-        """A member has synced its copy up to this number."""
-        self.synced[node] = max(self.synced[node], number)
+    def report(self, node: int, number: int, *, copying: bool) -> None:
+        """A member has synced its copy up to this number, or copies another one's log."""
+        self.synced[node] = number
+        (self.copying.add if copying else self.copying.discard)(node)
+
+    def give_copy(self, wanted: CopyWanted, part: CopyPart) -> None:
+        """Put a part of a copy."""
+        early = self.mistake is Mistake.COPY_ENDS_EARLY
+        self.copies[wanted.receiver] = part._replace(complete=part.there) if early else part
+
+    def end_copy(self, receiver: int) -> None:
+        """Forget a copy."""
+        self.wanted.pop(receiver, None)
+        self.copies.pop(receiver, None)
 
     def trim(self, applied: int) -> None:
         """Cut away what no member needs. ``applied``: up to where the leader has applied the log."""

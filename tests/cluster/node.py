@@ -12,6 +12,7 @@ from typing import Protocol
 from core.clock import Now
 from core.cluster.group_driver import GroupDriver
 from core.engine.quorum.commands import Messages, decode
+from core.engine.quorum.copying import CopySource, GroupCopy
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import Owner, SharedLog
 from core.engine.ready.batch import Batch
@@ -28,6 +29,10 @@ from tests.kit.faulty_disk import MemoryDisk
 GROUP = 7
 FILE_BYTES = 2048
 """So small that files are begun, carried and removed all the time."""
+PART_BYTES = 1000
+"""Parts of a copy end in the middle of records."""
+LIFE = 1 << 20
+"""A node copies fewer parts in one life."""
 DURABLE = Attributes(durable=True)
 
 
@@ -81,15 +86,19 @@ class Node:
         self.wall_offset = 0.0
         """By how much its wall clock is wrong, in seconds."""
         self.lane = Lane(QUORUM, generation=generation, sync_interval_s=0.2)
-        self.copy = LocalCommandLog(disk, self.lane, file_bytes_max=FILE_BYTES, group=GROUP)
-        self.log = SharedLog(self.copy, node=number, group=GROUP)
-        self.queues = QuorumQueues(self.copy, shared=self.log, look_bytes=FILE_BYTES // 2)
+        self.copied = LocalCommandLog(disk, self.lane, file_bytes_max=FILE_BYTES, group=GROUP)
+        self.log = SharedLog(self.copied, node=number, group=GROUP)
+        self.queues = QuorumQueues(self.copied, shared=self.log, look_bytes=FILE_BYTES // 2)
         self.queues.recover()
         self.queues.leadership_changed = self._leadership_changed
         self._engine = engine
         self.requests = SimulatedLog(number, engine, network, seen)
         self.driver = GroupDriver(self.log, self.requests, self.clock)
         self._network = network
+        life = LIFE * generation + number
+        self.copy = self.driver.copy = GroupCopy(self.log, self.queues, self.requests, self.clock, serial=life)
+        source = self.driver.source = CopySource(self.copied, life, self.clock, part_bytes_max=PART_BYTES)
+        self.queues.cleaner.keeps_from = source.keeps_from
         self._clients = clients
         self._speed = speed
         self._next: dict[int, int] = {}
@@ -176,18 +185,24 @@ class Node:
 
     def turn(self) -> None:
         """Apply, answer, and send what is to be sent."""
+        copying = self.queues.copying
         self.queues.see_to()
         self._answer()
         if self._engine.mistake is Mistake.STALE_LEADER:
             self.log.owner_seen(Owner(self.log.epoch, self.log.node), self.clock())
         self.driver.drive()
+        if copying and not self.queues.copying:
+            self.driver.end_copy()
 
     def report(self) -> None:
         """Tell the engine how far the copy is synced."""
-        self.requests.report(self.log.synced_number)
+        self.requests.report(self.log.synced_number, copying=self.log.must_copy or self.queues.copying)
 
     def _answer(self) -> None:
         committed = self.log.committed
+        for first, last in self.log.take_unknown():
+            self._unconfirmed = deque(one for one in self._unconfirmed if not first <= one.position <= last)
+            self._settling = deque(one for one in self._settling if not first <= one.position <= last)
         for first, last in self.log.take_voids():
             void = [one for one in self._unconfirmed if first <= one.position <= last]
             self._unconfirmed = deque(one for one in self._unconfirmed if not first <= one.position <= last)

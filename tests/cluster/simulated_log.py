@@ -1,10 +1,12 @@
 """The simulated engine as the driver of a node reaches it: over a network that delays and loses requests."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 
 from core.cluster.log_engine import Unanswered
 from core.engine.quorum.batches import CommandBatch
+from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer
 from tests.cluster.claims import Seen
 from tests.cluster.engine import SimulatedEngine
@@ -18,6 +20,8 @@ class SimulatedLog:
     def __init__(self, node: int, engine: SimulatedEngine, network: Network, seen: list[Seen]) -> None:
         """``seen``: the history of all nodes."""
         self.over = False
+        self.doubts = 0
+        """How often an answer was damaged."""
         self._node = node
         self._engine = engine
         self._network = network
@@ -64,9 +68,31 @@ class SimulatedLog:
     def cut(self, upto: int, owner: Owner, answered: Callable[[Owner], None], unanswered: Unanswered) -> None:
         self._ask_and_note(lambda: self._engine.cut_by(upto, owner), answered, unanswered)
 
-    def report(self, number: int) -> None:
+    def doubt(self) -> None:
+        self.doubts += 1
+
+    def want_copy(self, wanted: CopyWanted, answered: Callable[[], None], unanswered: Unanswered) -> None:
+        put = partial(self._engine.wanted.__setitem__, wanted.receiver, wanted)
+        self._ask(put, lambda _: answered(), unanswered)
+
+    def read_wanted(self, answered: Callable[[Sequence[CopyWanted]], None], unanswered: Unanswered) -> None:
+        self._ask(lambda: list(self._engine.wanted.values()), answered, unanswered)
+
+    def give_copy(
+        self, wanted: CopyWanted, part: CopyPart, answered: Callable[[], None], unanswered: Unanswered
+    ) -> None:
+        self._ask(lambda: self._engine.give_copy(wanted, part), lambda _: answered(), unanswered)
+
+    def read_copy(self, receiver: int, answered: Callable[[CopyPart | None], None], unanswered: Unanswered) -> None:
+        self._ask(lambda: self._engine.copies.get(receiver), answered, unanswered)
+
+    def end_copy(self, receiver: int) -> None:
+        self._ask(lambda: self._engine.end_copy(receiver), lambda _: None, lambda: None)
+
+    def report(self, number: int, *, copying: bool) -> None:
         """Tell the engine how far the copy is synced."""
-        self._ask(lambda: self._engine.report(self._node, number), lambda _: None, lambda: None)
+        report = partial(self._engine.report, self._node, number, copying=copying)
+        self._ask(report, lambda _: None, lambda: None)
 
     def _ask_and_note(
         self, ask: Callable[[], Owner], answered: Callable[[Owner], None], unanswered: Unanswered

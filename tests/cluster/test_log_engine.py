@@ -14,8 +14,9 @@ from core.cluster.etcd_log import EtcdLog
 from core.cluster.group_driver import GroupDriver
 from core.cluster.log_engine import LogEngine
 from core.engine.quorum.batches import CommandBatch, OrderEnd, decoded, encoded
+from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer, Role, SharedLog
-from core.store.command_log import LocalCommandLog
+from core.store.command_log import LocalCommandLog, RecordPlace
 from core.store.lane import Lane
 from tests.cluster.engine import SimulatedEngine
 from tests.cluster.network import Network
@@ -196,6 +197,49 @@ def test_what_was_cut_away_is_known(place):
     assert answer_of(place, lambda *then: engine.cut(5, Owner(1, 1), *then)) == Owner(1, 1)
     found = read(place)
     assert (found.first, found.end, list(found.batches)) == (6, 5, [])
+
+
+def test_a_batch_larger_than_a_request_is_put_once_and_read_whole(place):
+    claim(place, 1, 1)
+    (small,) = chain(1, 1)
+    large = encoded(7, 1, small.end, [Random(1).randbytes(3 << 20)])
+    (last,) = chain(1, 1, large.end)
+    for batch in (small, large, last):
+        assert put(place, batch, 1) == PutAnswer(Owner(1, 1), None)
+    assert put(place, large, 1) == PutAnswer(Owner(1, 1), large.data)
+    assert list(read(place).batches) == [(1, small.data), (2, large.data), (3, last.data)]
+    claim(place, 2, 2)
+    again = encoded(7, 1, last.end, [bytes(3 << 20)])
+    assert put(place, again, 1) == PutAnswer(Owner(2, 2), None)
+    engine = place.engine(2)
+    assert answer_of(place, lambda *then: engine.cut(2, Owner(2, 2), *then)) == Owner(2, 2)
+    assert list(read(place, 2).batches) == [(3, last.data)]
+    assert delete(place, [3], Owner(2, 2)) == Owner(2, 2)
+    assert read(place, 2).end == 2
+
+
+def done(place: Place, ask: Callable[..., None]) -> None:
+    """Send a request whose answer says nothing until it has one."""
+    answer_of(place, lambda answered, unanswered: ask(lambda: answered(None), unanswered))
+
+
+def test_parts_of_copies_travel_over_the_engine(place):
+    one, other = place.engine(1), place.engine(2)
+    wanted = CopyWanted(2, 1, 5, 0, RecordPlace(0, 0))
+    part = CopyPart(5, 77, True, RecordPlace(3, 8), bytes(100_000), RecordPlace(4, 0), False)
+    assert answer_of(place, lambda *then: other.read_copy(2, *then)) is None
+    done(place, lambda *then: other.want_copy(wanted, *then))
+    assert list(answer_of(place, one.read_wanted)) == [wanted]
+    done(place, lambda *then: one.give_copy(wanted, part, *then))
+    assert answer_of(place, lambda *then: other.read_copy(2, *then)) == part
+    again = wanted._replace(serial=6, life=77, place=RecordPlace(4, 0))
+    done(place, lambda *then: other.want_copy(again, *then))
+    assert list(answer_of(place, one.read_wanted)) == [again]
+    other.end_copy(2)
+    deadline = place.now() + WAIT_S
+    while answer_of(place, one.read_wanted):
+        assert place.now() < deadline
+    assert answer_of(place, lambda *then: other.read_copy(2, *then)) is None
 
 
 class LogOfNode:

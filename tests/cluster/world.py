@@ -76,6 +76,8 @@ class World:
         self.nodes: list[Node | None] = [None] * self.size
         self._spoilt: int | None = None
         """The node whose copy is damaged; no other one is damaged at the same time."""
+        self._wiped: int | None = None
+        """The node that has lost its disk and has not everything again."""
         for number in range(self.size):
             self._start(number)
 
@@ -175,9 +177,17 @@ class World:
                 node.write()
             if self.rng.random() < 0.4:
                 node.sync()
-            if node.log.must_copy:
-                self._stop(node.number, "its batches are cut away")
-                self._copy(node.number)
+            if node.copy.wanted:
+                others = [one.number for one in self.nodes if one is not None and one is not node]
+                if others:
+                    source = self.rng.choice(others)
+                    self.say(f"node {node.number}: copies node {source}")
+                    node.copy.begin(source)
+                    self.did["copies"] += 1
+            if self.rng.random() < 0.2:
+                node.driver.look_for_wanted()
+            if node.number == self._wiped and not node.log.must_copy and not node.queues.copying and node.log.has_read:
+                self._wiped = None
 
     def claim(self) -> None:
         """A node takes the group, whether its owner has ended or not: leases lapse early, late or never."""
@@ -255,7 +265,8 @@ class World:
             self.did["damage found"] += 1
             if number != self._spoilt:
                 raise
-            self._copy(number)
+            if self._wiped is None:  # otherwise its operator waits
+                self._wipe(number)
             return
         self.say(f"node {number}: starts after batch {self.nodes[number].log.ends_at}")
         if number == self._spoilt:
@@ -268,25 +279,30 @@ class World:
             clients=self, seen=self.seen, speed=speed,
         )  # fmt: skip
 
-    def _copy(self, number: int) -> None:
-        """Give a node the copy of another one, if there is one that can give it."""
-        donors = [node for node in self._awake() if node.number != number]
-        if not donors:
-            return
-        donor = max(donors, key=lambda node: node.log.ends_at)
-        donor.flush()
-        self._disks[number] = donor.disk.power_cut(self.rng)
-        self._generations[number] = max(self._generations[number], donor.generation) + 1
+    def wipe(self) -> None:
+        """A node that is down loses its disk. No other one loses its own until that has everything again."""
+        down = [number for number in range(self.size) if self.nodes[number] is None]
+        if self._wiped is None and self._spoilt is None and down:
+            self._wipe(self.rng.choice(down))
+
+    def _wipe(self, number: int) -> None:
+        self.say(f"node {number}: loses its disk")
+        self._wiped = number
         self._spoilt = None if self._spoilt == number else self._spoilt
-        self.nodes[number] = self._node(number)
-        self.did["copies"] += 1
-        self.say(f"node {number}: has the copy of node {donor.number}")
+        self._disks[number] = MemoryDisk()
+        self.did["wipes"] += 1
+
+    def away(self) -> None:
+        """A node that is down is taken for one that is away for too long: batches are not kept for it."""
+        down = [number for number in range(self.size) if self.nodes[number] is None]
+        if down:
+            self.engine.copying.add(self.rng.choice(down))
 
     def spoil(self) -> None:
         """Flip a bit in the copy of a node that is down. Where no mark proves that it was synced, a start takes it for
         a torn write, cuts it off, and reads it from the engine again."""
         down = [number for number in range(self.size) if self.nodes[number] is None]
-        if self._spoilt is None and down:
+        if self._spoilt is None and self._wiped is None and down:
             number = self.rng.choice(down)
             disk = self._disks[number]
             logs = [path for path in disk.paths if path.endswith(".log") and disk.size(path)]
@@ -367,6 +383,8 @@ class World:
         leader = max((node for node in self._awake() if node.serves), key=lambda node: node.log.epoch)
         if leader.holds:
             raise Broken("the last leader has delivered before it was asked to")
+        for node in self._awake():
+            node.flush()
         for queue, subject in self.subjects.items():
             contents = {tuple(node.content(queue)) for node in self._awake()}
             if len(contents) > 1:
@@ -379,7 +397,7 @@ class World:
 
 ACTS: Sequence[Callable[[World], None]] = (
     World.turn, World.publish, World.deliver, World.settle, World.give_back, World.claim, World.report, World.weather,
-    World.pause, World.jump, World.power, World.start, World.spoil, World.engine_fails,
+    World.pause, World.jump, World.power, World.start, World.spoil, World.engine_fails, World.wipe, World.away,
 )  # fmt: skip
-WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1)
+WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5)
 """How often each of them happens."""

@@ -1,6 +1,7 @@
 """Three real brokers that form a cluster over a real etcd, each in a process of its own."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -21,8 +22,11 @@ READY = re.compile(r"is ready at amqp://guest:guest@127\.0\.0\.1:\d+ \(pid (\d+)
 class ClusterNodes:
     """The nodes, with their data in one folder."""
 
-    def __init__(self, folder: Path, etcd: EtcdCluster, groups: int) -> None:
+    def __init__(self, folder: Path, etcd: EtcdCluster, groups: int, more: str = "") -> None:
+        """``more``: further lines of each node's section [cluster], and sections behind it."""
         self.etcd = etcd
+        self.environment: dict[str, str] = {}
+        """Variables of each node; ``{}`` in a value is its number."""
         self._folder = folder
         self._ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
         self.processes: dict[str, subprocess.Popen[str]] = {}
@@ -32,7 +36,7 @@ class ClusterNodes:
             (folder / f"{name}.toml").write_text(
                 f'[server]\nlisten = ["127.0.0.1:{self._ports[name]}"]\n[admin]\nenabled = false\n'
                 f'[data]\nfolder = "{folder / name}"\n'
-                f'[cluster]\nnode = "{name}"\nmembers = [{members}]\netcd = [{endpoints}]\ngroups = {groups}\n',
+                f'[cluster]\nnode = "{name}"\nmembers = [{members}]\netcd = [{endpoints}]\ngroups = {groups}\n{more}',
                 encoding="utf-8",
             )
 
@@ -44,16 +48,28 @@ class ClusterNodes:
         """The same, for the clients of the tests."""
         return BrokerAddress("127.0.0.1", self._ports[name], self.processes[name].pid)
 
+    def data(self, name: str) -> Path:
+        """The data folder of a node."""
+        return self._folder / name
+
     def start(self, name: str) -> None:
         """Start a node, and wait until it listens."""
+        line = self.try_to_start(name)
+        assert READY.search(line), f"{name} said {line!r}: {self.log(name)}"
+
+    def try_to_start(self, name: str) -> str:
+        """Start a node. Returns the first line that it prints, which is empty if it ends."""
         command = [sys.executable, "-m", "amqp10", "serve", "--config", str(self._folder / f"{name}.toml")]
         log = (self._folder / f"{name}.log").open("a", encoding="utf-8")
+        number = NAMES.index(name)
+        environment = os.environ | {key: value.format(number) for key, value in self.environment.items()}
         with log:
-            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+            process = subprocess.Popen(
+                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
         assert process.stdout is not None
         self.processes[name] = process
-        line = process.stdout.readline()
-        assert READY.search(line), f"{name} said {line!r}: {self.log(name)}"
+        return process.stdout.readline()
 
     def log(self, name: str) -> str:
         """The last lines of a node's log."""

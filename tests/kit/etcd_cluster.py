@@ -1,12 +1,15 @@
 """A real etcd of three members on the loopback interface, each in a process of its own."""
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 from core.cluster.etcd import Etcd, EtcdAway
@@ -14,56 +17,83 @@ from core.cluster.etcd_messages import MESSAGES
 
 START_S = 30.0
 ASK_S = 1.0
+PORTS = range(15_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nothing listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports of the loopback interface that nothing listens on now. They are below those that the system gives to
+    clients: a client that connects again and again to a port of theirs may come to be connected with itself."""
+    found: list[int] = []
+    for port in Random().sample(PORTS, len(PORTS)):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            break
+    return found
 
 
 class EtcdCluster:
     """The members, with their data in one folder."""
 
-    def __init__(self, folder: Path, size: int = 3) -> None:
+    def __init__(self, folder: Path, size: int = 3, *, options: Sequence[str] = ()) -> None:
+        """``options``: more options of each member."""
         program = shutil.which("etcd")
         assert program is not None, "install etcd-server: .ci/packages"
         self._program = program
         self._folder = folder
+        self._options = options
         ports = free_ports(2 * size)
-        self._clients, self._peers = ports[:size], ports[size:]
+        self.client_ports, self.peer_ports = ports[:size], ports[size:]
+        """Where the members listen."""
+        self.asked_ports, self.told_ports = self.client_ports, self.peer_ports
+        """Where clients and the other members connect; others than those above if something is between them."""
+        self.environment: dict[str, str] = {}
+        """Variables of each member; ``{}`` in a value is its number."""
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def endpoints(self) -> list[str]:
         """Where clients connect."""
-        return [f"127.0.0.1:{port}" for port in self._clients]
+        return [f"127.0.0.1:{port}" for port in self.asked_ports]
+
+    def folder(self, member: int) -> Path:
+        """The data of a member."""
+        return self._folder / f"m{member}"
 
     def start(self, member: int) -> None:
         """Start a member, also one that was killed."""
-        url = f"http://127.0.0.1:{self._clients[member]}"
-        peer = f"http://127.0.0.1:{self._peers[member]}"
-        everyone = ",".join(f"m{number}=http://127.0.0.1:{port}" for number, port in enumerate(self._peers))
+        url = f"http://127.0.0.1:{self.client_ports[member]}"
+        peer = f"http://127.0.0.1:{self.peer_ports[member]}"
+        everyone = ",".join(f"m{number}=http://127.0.0.1:{port}" for number, port in enumerate(self.told_ports))
         command = [
-            self._program, "--name", f"m{member}", "--data-dir", str(self._folder / f"m{member}"),
+            self._program, "--name", f"m{member}", "--data-dir", str(self.folder(member)),
             "--listen-client-urls", url, "--advertise-client-urls", url,
-            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-            "--initial-cluster", everyone, "--log-level", "error",
+            "--listen-peer-urls", peer,
+            "--initial-advertise-peer-urls", f"http://127.0.0.1:{self.told_ports[member]}",
+            "--initial-cluster", everyone, "--log-level", "error", *self._options,
         ]  # fmt: skip
+        environment = os.environ | {name: value.format(member) for name, value in self.environment.items()}
         with (self._folder / f"m{member}.log").open("ab") as log:
-            self._processes[member] = subprocess.Popen(command, stdout=log, stderr=log)
+            self._processes[member] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
     def kill(self, member: int) -> None:
         """kill -9."""
         process = self._processes.pop(member)
         process.kill()
         process.wait()
+
+    def pause(self, member: int) -> None:
+        """Have a member stand still."""
+        self._processes[member].send_signal(signal.SIGSTOP)
+
+    def go_on(self, member: int) -> None:
+        """Have it go on."""
+        self._processes[member].send_signal(signal.SIGCONT)
+
+    def ended(self, member: int) -> bool:
+        """Whether the process of a member has ended by itself."""
+        return self._processes[member].poll() is not None
 
     def leader(self) -> int:
         """The member that leads. Waits until there is one."""
@@ -76,7 +106,7 @@ class EtcdCluster:
         raise AssertionError("etcd has no leader")
 
     def _leads(self, member: int) -> bool:
-        etcd = Etcd(self.endpoints[member : member + 1], lambda act: None)
+        etcd = Etcd([f"127.0.0.1:{self.client_ports[member]}"], lambda act: None)
         try:
             status = etcd.ask_now("Maintenance/Status", MESSAGES["StatusRequest"](), timeout_s=ASK_S)
         except EtcdAway:
@@ -95,10 +125,10 @@ class EtcdCluster:
 
 
 @contextmanager
-def etcd_cluster(size: int = 3) -> Iterator[EtcdCluster]:
+def etcd_cluster(size: int = 3, *, options: Sequence[str] = ()) -> Iterator[EtcdCluster]:
     """Three members that have a leader, until the block ends."""
     with TemporaryDirectory(prefix="headgate-etcd-") as folder:
-        cluster = EtcdCluster(Path(folder), size)
+        cluster = EtcdCluster(Path(folder), size, options=options)
         try:
             for member in range(size):
                 cluster.start(member)

@@ -24,6 +24,9 @@ from core.errors import EngineError, PreconditionFailed
 from core.store.command_log import NOWHERE
 
 NOT_COMMITTED = PreconditionFailed("the leader of the queue has changed before the message was safe; publish it again")
+NOT_KNOWN = PreconditionFailed(
+    "this node was away from its cluster for so long that it cannot find out whether the message is in the queue"
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -160,4 +163,12 @@ def refuse(waiting: PositionWaiter, confirms: Confirms) -> AnyQueue | None:
     :meth:`PositionWaiter.reached`."""
     if isinstance(waiting, Admission):
         waiting.refused = True
+    return waiting.reached(confirms)
+
+
+def lose_track(waiting: PositionWaiter, confirms: Confirms) -> AnyQueue | None:
+    """It will never be known whether the log has reached the position that this waits for. Returns as
+    :meth:`PositionWaiter.reached`."""
+    if isinstance(waiting, Admission):
+        waiting.error = NOT_KNOWN
     return waiting.reached(confirms)

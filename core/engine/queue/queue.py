@@ -100,8 +100,8 @@ class Queue:
         self.arrivals = Times()
         self._sub_queues = [SubQueue(level, backings(level)) for level in range(options.levels - 1, -1, -1)]
         """Highest level first; the sub-queue of a level is at -1 - level."""
-        self._by_durable = any(sub_queue.backing.keeps_durable for sub_queue in self._sub_queues)
-        self._passes = all(sub_queue.backing.passes for sub_queue in self._sub_queues)
+        self._by_durable = leadership is None and any(sub.backing.keeps_durable for sub in self._sub_queues)
+        self._passes = leadership is None and all(sub.backing.passes for sub in self._sub_queues)
         self._admissions = Admissions(self, written=written, synced=synced, ready_before=self._passes)
         self._admissions.expect(sync=options.sync_always)
         self._next_sequence = first_sequence()

@@ -26,6 +26,9 @@ from zlib import crc32
 
 GROUP_BATCH, GROUP_END = 8, 9
 """The types of these records. The numbers are on disk: none may be changed or used again."""
+COPY_BEGUN, COPY_DONE = b"\x0a\0", b"\x0b\0"
+"""Records of a local copy that comes from another node: forget everything before this one; and everything that the copy
+needs is before this one. Types 10 and 11."""
 _FACTS = Struct("<BBQQQI")
 _LENGTH = Struct("<I")
 _CHAIN_BYTES = 8

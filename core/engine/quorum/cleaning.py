@@ -54,6 +54,8 @@ class Cleaner:
         self.carried = 0
         """How many messages were carried."""
         self.files_removed = 0
+        self.keeps_from: Callable[[], int | None] = lambda: None
+        """The first file that must stay for now, because another node copies it; None if that is none."""
         self._log = log
         self._machines = machines
         self._repeat = repeat
@@ -117,9 +119,11 @@ class Cleaner:
         live = self._live_bytes()
         current = max(self._log.files())
         oldest = min(live, default=current)
-        if min(self._log.files()) < oldest:
-            self._remove_before(oldest)
-        if oldest == current:
+        kept = self.keeps_from()
+        removable = oldest if kept is None else min(oldest, kept)
+        if min(self._log.files()) < removable:
+            self._remove_before(removable)
+        if oldest == current or removable < oldest:
             return
         if not self._log.is_written(oldest):
             self._log.later(self)

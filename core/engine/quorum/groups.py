@@ -46,6 +46,8 @@ class QuorumGroups:
     def __init__(self) -> None:
         self.all: Mapping[int, QuorumGroup] = {}
         """The groups by number, from 1. They are opened after this object is made."""
+        self.touched: dict[int, None] = {}
+        """The groups with which something has happened since the node's last step: the step looks only at these."""
         self.wake: Callable[[], None] = lambda: None
         """Called when a log has something to send."""
         self.announce: Callable[[SharedQueue, Announced], None] = _unreachable
@@ -53,6 +55,11 @@ class QuorumGroups:
         node may have made a moment ago."""
         self.withdraw: Callable[[SharedQueue, Announced], None] = _unreachable
         """Have all nodes delete a queue."""
+
+    def touch(self, number: int) -> None:
+        """The log of a group has something to send, or an answer has come."""
+        self.touched[number] = None
+        self.wake()
 
     def of(self, identity: str) -> tuple[QuorumGroup, int]:
         """Return the group of a queue, and the queue's number in its log."""

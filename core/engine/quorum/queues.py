@@ -8,7 +8,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from core.engine.quorum.annotations import AnnotationCodec, PlainAnnotations
 from core.engine.quorum.backing import QuorumBacking
-from core.engine.quorum.batches import CommandBatch, OrderEnd, decoded, encoded_end, is_of_order
+from core.engine.quorum.batches import (
+    COPY_BEGUN,
+    COPY_DONE,
+    BatchDamaged,
+    CommandBatch,
+    OrderEnd,
+    decoded,
+    encoded_end,
+    is_of_order,
+)
 from core.engine.quorum.cleaning import Cleaner, carried
 from core.engine.quorum.commands import CountersRecord, Delete, QueueKey, decode, encode, key_of
 from core.engine.quorum.leadership import Leadership
@@ -52,6 +61,10 @@ class QuorumQueues:
         self._end = OrderEnd()
         self._end_in = 0
         """The last file of the copy with a record from which ``_end`` follows."""
+        self.copying = False
+        """The copy comes from another node and is not complete yet."""
+        self._copied_at = 0
+        """The position of the last record that came from another node."""
         self.cleaner = Cleaner(
             log,
             self._machines.values,
@@ -75,13 +88,21 @@ class QuorumQueues:
             clean = False
             self._replay(logged)
         if self._shared is not None:
-            self._shared.begin_after(self._end)
+            if self.copying:  # its other half may be gone from the node that it came from
+                self._shared.begin_copy()
+            else:
+                self._shared.begin_after(self._end)
         if not clean:
             self._flag_delivered()
 
     def _replay(self, logged: Logged) -> None:
         """Apply a record of the log."""
         file, offset, payload = logged
+        if payload in (COPY_BEGUN, COPY_DONE):
+            self.copying = payload == COPY_BEGUN
+            if self.copying:
+                self._forget_all()
+            return
         if not is_of_order(payload):
             self._apply(payload, file, offset)
             return
@@ -96,8 +117,13 @@ class QuorumQueues:
         if not is_of_order(payload):
             return True
         batch = decoded(payload)
-        begins = not self._end_in and self.log.oldest > 1
+        begins = not self._end_in and (self.log.oldest > 1 or self.copying)
         return begins or batch.end == self._end or batch.follows(self._end)
+
+    def _forget_all(self) -> None:
+        self._machines.clear()
+        self._backings.clear()
+        self._end, self._end_in = OrderEnd(), 0
 
     def _apply(self, payload: bytes, file: int, offset: int) -> None:
         key, command = decode(payload)
@@ -125,13 +151,16 @@ class QuorumQueues:
         """Apply what the group has committed, and begin or cease to lead it."""
         shared = self._shared
         assert shared is not None, "a group that this node alone has"
+        if self.copying and shared.has_read:  # the engine has everything behind what was copied
+            self.copying = False
+            self._append(COPY_DONE)
         for batch in shared.take_committed():
             self._put(batch, shared)
         leading = shared.epoch if shared.role is Role.LEADER else 0
         if leading == self.leadership.term:
             return
         self.demote()
-        if leading and not shared.unwritten:  # what is not written cannot be read back
+        if leading and not shared.unwritten and self.is_copy_written:  # what is not written cannot be read back
             self._lead(leading)
 
     def _put(self, batch: CommandBatch, shared: SharedLog) -> None:
@@ -145,6 +174,50 @@ class QuorumQueues:
             if machine.live < live:
                 self.cleaner.died(live - machine.live, live_bytes - machine.live_bytes)
         shared.noted(batch, position)
+
+    # --- a copy of another node
+
+    def begin_copy(self) -> None:
+        """Forget everything, for a copy of another node. What is on disk goes when the beginning of the copy is
+        synced."""
+        assert self._shared is not None, "a group that this node alone has"
+        self.demote()
+        self.cleaner.begin_again(self._lease)
+        file = self.log.begin_file()
+        self._append(COPY_BEGUN)
+        self._forget_all()
+        self.log.truncate(file)
+        self.copying = True
+        self._shared.begin_copy()
+
+    def take_copied(self, payload: bytes) -> bool:
+        """Append a record of another node's copy, and apply it. Returns False if it does not follow the one before."""
+        if payload == COPY_DONE:
+            return True
+        try:
+            if payload != COPY_BEGUN and not self._follows(payload):
+                return False
+        except BatchDamaged:
+            return False
+        file, offset = self._append(payload)
+        self._replay(Logged(file, offset, payload))
+        return True
+
+    def copied(self) -> None:
+        """Everything is copied that the other node had written: read on in the engine. If that has cut away what
+        follows, ``must_copy`` of the log is true again, and the copy goes on."""
+        assert self._shared is not None, "a group that this node alone has"
+        self._flag_delivered()
+        self._shared.begin_after(self._end)
+
+    @property
+    def is_copy_written(self) -> bool:
+        """Whether there is room for more: what was copied is written."""
+        return self.log.written >= self._copied_at
+
+    def _append(self, payload: bytes) -> tuple[int, int]:
+        self._copied_at, file, offset = self.log.append((payload,), len(payload), self._lease, prompt=False)
+        return file, offset
 
     def demote(self) -> None:
         """Lead no more: nothing is taken on or delivered, and what consumers hold is ready for the next leader."""

@@ -132,8 +132,12 @@ class SharedLog:
         """The epoch of this node's last claim that succeeded."""
         self.must_copy = False
         """The engine has cut away batches that this node has not: it needs the copy of another node."""
+        self.has_read = False
+        """The engine has answered a read, and nothing that this node needs was cut away."""
         self.damaged = 0
         """How many batches were read that did not fit their checksum."""
+        self.bytes_taken = 0
+        """How many bytes of batches this node has taken in this life."""
         self.staged = 0
         """The position of the last command that was appended."""
         self._copy = copy
@@ -165,12 +169,31 @@ class SharedLog:
         self._position = 0
         self._synced_number = 0
         self._voids: list[tuple[int, int]] = []
+        self._unknown: list[tuple[int, int]] = []
         self._heard_at = -inf
 
     def begin_after(self, end: OrderEnd) -> None:
-        """The copy has everything up to this end. Call it once, before anything else."""
+        """The copy has everything up to this end. Call it at the start, and after :meth:`begin_copy` when the copy of
+        another node is there."""
         self._taken = end
         self._synced_number = end.number
+        self.must_copy = False
+
+    def begin_copy(self) -> None:
+        """The copy has nothing, and gets everything from another node. Commands in doubt cannot be decided any more,
+        because their batches may be cut away."""
+        self.step_down()
+        self._taken = OrderEnd()
+        self._synced_number = 0
+        self._unwritten.clear()
+        self._unsynced.clear()
+        self._committed.clear()
+        self._positions.clear()
+        if self._doubt is not None:
+            self._unknown.append((self._decided + 1, self._doubt[1]))
+            self._decided = self._doubt[1]
+            self._doubt, self._doubtful = None, {}
+        self.has_read, self.must_copy = False, True
 
     # --- for backings: see ReplicatedLog
 
@@ -327,19 +350,23 @@ class SharedLog:
 
     @property
     def wants_after(self) -> int | None:
-        """The number after which this node wants to read; None while it leads, or waits for a deletion."""
-        return None if self.role is Role.LEADER or self._behind else self._taken.number
+        """The number after which this node wants to read; None while it leads, waits for a deletion, or needs a
+        copy."""
+        return None if self.role is Role.LEADER or self._behind or self.must_copy else self._taken.number
 
     def read_answered(self, read: LogRead, sent_at: float) -> None:
         """The engine has answered a read. Raises LogBroken."""
         self._see(read.owner)
-        if self.role is Role.LEADER:
+        if self.role is Role.LEADER or self.must_copy:
             return
         if read.end < read.after:
             raise LogBroken(f"group {self.group}: the log ends at {read.end}, and this node has applied {read.after}")
         if read.first > self._taken.number + 1:
             self.must_copy = read.after >= self._taken.number
+            if self.must_copy:
+                self.step_down()
             return
+        self.has_read = True
         for number, data in read.batches:
             if number == self._taken.number + 1 and not self._read(number, data):
                 return
@@ -390,6 +417,7 @@ class SharedLog:
 
     def _take(self, batch: CommandBatch, position: int) -> None:
         self._taken = batch.end
+        self.bytes_taken += len(batch.data)
         self._committed.append(batch)
         if position:
             self._positions[batch.end.number] = position
@@ -407,6 +435,12 @@ class SharedLog:
         """Take the positions (first and last) of commands that will never be committed."""
         voids, self._voids = self._voids, []
         return voids
+
+    def take_unknown(self) -> list[tuple[int, int]]:
+        """Take the positions (first and last) of commands of which this node will never know whether they are
+        committed."""
+        unknown, self._unknown = self._unknown, []
+        return unknown
 
     def take_committed(self) -> list[CommandBatch]:
         """Take the batches that are committed, in their order. The caller writes each to the copy, applies it, and

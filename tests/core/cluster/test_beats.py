@@ -109,3 +109,24 @@ def test_a_beat_comes_back_as_it_was_put():
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", b"\x01", b"\x87aaaaaaa"])
 def test_a_value_that_is_no_beat_is_none(data):
     assert Beat.decoded(data) is None
+
+
+def test_a_group_whose_owner_says_that_it_cannot_keep_it_is_claimed():
+    beats = Beats("b", NODES)
+    stuck = Beat(1, "life", problems={4: "it is damaged"})
+    beats.looked({"a": stuck, "b": Beat(1, "life"), "c": Beat(1, "life", applied={4: 9})}, 1.0)
+    assert not beats.should_claim(3, node_number("a"), 1.0)
+    claims = [beats.should_claim(4, node_number("a"), now) for now in (1.0, 1.0 + 2 * TURN_S)]
+    assert claims[-1]
+    assert not beats.should_claim(4, node_number("c"), 9.0)
+    assert beats.copying(4) == {node_number("a")}
+    assert beats.sources(4) == ["c"], "not the one that has the problem, nor itself"
+
+
+def test_how_long_a_node_is_away():
+    cluster = Cluster()
+    cluster.look()
+    for _ in range(8):
+        cluster.look(("b", "c"))
+    assert cluster.beats.away_s("a") == pytest.approx(8 * LOOK_S)
+    assert cluster.beats.away_s("c") == 0

@@ -182,3 +182,15 @@ def test_a_held_queue_has_nothing_ready_and_loses_nothing(led):
     assert confirms(actions) == []
     assert led.broker.queue_info("q", "setup").ready == 3
     assert led.peer.publisher(QueueTarget("q")).unsynced == 0
+
+
+def test_a_queue_that_was_made_while_it_was_held_delivers_only_what_is_committed(led):
+    led.settle_down()
+    led.quorum.demote()
+    led.settle_down()
+    led.broker.declare_queue(queue("late", **QUORUM), owner="setup")
+    consumer = led.peer.consume("late", 5)
+    led.lead_again()
+    led.peer.publish("late", bodies(2), DURABLE)
+    assert entries_for(led.peer.turn(), consumer) == []
+    assert entries_for(led.settle_down(), consumer) == bodies(2)
