@@ -3,7 +3,7 @@
 Each node puts its *beat* twice a second: a counter, its address, and for each group how far its copy is synced. A node
 whose beat has stayed the same for one and a half seconds is away. Each node measures that with its own monotonic clock,
 from when it has seen the last change, so no clocks are compared. While the engine itself does not answer, no beat can
-change: of that time only half a second counts.
+change: of that time only three quarters of a second count.
 
 A lease of etcd would say the same. But etcd prolongs all leases by their whole time when its own leader changes, which
 happens at the worst moment: when one machine had both leaders.
@@ -27,8 +27,8 @@ AWAY_S = 1.5
 """A node whose beat has stayed the same for so long is away: three beats."""
 GAP_S = 0.75
 """If two looks are so far apart, the engine did not answer between them."""
-GAP_COUNTS_S = 0.5
-"""So much of a gap counts all the same: a node that is here has put its beat a second after the engine is back."""
+GAP_COUNTS_S = 0.75
+"""So much of a gap counts all the same: a node that is here puts its beat half a second after the engine is back."""
 TURN_S = 0.5
 """How long each further node waits for the ones that come before it in the order of a group."""
 

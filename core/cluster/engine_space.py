@@ -123,7 +123,8 @@ class EngineSpace:
 
         def defragment() -> None:
             if member == len(self._etcd.endpoints):
-                self._end_alarm()
+                request = MESSAGES["AlarmRequest"]()
+                self._etcd.ask("Maintenance/Alarm", request, self._end_alarms, self._mended, timeout_s=ASK_S)
                 return
             then = self._defragment_from(member + 1)
             request = MESSAGES["DefragmentRequest"]()
@@ -133,14 +134,23 @@ class EngineSpace:
 
         return defragment
 
-    def _end_alarm(self) -> None:
-        def done() -> None:
-            self._mending = False
-            self._look_at = self._clock()
-            self._log("engine-space-made", {"refused": self._refused})
+    def _end_alarms(self, response: Message) -> None:
+        """End the alarms in this answer, of which each member may have one, one after another."""
+        alarms = [one for one in response.alarms if one.alarm == NOSPACE]
 
-        request = MESSAGES["AlarmRequest"](action=DEACTIVATE, memberID=0, alarm=NOSPACE)
-        self._etcd.ask("Maintenance/Alarm", request, lambda _: done(), done, timeout_s=ASK_S)
+        def next_one() -> None:
+            if not alarms:
+                self._mended()
+                return
+            request = MESSAGES["AlarmRequest"](action=DEACTIVATE, memberID=alarms.pop().memberID, alarm=NOSPACE)
+            self._etcd.ask("Maintenance/Alarm", request, lambda _: next_one(), next_one, timeout_s=ASK_S)
+
+        next_one()
+
+    def _mended(self) -> None:
+        self._mending = False
+        self._look_at = self._clock()
+        self._log("engine-space-made", {"refused": self._refused})
 
     def _give_up(self) -> None:
         self._mending = False

@@ -36,7 +36,8 @@ header=1 ResponseHeader
 DefragmentRequest:
 DefragmentResponse: header=1 ResponseHeader
 AlarmRequest: action=1 int32, memberID=2 uint64, alarm=3 int32
-AlarmResponse: header=1 ResponseHeader
+AlarmMember: memberID=1 uint64, alarm=2 int32
+AlarmResponse: header=1 ResponseHeader, alarms=2 AlarmMember*
 """
 """A field is a name, a number and a type; with ``*`` it is repeated, and those with ``|`` are one oneof."""
 

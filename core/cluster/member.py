@@ -276,7 +276,8 @@ class Member:
         """Whether a group has to be seen to again in a moment, although nothing will happen until then."""
         role = group.shared.role
         behind = role is Role.LEADER and not group.queues.leads
-        return self._drivers[group.number].waiting or role is Role.CLAIMED or behind
+        driver = self._drivers[group.number]
+        return driver.waiting or driver.copies or role is Role.CLAIMED or behind
 
     def _engine(self, cluster: str, group: int) -> EtcdLog:
         touched = partial(self._groups.touch, group)

@@ -219,6 +219,15 @@ class LocalCommandLog:
         yield from _replay(files, start, follows, salvage=self._salvage, problems=self.problems)
         if start is not None:
             self._unchecked = {number: 0 for number in files.numbers if number <= start.file}
+        self._begin_after(files)
+
+    def skip(self) -> None:
+        """Begin after the files that are there, instead of reading them: they are damaged, and everything in them comes
+        from another node. They stay until they are truncated. Raises OSError."""
+        assert not self._file, "the log is skipped before it is written"
+        self._begin_after(_LogFiles(self._disk, self._lane.name, self._folder))
+
+    def _begin_after(self, files: "_LogFiles") -> None:
         files.sync()
         self._sizes = {number: files.size(number) for number in files.numbers}
         for number, size in self._sizes.items():

@@ -2,15 +2,18 @@
 
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 import pytest
 
 from core.cluster.beats import Beat, node_number
 from core.cluster.etcd import Etcd
+from core.cluster.etcd_messages import range_of
+from core.cluster.keys import GroupKeys
 from core.cluster.member import Hooks, Member
 from core.engine.quorum.batches import OrderEnd
+from core.engine.quorum.commands import CountersRecord, QueueKey, encode
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups, SharedQueue
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import SharedLog
@@ -21,6 +24,7 @@ from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster
 from tests.kit.faulty_disk import MemoryDisk
 
 WAIT_S = 20.0
+AWAY_MAX_S = 2.0
 NAMES = count(1)
 
 
@@ -33,7 +37,9 @@ def etcd() -> Iterator[EtcdCluster]:
 class Node:
     """A member with one group, whose broker is a list of what it was told."""
 
-    def __init__(self, etcd: EtcdCluster, cluster: str, name: str, *, identity: str) -> None:
+    def __init__(
+        self, etcd: EtcdCluster, cluster: str, name: str, *, identity: str, members: Sequence[str] = ("a", "b")
+    ) -> None:
         self._answers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lane = Lane("quorum", generation=1, sync_interval_s=0.2)
         self._disk = MemoryDisk()
@@ -51,7 +57,7 @@ class Node:
             self.groups,
             cluster=cluster,
             node=name,
-            members=("a", "b"),
+            members=members,
             beat=Beat(0, f"life of {name}", (f"{name}:1",), "1"),
             identity=identity,
             clock=time.monotonic,
@@ -61,7 +67,9 @@ class Node:
                 lambda until: None,
                 lambda event, facts: self.log.append(event),
             ),
+            away_time_max=AWAY_MAX_S,
         )
+        self.cluster = cluster
 
     def _define(self, queues) -> bool:
         self.definitions.append([one.declaration.name for one in queues])
@@ -74,14 +82,31 @@ class Node:
         if (batch := self._lane.take_write()) is not None:
             batch.run(self._disk)
             self._lane.wrote(batch)
+        self._lane.want_sync()
+        if (synced := self._lane.take_sync(time.monotonic())) is not None:
+            synced.run(self._disk)
+            self._lane.did_sync(synced)
+
+    def append(self, count: int) -> None:
+        """Append commands of a queue."""
+        shared = self.groups.all[1].shared
+        for number in range(count):
+            payload = encode(QueueKey(5, 0), CountersRecord(number))
+            shared.append((payload,), len(payload), shared.epoch, prompt=True)
+            self.move()
+
+    def cut(self) -> bool:
+        """Whether the log of the group was cut."""
+        key = GroupKeys(self.cluster, 1).cut
+        return bool(self.etcd.ask_now("KV/Range", range_of(key), timeout_s=WAIT_S).kvs)
 
 
 @pytest.fixture
 def make(etcd) -> Iterator[Callable[..., Node]]:
     cluster, made = f"c{next(NAMES)}", []
 
-    def node(name: str, identity: str = "one") -> Node:
-        made.append(Node(etcd, cluster, name, identity=identity))
+    def node(name: str, identity: str = "one", members: Sequence[str] = ("a", "b")) -> Node:
+        made.append(Node(etcd, cluster, name, identity=identity, members=members))
         return made[-1]
 
     yield node
@@ -162,3 +187,33 @@ def test_a_node_with_the_data_of_another_cluster_takes_no_part(make):
     until(lambda: bool(b.member.refused), a, b)
     assert "etcd has cluster one, and the data folder of this node is of cluster another" in b.member.refused
     assert not b.member.step()
+
+
+@pytest.mark.slow
+def test_a_node_that_was_away_for_too_long_copies_another_one(make):
+    three = ("a", "b", "c")
+    a, c = make("a", members=three), make("c", members=three)
+    until(lambda: a.queues.leads or c.queues.leads, a, c)
+    (a if a.queues.leads else c).append(40)
+    until(a.cut, a, c)
+    b = make("b", members=three)
+    until(lambda: bool(b.member.rows()[0]["trouble"]), a, b, c)
+    assert "copied from node" in str(b.member.rows()[0]["trouble"])
+    until(lambda: "group-copied" in b.log, a, b, c)
+    until(lambda: not any(row["problems"] for row in a.member.nodes()), a, b, c)
+    assert b.groups.all[1].shared.ends_at == a.groups.all[1].shared.ends_at
+    assert b.queues.next_sequence(5) == 39
+    assert not b.queues.leads
+    leader = a if a.queues.leads else c
+    leader.append(3)
+    until(lambda: b.groups.all[1].shared.ends_at == leader.groups.all[1].shared.ends_at, a, b, c)
+
+
+def test_a_step_looks_only_at_groups_with_something_to_do(make):
+    a = make("a")
+    until(lambda: a.queues.leads, a)
+    until(lambda: not a.groups.touched, a)
+    a.groups.touch(1)
+    assert list(a.groups.touched) == [1]
+    a.member.step()
+    assert not a.groups.touched

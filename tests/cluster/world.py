@@ -18,7 +18,6 @@ from functools import partial
 from random import Random
 
 from core.engine.quorum.shared_log import FRESH_S, Role
-from core.store.errors import StoreDamaged
 from tests.cluster.claims import Seen, contradiction
 from tests.cluster.engine import Mistake, SimulatedEngine
 from tests.cluster.network import Network
@@ -258,19 +257,13 @@ class World:
 
     def _start(self, number: int) -> None:
         self._generations[number] += 1
-        try:
-            self.nodes[number] = self._node(number)
-        except StoreDamaged as damage:
-            self.say(f"node {number}: {damage}")
-            self.did["damage found"] += 1
-            if number != self._spoilt:
-                raise
-            if self._wiped is None:  # otherwise its operator waits
-                self._wipe(number)
-            return
-        self.say(f"node {number}: starts after batch {self.nodes[number].log.ends_at}")
+        node = self.nodes[number] = self._node(number)
         if number == self._spoilt:
-            self._spoilt = None  # what was damaged is cut off
+            self._spoilt = None  # what was damaged is cut off, or comes from another node
+            if node.queues.copying:
+                self.did["damage found"] += 1
+                self._wiped = number
+        self.say(f"node {number}: starts after batch {node.log.ends_at}; {'; '.join(node.queues.problems)}")
 
     def _node(self, number: int) -> Node:
         speed = 1 + self.rng.uniform(-SPEED_ERROR, SPEED_ERROR)
@@ -283,14 +276,10 @@ class World:
         """A node that is down loses its disk. No other one loses its own until that has everything again."""
         down = [number for number in range(self.size) if self.nodes[number] is None]
         if self._wiped is None and self._spoilt is None and down:
-            self._wipe(self.rng.choice(down))
-
-    def _wipe(self, number: int) -> None:
-        self.say(f"node {number}: loses its disk")
-        self._wiped = number
-        self._spoilt = None if self._spoilt == number else self._spoilt
-        self._disks[number] = MemoryDisk()
-        self.did["wipes"] += 1
+            number = self._wiped = self.rng.choice(down)
+            self.say(f"node {number}: loses its disk")
+            self._disks[number] = MemoryDisk()
+            self.did["wipes"] += 1
 
     def away(self) -> None:
         """A node that is down is taken for one that is away for too long: batches are not kept for it."""

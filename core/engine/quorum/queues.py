@@ -26,6 +26,7 @@ from core.engine.quorum.replicated_log import ReplicatedLog
 from core.engine.quorum.shared_log import Role, SharedLog
 from core.engine.ready.remains import Remains
 from core.store.command_log import LocalCommandLog, Logged
+from core.store.errors import StoreDamaged
 
 
 class QuorumQueues:
@@ -77,7 +78,20 @@ class QuorumQueues:
     # --- the start: blocks
 
     def recover(self) -> None:
-        """Rebuild the machines from snapshot and log. Raises StoreDamaged, StoreFailure and OSError."""
+        """Rebuild the machines from snapshot and log. A damaged copy of a log that other nodes have too is not used:
+        all of it comes from one of them. Raises StoreDamaged, StoreFailure and OSError."""
+        try:
+            self._recover()
+        except StoreDamaged as damage:
+            if self._shared is None:
+                raise
+            self.log.problems.append(f"the group is copied from another node, because this copy is damaged: {damage}")
+            self._forget_all()
+            self.log.skip()
+            self.copying = True
+            self._shared.begin_copy()
+
+    def _recover(self) -> None:
         snapshot = self.log.take_snapshot()
         clean = snapshot is not None
         start = None

@@ -232,3 +232,21 @@ def test_commands_in_doubt_are_never_known_after_a_copy():
     node.copy.begin(SOURCE)
     assert node.log.take_voids() == []
     assert node.log.take_unknown() == [(1, 1)]
+
+
+def test_a_copy_that_is_found_damaged_comes_from_another_node(source):
+    receiver = Place(RECEIVER)
+    batches = chain(12)
+    for first in (0, 4, 8):  # a mark of the lane follows each sync
+        receiver.read(batches[first : first + 4])
+    receiver.disk.flip_bit("quorum/groups/7/1.log", 8 * 40)
+    again = Place(RECEIVER, generation=2, disk=receiver.disk)
+    assert again.log.must_copy
+    assert any("copied from another node" in problem for problem in again.queues.problems)
+    assert again.numbers() == []
+    again.copy.begin(SOURCE)
+    carry(source, again)
+    again.read([])
+    assert again.numbers() == list(range(12))
+    last = Place(RECEIVER, generation=3, disk=again.disk)
+    assert (last.log.must_copy, last.numbers(), list(last.queues.problems)) == (False, list(range(12)), [])

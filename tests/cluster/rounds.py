@@ -1,0 +1,193 @@
+"""Rounds of real faults: three brokers and three members of etcd, clients of both protocols, and a fault in each round.
+
+A round does one fault, keeps it for some seconds, mends it, and waits until everything is as before. Then all confirmed
+messages have to be there. At the end the verdict is over all rounds: of what was confirmed nothing is lost, what comes
+twice is flagged, the messages of each publisher are in order, and after a kill or a standstill messages are accepted
+again within three seconds in 95 of 100 rounds. The seed repeats which faults come, where and for how long; not how
+processes and disks are timed.
+
+For example:
+
+    python -m tests.cluster.rounds --rounds 60
+    python -m tests.cluster.rounds --rounds 5 --seed 7 --faults kill-leader stop-etcd
+    python -m tests.cluster.rounds --list
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random, randrange
+
+from tests.cluster.faults import FAULTS, MEASURED, ROOT_ONLY, Machines, machines
+from tests.cluster.history import History, Verdict
+from tests.cluster.load import Load, drain
+from tests.kit.cluster_nodes import NAMES
+
+CONSUMED, KEPT = ("orders", "events"), ("kept",)
+"""Queues that are consumed all the time, and those that are read at the end."""
+HOLD_S = (1.0, 5.0)
+"""How long a fault is kept; it is drawn."""
+CALM_S = 2.0
+"""Between two rounds."""
+REST_S = 60.0
+"""How long the cluster may take until everything is as before."""
+CONFIRMED_MIN = 20
+"""Confirmed messages of each queue that show that it goes on."""
+GAP_S = 3.0
+SHARE = 0.95
+SHOWN_MAX = 10
+LOG_CHARS = 1500
+"""What is shown of a node's log when something is wrong."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What the rounds have found."""
+
+    verdict: Verdict = field(default_factory=Verdict)
+    gaps: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """For each fault, how long no message was accepted, in each round."""
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def measured(self) -> list[float]:
+        """The times that have a limit, ascending."""
+        return sorted(gap for name in MEASURED for gap in self.gaps.get(name, ()))
+
+    @property
+    def late(self) -> bool:
+        """Whether the time of 95 of 100 rounds is too long."""
+        return bool(self.measured) and share(self.measured) > GAP_S
+
+
+def share(ascending: Sequence[float]) -> float:
+    """The value that 95 of 100 do not exceed."""
+    return ascending[min(len(ascending) - 1, int(SHARE * len(ascending)))]
+
+
+class Rounds:
+    """One run."""
+
+    def __init__(self, seed: int, faults: Sequence[str], *, say: Callable[[str], None] = print) -> None:
+        self.history = History()
+        self.report = Report()
+        self._rng = Random(seed)
+        self._faults = faults
+        self._say = say
+
+    def run(self, rounds: int, *, hold_s: tuple[float, float] = HOLD_S) -> Report:
+        """Run this many rounds."""
+        with machines(small_disk="full-disk" in self._faults) as found:
+            for queue in (*CONSUMED, *KEPT):
+                found.nodes.command(NAMES[0], "queues", "declare", queue, "--argument", "x-queue-type=quorum")
+            load = Load(self.history, [found.nodes.url(name) for name in NAMES])
+            load.start(CONSUMED, KEPT)
+            try:
+                begun = time.monotonic()
+                self._await(lambda: self._goes_on(begun), found, "no queue begins")
+                for number in range(rounds):
+                    self._round(found, load, number + 1, rounds, hold_s)
+            finally:
+                load.publishing = False
+                load.stop()
+            for queue in (*CONSUMED, *KEPT):
+                for name in NAMES:
+                    if any(row["leads_here"] for row in found.groups(name)):
+                        drain(self.history, found.nodes.url(name), queue)
+            self.report.verdict = self.history.verdict()
+        return self.report
+
+    def _round(self, found: Machines, load: Load, number: int, rounds: int, hold_s: tuple[float, float]) -> None:
+        name = self._rng.choice(self._faults)
+        hold, rng = self._rng.uniform(*hold_s), Random(self._rng.random())
+        time.sleep(CALM_S)
+        begun = time.monotonic()
+        what, mend = FAULTS[name](found, rng)
+        time.sleep(hold)
+        mend()
+        mended = time.monotonic()
+        self._await(lambda: self._goes_on(mended), found, "a queue does not go on")
+        gap = max(self.history.longest_gap(queue, begun, time.monotonic()) for queue in (*CONSUMED, *KEPT))
+        self.report.gaps[name].append(gap)
+        load.publishing = False
+        self._await(found.at_rest, found, "a node has not everything")
+        took = time.monotonic() - mended
+        self._await(lambda: not self.history.missing(CONSUMED), found, "confirmed messages do not come")
+        load.publishing = True
+        did = "".join(f"; {one}" for one in found.did)
+        found.did.clear()
+        self._say(
+            f"round {number}/{rounds} {name}: {what} for {hold:.1f} s{did}; nothing accepted for {gap:.2f} s, "
+            f"as before {took:.1f} s after"
+        )
+
+    def _goes_on(self, since: float) -> bool:
+        queues = (*CONSUMED, *KEPT)
+        return all(self.history.confirmed_since(queue, since) >= CONFIRMED_MIN for queue in queues)
+
+    def _await(self, there: Callable[[], bool], found: Machines, trouble: str) -> None:
+        """Wait until something is there, or note the trouble."""
+        until = time.monotonic() + REST_S
+        while not there():
+            if time.monotonic() > until:
+                self._trouble(found, trouble)
+                return
+            time.sleep(0.05)
+
+    def _trouble(self, found: Machines, why: str) -> None:
+        facts = {name: found.groups(name) for name in NAMES}
+        counts = {queue: self.history.confirmed_since(queue, time.monotonic() - REST_S) for queue in (*CONSUMED, *KEPT)}
+        logs = {name: found.nodes.log(name)[-LOG_CHARS:] for name in NAMES}
+        self.report.troubles.append(why)
+        self._say(f"{why}: {counts} {facts}")
+        for name, log in logs.items():
+            self._say(f"--- log of {name}\n{log}")
+
+
+def print_report(report: Report, seed: int) -> bool:
+    """Print it. Returns whether everything was kept."""
+    verdict = report.verdict
+    print(verdict)
+    for name in ("lost", "unexpected", "unflagged", "reordered"):
+        if some := getattr(verdict, name)[:SHOWN_MAX]:
+            print(f"  {name}: {' '.join(some)}")
+    for name, gaps in sorted(report.gaps.items()):
+        gaps.sort()
+        print(f"  {name}: nothing accepted for {gaps[len(gaps) // 2]:.2f} s (median), {gaps[-1]:.2f} s (longest) "
+              f"in {len(gaps)} rounds")  # fmt: skip
+    if report.measured:
+        print(f"kills and standstills: p95 {share(report.measured):.2f} s of {len(report.measured)} rounds")
+    kept = not (verdict.broken or report.troubles or report.late)
+    print(f"seed {seed}: {'all promises were kept' if kept else f'broken; {report.troubles}'}")
+    return kept
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns 1 if a promise was not kept."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.cluster.rounds", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="how many faults (default 20)")
+    parser.add_argument("--seed", type=int, default=randrange(2**32), help="repeats which faults come, and where")
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, help="only these; default: all that this user may do")
+    parser.add_argument("--list", action="store_true", help="list the faults")
+    chosen = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # processes are ended then too
+    if chosen.list:
+        for name, fault in FAULTS.items():
+            print(f"{name:12} {fault.__doc__}")
+        return 0
+    possible = [name for name in FAULTS if name not in ROOT_ONLY or os.geteuid() == 0]
+    began = time.monotonic()
+    report = Rounds(chosen.seed, chosen.faults or possible).run(chosen.rounds)
+    print(f"{chosen.rounds} rounds in {time.monotonic() - began:.0f} s")
+    return int(not print_report(report, chosen.seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
