@@ -237,7 +237,7 @@ def _cluster(
     task = ClusterTask(
         settings.cluster, settings.data.folder, groups, hosts, listen=listen, version=version, clock=clock, log=log
     )
-    return [task.run], task.status
+    return list(task.tasks), task.status
 
 
 def _join(hosts: VirtualHosts, users: Users) -> None:

@@ -18,6 +18,10 @@ def print_cluster(*, json: bool, url: str) -> None:
     print(f"cluster {status['name']}, as node {status['node']} sees it")
     if trouble := status["trouble"] or ("" if status["joined"] else "etcd has not answered yet"):
         print(f"trouble: {trouble}")
+    engine = status["engine"]
+    if isinstance(engine, dict) and (own := engine.get("own")):
+        runs = f"runs as process {own['pid']}" if own["running"] else "does not run"
+        print(f"etcd {own['version']} of this node {runs}, started {own['starts']} times")
     print_rows([_node(one) for one in _rows(status["nodes"])], ("node", "here", "addresses", "leads"), as_json=False)
     print_rows([_group(one) for one in _rows(status["groups"])], ("group", "leader", "end", "lag"), as_json=False)
 

@@ -52,7 +52,16 @@ def new_authority(*, days: float, now: datetime | None = None) -> SignedKey:
 def new_server(authority: SignedKey, hosts: Sequence[str], *, days: float, now: datetime | None = None) -> SignedKey:
     """A server's certificate for these host names and IP addresses, of which the first is its common name."""
     names = [_host(host) for host in hosts]
-    return _signed(authority, hosts[0], names, ExtendedKeyUsageOID.SERVER_AUTH, days=days, now=now)
+    return _signed(authority, hosts[0], names, [ExtendedKeyUsageOID.SERVER_AUTH], days=days, now=now)
+
+
+def new_node(
+    authority: SignedKey, name: str, hosts: Sequence[str], *, days: float, now: datetime | None = None
+) -> SignedKey:
+    """The certificate of a node of a cluster, which is a server and a client of the others. ``name`` is its common
+    name."""
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return _signed(authority, name, [_host(host) for host in hosts], uses, days=days, now=now)
 
 
 def new_client(
@@ -64,14 +73,14 @@ def new_client(
     now: datetime | None = None,
 ) -> SignedKey:
     """A client's certificate, whose common name is that of its user."""
-    return _signed(authority, name, alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, days=days, now=now)
+    return _signed(authority, name, alternatives, [ExtendedKeyUsageOID.CLIENT_AUTH], days=days, now=now)
 
 
 def _signed(
     authority: SignedKey,
     common_name: str,
     names: Sequence[x509.GeneralName],
-    use: x509.ObjectIdentifier,
+    uses: Sequence[x509.ObjectIdentifier],
     *,
     days: float,
     now: datetime | None,
@@ -80,7 +89,7 @@ def _signed(
     builder = _builder(_name(common_name), authority.certificate.subject, key.public_key(), days=days, now=now)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = builder.add_extension(identifier, critical=False)
     if names:

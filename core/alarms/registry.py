@@ -23,7 +23,7 @@ DRAIN_MODE = "drain-mode"
 """Maintenance mode: it blocks publishers like an alarm, but it is not an alarm and has no row. An operator turns it
 on."""
 
-NOTICES = ("audit", "certificate", "descriptors", "event-loop-lag")
+NOTICES = ("audit", "certificate", "descriptors", "etcd", "event-loop-lag")
 """Notices are only shown and block no publisher."""
 
 NONE_ON: frozenset[str] = frozenset()

@@ -54,6 +54,11 @@ class ClusterSettings(Section):
     etcd: tuple[str, ...] = Field(default=(), max_length=9, strict=False)
     """HOST:PORT of each member of etcd, version 3.4.23, 3.5.3 or newer."""
 
+    etcd_peers: tuple[str, ...] = Field(default=(), max_length=7, strict=False)
+    """When set, each broker starts an etcd of its own, watches it, and ends it: HOST:PORT where these talk to each
+    other, one for each of members, in the same order, as are the addresses in etcd then. The broker has to find the
+    program etcd on PATH. When empty, etcd is run by you."""
+
     groups: Annotated[int, Unit("groups")] = Field(default=16, ge=1, le=64)
     """Groups over which quorum queues are spread; each has a leader of its own. It must be the same on all nodes, and
     never changes."""
@@ -107,7 +112,7 @@ class ClusterSettings(Section):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if not self.members and not self.etcd:
+        if not self.members and not self.etcd and not self.etcd_peers:
             return self
         if self.node not in self.members:
             raise ValueError(f"must have its node {self.node!r} among its members")
@@ -118,7 +123,18 @@ class ClusterSettings(Section):
             raise ValueError("must have the addresses of etcd in etcd")
         if (self.etcd_certificate is None) != (self.etcd_key is None):
             raise ValueError("must have both of etcd_certificate and etcd_key, or none of them")
+        self._check_peers()
         return self
+
+    def _check_peers(self) -> None:
+        if not self.etcd_peers:
+            return
+        if not len(self.etcd_peers) == len(self.etcd) == len(self.members):
+            raise ValueError("must have one address in etcd_peers, and one in etcd, for each of members")
+        for address in (*self.etcd_peers, *self.etcd):
+            parse_address(address)
+        if self.etcd_ca is not None and self.etcd_certificate is None:
+            raise ValueError("must have etcd_certificate and etcd_key beside etcd_ca, for the etcd that it starts")
 
     def home_of(self, virtual_host: str, queue: str) -> str | None:
         """Return the node on which a queue lives, as far as these settings say; None for any other queue."""

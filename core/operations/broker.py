@@ -71,7 +71,10 @@ CLUSTER = Shape(
             "trouble", "text", "Why this node takes no part, or why etcd did not answer last; empty if all is well."
         ),
         AnswerField(
-            "engine", "map", "etcd: its addresses, the one that is asked, requests, and those without an answer."
+            "engine",
+            "map",
+            "etcd: its addresses, the one that is asked, requests, those without an answer, and in own the etcd that "
+            "this broker has started; null if it starts none.",
         ),
         AnswerField("nodes", "list", "The nodes: whether they are here, their addresses, the groups that they lead."),
         AnswerField(

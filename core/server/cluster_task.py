@@ -2,8 +2,10 @@
 
 import os
 import secrets
+import shutil
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from core.engine.quorum.groups import QuorumGroups, SharedQueue
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import EngineError, Invalid
 from core.interface import Snapshot
+from core.server.etcd_process import EtcdProcess
 from core.server.pump import TURN_SECONDS_MAX
 
 if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start without it
@@ -72,6 +75,8 @@ class ClusterTask:
         self._hosts, self._log, self._clock = hosts, log, clock
         self._kept_identity = self._read_identity()
         self.etcd = open_etcd(settings, self._deliver)
+        self.own: EtcdProcess | None = None
+        """The etcd that this broker starts; None if it starts none."""
         try:
             self._check()
         except BaseException:
@@ -105,9 +110,19 @@ class ClusterTask:
         machinery.leading_ends = self._leading_ends
 
     def _check(self) -> None:
-        from core.cluster.etcd import EtcdAway, EtcdRefused
+        from core.cluster.etcd import EtcdAway, EtcdRefused, check_version
 
         try:
+            if self._settings.etcd_peers:  # the others are started by brokers that have checked them
+                self.own = EtcdProcess(
+                    self._settings,
+                    self._folder,
+                    shutil.which("etcd"),
+                    check=check_version,
+                    log=self._log,
+                    notice=partial(self._hosts.default.alarms.notice, "etcd"),
+                )
+                return
             versions = self.etcd.check(timeout_s=CHECK_S)
         except EtcdRefused as error:
             raise Invalid(str(error)) from None
@@ -168,6 +183,11 @@ class ClusterTask:
     def _wake_up(self) -> None:
         self._wake.set()
 
+    @property
+    def tasks(self) -> Sequence[Callable[[Callable[[], None]], Awaitable[None]]]:
+        """What is to be run until the broker ends."""
+        return [self.run] if self.own is None else [self.run, self.own.run]
+
     async def run(self, turn: Callable[[], None]) -> None:
         """Take part in the cluster until cancelled."""
         self._token = trio.lowlevel.current_trio_token()
@@ -219,12 +239,13 @@ class ClusterTask:
             "name": self._settings.name,
             "node": self._settings.node,
             "joined": member.joined,
-            "trouble": member.refused or self.etcd.trouble,
+            "trouble": member.refused or ("" if self.own is None else self.own.why) or self.etcd.trouble,
             "engine": {
                 "endpoints": self.etcd.endpoints,
                 "asked": self.etcd.endpoint,
                 "requests": self.etcd.requests,
                 "failures": self.etcd.failures,
+                "own": None if self.own is None else self.own.row(),
             },
             "nodes": member.nodes(),
             "groups": member.rows(),

@@ -72,7 +72,7 @@ def test_nothing_is_fetched_but_by_pip_within_the_constraints():
         command for command in " && ".join(texts("RUN")).split(" && ") if " install " in command and "pip" in command
     ]
     assert [command.split()[1:] for command in installs] == [
-        ["install", "--no-cache-dir", "--constraint", "constraints.txt", '".[oauth2]"']
+        ["install", "--no-cache-dir", "--constraint", "constraints.txt", '".[${EXTRAS}]"']
     ]
 
 

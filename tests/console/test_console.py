@@ -37,6 +37,7 @@ PAGES = {
     "slow-consumers": "Slow consumers",
     "blocked-publishers": "Blocked publishers",
     "store": "Store",
+    "cluster": "Cluster",
     "limits": "Limits",
     "policies": "Policies",
     "virtual-hosts": "Virtual hosts",

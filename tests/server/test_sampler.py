@@ -465,5 +465,6 @@ async def test_the_time_that_alarms_and_notices_are_on(mock_clock, start):
         "audit": 0.0,
         "certificate": 0.0,
         "descriptors": 0.0,
+        "etcd": 0.0,
         "event-loop-lag": 0.0,
     }

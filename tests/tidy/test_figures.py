@@ -160,7 +160,7 @@ def test_a_file_of_figures_is_compared_with(tmp_path: Path, capsys: pytest.Captu
     lines = written["surface"]["figures"]["the operator's surface"]
     capsys.readouterr()
     figures.main(["--only", "surface", "--against", str(tmp_path / "before.json")])
-    assert f"{lines:,} →   {lines:,}" in capsys.readouterr().out
+    assert f"{lines:,} → {lines:>7,}" in capsys.readouterr().out
 
 
 def test_an_unknown_section_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]):

@@ -77,6 +77,7 @@ def test_since_when_is_the_first_stamp_after_the_change():
         "certificate": None,
         "descriptors": None,
         "disk": later(1).wall,
+        "etcd": None,
         "event-loop-lag": None,
         "memory": later(2).wall,
     }
@@ -110,6 +111,7 @@ def test_alarms_and_notices_are_told_apart():
         "certificate": "notice",
         "descriptors": "notice",
         "disk": "alarm",
+        "etcd": "notice",
         "event-loop-lag": "notice",
         "memory": "alarm",
     }

@@ -32,3 +32,29 @@ def test_a_complete_section_is_taken():
 def test_an_incomplete_one_is_refused(change, why):
     with pytest.raises(ConfigError, match=why):
         load(overrides={**COMPLETE, **change})
+
+
+OWN = {
+    **COMPLETE,
+    "cluster.etcd": ["10.0.0.1:2379", "10.0.0.2:2379", "10.0.0.3:2379"],
+    "cluster.etcd_peers": ["10.0.0.1:2380", "10.0.0.2:2380", "10.0.0.3:2380"],
+}
+
+
+def test_an_etcd_of_the_broker_s_own_is_taken():
+    assert load(overrides=OWN).cluster.etcd_peers[1] == "10.0.0.2:2380"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"cluster.etcd_peers": ["10.0.0.1:2380"]}, "one address in etcd_peers, and one in etcd, for each of members"),
+        ({"cluster.etcd": ["10.0.0.1:2379"]}, "for each of members"),
+        ({"cluster.etcd": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]}, "HOST:PORT"),
+        ({"cluster.etcd_ca": "ca.pem"}, "etcd_certificate and etcd_key beside etcd_ca"),
+        ({"cluster.node": "d", "cluster.members": [], "cluster.etcd": []}, "among its members"),
+    ],
+)
+def test_an_incomplete_one_of_the_broker_s_own_is_refused(change, why):
+    with pytest.raises(ConfigError, match=why):
+        load(overrides={**OWN, **change})

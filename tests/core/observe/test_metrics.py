@@ -345,6 +345,7 @@ def test_alarms_and_notices(scraped: Scraped):
         ("certificate", "notice"): 0,
         ("descriptors", "notice"): 0,
         ("disk", "alarm"): 1,
+        ("etcd", "notice"): 0,
         ("event-loop-lag", "notice"): 1,
         ("memory", "alarm"): 0,
     }

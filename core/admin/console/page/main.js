@@ -9,6 +9,7 @@ import { moment } from "./format.js";
 import { offerHosts } from "./operations.js";
 import { choose, pageHref } from "./places.js";
 import { WhyPanel } from "./why.js";
+import { clusterPage } from "./pages/cluster.js";
 import { connectionPage, connectionsPage, linkPage, sessionPage } from "./pages/connections.js";
 import { definitionsPage } from "./pages/definitions.js";
 import { exchangePage, exchangesPage } from "./pages/exchanges.js";
@@ -43,6 +44,7 @@ const ALL_PAGES = [
   ["virtual-hosts", "Virtual hosts", virtualHostsPage, "vhosts.list", "Rules"],
   ["definitions", "Definitions", definitionsPage, "definitions.export", "Rules"],
   ["store", "Store", storePage, "store.status", "Broker"],
+  ["cluster", "Cluster", clusterPage, "cluster.status", "Broker"],
   ["limits", "Limits", limitsPage, "limits", "Broker"],
   ["operations", "Operations", operationsPage, "operations", "Broker"],
 ];
@@ -55,7 +57,7 @@ const DETAILS = {
   queue: ["queues", "Queue", queuePage, "rows.show"],
 };
 /** Pages of the menu that show the whole broker; the others show one virtual host. */
-const OF_THE_BROKER = new Set(["overview", "store", "limits", "virtual-hosts", "users", "operations"]);
+const OF_THE_BROKER = new Set(["overview", "store", "cluster", "limits", "virtual-hosts", "users", "operations"]);
 const THEMES = [["", "Auto", "as the system has them"], ["light", "Light", "chosen here"], ["dark", "Dark", "chosen here"]];
 const THEME_KEY = "headgate-theme";
 
