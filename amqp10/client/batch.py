@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 import anyio
 
 from amqp10.client.receipt import Receipt
-from amqp10.client.sender import RUN_MESSAGES_MAX, Sendable, Sender, encoded
+from amqp10.client.sender import RUN_MESSAGES_MAX, Sendable, Sender
 from amqp10.client_core.errors import ClientError, MessageTooLarge
 from amqp10.client_core.not_accepted import REFUSED_MAX, NotAccepted, RefusedMessage, not_accepted
 from amqp10.client_core.outcomes import Fate, Sent, Uncertain, Unsent
@@ -79,7 +79,7 @@ class SendBatch:
         Raises MessageTooLarge, which names the message, and NotAccepted when the wait takes longer than ``within_s`` or
         the sender is over; then the batch is over too.
         """
-        entry = encoded(message)
+        entry = self._sender.encoded(message)
         limit = self._sender.max_message_size
         if limit is not None and len(entry) > limit:
             raise MessageTooLarge(f"message {self.count} has {len(entry)} bytes; the broker takes at most {limit}")

@@ -30,6 +30,7 @@ class LinkSession:
         """The session on the present connection; None while there is none."""
         self.forget = forget
         """Drops a sender or receiver that must not be attached again."""
+        self.before_send = settings.before_send
         self._settings = settings
         self._wake = wake
         self._settling: list[Callable[[], None]] = []

@@ -56,6 +56,7 @@ class Sender:
         self.settled = settled
         self.status = EndpointStatus()
         self._session = session
+        self._before_send = session.before_send
         self._core = SenderCore(
             name=name, address=address, settled=settled, unsettled_max=unsettled_max, properties=properties
         )
@@ -146,7 +147,7 @@ class Sender:
             try:
                 for message in rest:
                     room = await self._room()
-                    run = [encoded(message), *map(encoded, islice(rest, room - 1))]
+                    run = [self.encoded(message), *map(self.encoded, islice(rest, room - 1))]
                     await self._hand_over(run, outcomes)
             finally:
                 outcomes.close()
@@ -159,7 +160,7 @@ class Sender:
         progress; otherwise raises the same as ``post``.
         """
         self.status.check()
-        run = [encoded(message) for message in messages]
+        run = [self.encoded(message) for message in messages]
         if len(run) > self.room:
             raise anyio.WouldBlock
         outcomes = Outcomes(self.posted)
@@ -167,6 +168,15 @@ class Sender:
             self._give(run, outcomes)
         outcomes.close()
         return Receipt(outcomes)
+
+    def encoded(self, message: Sendable) -> bytes:
+        """The message as it is sent, after the settings' ``before_send``. Raises EncodeError, and ValueError for bytes
+        that are no message."""
+        if isinstance(message, Message):
+            return (message if self._before_send is None else self._before_send(message)).encode()
+        if not message.startswith(b"\x00"):
+            raise ValueError("bytes are an encoded message, which begins with 0x00; for a body write Message(b'…')")
+        return message
 
     async def close(self) -> None:
         """Detach for good. Messages without an outcome become uncertain: wait for the receipts first."""
@@ -218,7 +228,7 @@ class Sender:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     async def _send_within(self, message: Sendable, seconds: float) -> Fate:
-        entry, receipt = encoded(message), None
+        entry, receipt = self.encoded(message), None
         with anyio.move_on_after(seconds):
             async with self._turn:
                 await self._room()
@@ -264,12 +274,3 @@ class Sender:
         self._core.give_up(str(reason), link)
         if waited:
             self._session.wait_changed(self.address, None)
-
-
-def encoded(message: Sendable) -> bytes:
-    """The encoded message. Raises EncodeError, and ValueError for bytes that are no message."""
-    if isinstance(message, Message):
-        return message.encode()
-    if not message.startswith(b"\x00"):
-        raise ValueError("bytes are an encoded message, which begins with 0x00; for a body write Message(b'…')")
-    return message

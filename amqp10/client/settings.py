@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import ByteStream
 
+from amqp10.client_core.message import Message
 from amqp10.client_core.opening import MECHANISMS, MechanismName
 from amqp10.client_core.reasons import LinkWait
 
@@ -70,6 +71,9 @@ class ClientSettings:
     """Called with the address of a link when the broker begins to make it wait, with the reason; again when the reason
     changes; and with None when the wait is over. It must return at once, because the connection waits for it. What it
     raises is logged."""
+    before_send: Callable[[Message], Message] | None = None
+    """Called with each message before it is encoded, and returns the one to be sent, for example
+    :func:`amqp10.client.trace_context.with_trace_context`. Messages that are given encoded are sent as they are."""
     open_stream: Callable[[str, int], Awaitable[ByteStream]] = anyio.connect_tcp
     """How to reach a host and port. Raises OSError when nothing can be reached."""
     random_fraction: Callable[[], float] = random.random
