@@ -4,6 +4,7 @@ It imports ``amqp10.client_core`` and the rooms below it, and nothing of ``core`
 ``connection.py``.
 """
 
+from amqp10.client.batch import SendBatch
 from amqp10.client.connection import ClientConnection, connect
 from amqp10.client.receipt import Receipt
 from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
@@ -19,12 +20,15 @@ from amqp10.client_core.errors import (
     NotEncrypted,
     NotLetIn,
     RequestRefused,
+    SendTimedOut,
     SessionClosed,
     TimedOut,
     Unreachable,
 )
 from amqp10.client_core.message import Message
+from amqp10.client_core.not_accepted import NotAccepted, RefusedMessage
 from amqp10.client_core.outcomes import Fate, FateRange, Sent, Uncertain, Unsent
+from amqp10.client_core.reasons import LinkWait
 from amqp10.client_core.requests import Answer
 from amqp10.client_core.url import Url
 from amqp10.client_core.view import MessageView
@@ -39,12 +43,14 @@ __all__ = [
     "Message",
     "MessageView",
     "Sender",
+    "SendBatch",
     "Receipt",
     "Fate",
     "FateRange",
     "Sent",
     "Unsent",
     "Uncertain",
+    "LinkWait",
     "Receiver",
     "ReceiverOptions",
     "Delivery",
@@ -60,4 +66,7 @@ __all__ = [
     "MessageTooLarge",
     "RequestRefused",
     "TimedOut",
+    "SendTimedOut",
+    "NotAccepted",
+    "RefusedMessage",
 ]

@@ -3,16 +3,20 @@
 It stands below senders and receivers; :class:`~amqp10.client.session.ClientSession` stands above them and has one.
 """
 
+import logging
 from collections.abc import Callable
 
 import anyio
 
 from amqp10.client.settings import ClientSettings
 from amqp10.client_core.events import LinkUser
+from amqp10.client_core.reasons import LinkWait
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
+
+LOG = logging.getLogger("amqp10.client")
 
 
 class LinkSession:
@@ -26,6 +30,7 @@ class LinkSession:
         """The session on the present connection; None while there is none."""
         self.forget = forget
         """Drops a sender or receiver that must not be attached again."""
+        self.before_send = settings.before_send
         self._settings = settings
         self._wake = wake
         self._settling: list[Callable[[], None]] = []
@@ -49,6 +54,15 @@ class LinkSession:
         settling, self._settling = self._settling, []
         for settle in settling:
             settle()
+
+    def wait_changed(self, address: str | None, wait: LinkWait | None) -> None:
+        """Tell the user's hook why a link waits now; None when it waits no more."""
+        if (hook := self._settings.when_waiting) is None:
+            return
+        try:
+            hook(address, wait)
+        except Exception:
+            LOG.exception("the function that is told why links wait has failed")
 
     def buffered(self, messages: int, size: int) -> None:
         """Add messages and bytes to those that wait for the user; negative numbers subtract. The session's window is

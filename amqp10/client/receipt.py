@@ -42,6 +42,10 @@ class Receipt:
             await self._waiters.wait()
         return self.so_far()
 
+    def missing_ranges(self) -> list[tuple[int, int]]:
+        """The numbers of messages whose fate is not known yet, as ranges, both ends inclusive."""
+        return self._outcomes.missing_ranges()
+
     def so_far(self) -> list[FateRange]:
         """The fates that are known now."""
         return self._outcomes.so_far()

@@ -13,7 +13,7 @@ Bounds: link credit bounds the waiting deliveries in automatic mode, and the ses
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 
 import anyio
@@ -24,7 +24,7 @@ from amqp10.client.link_session import LinkSession
 from amqp10.client_core.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.message import Message
-from amqp10.client_core.reasons import waiting_reason
+from amqp10.client_core.reasons import LinkWait, link_wait
 from amqp10.client_core.view import MessageView
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.flow.unsettled import UnsettledMap
@@ -110,7 +110,7 @@ class Receiver:
         self.address = address
         """The address; None for a dynamic node until the broker has named it."""
         self.status = EndpointStatus()
-        self.waiting_reason: str | None = None
+        self.wait: LinkWait | None = None
         """Why the broker sends no messages; None when it sends, or has given no reason."""
         self._session = session
         self._options = options
@@ -137,6 +137,21 @@ class Receiver:
     def link_credit(self) -> int:
         """Messages that the broker may still send."""
         return 0 if self._link is None else self._link.credit.link_credit
+
+    @property
+    def waiting_reason(self) -> str | None:
+        """The reason of :attr:`wait` alone."""
+        return None if self.wait is None else self.wait.reason
+
+    async def waits(self) -> AsyncIterator[LinkWait | None]:
+        """Why the broker sends no messages, now and after each change; see :meth:`.Sender.waits`."""
+        seen = None
+        while True:
+            if self.wait == seen:
+                await self.status.change()
+            else:
+                seen = self.wait
+                yield seen
 
     @property
     def available(self) -> int:
@@ -237,6 +252,11 @@ class Receiver:
             self._link.confirmed(len(taken) - former)
             self._session.wake()
         return taken
+
+    def holds(self, delivery: Delivery) -> bool:
+        """An outcome for this delivery has an effect, or it needs none; otherwise it was lost with its link, and comes
+        again."""
+        return delivery.settled or delivery.link is self._link
 
     def __aiter__(self) -> "Receiver":
         return self
@@ -372,7 +392,7 @@ class Receiver:
         self._drained += event.drained
         if flow.link_credit == 0 and flow.delivery_count == event.link.credit.delivery_count:
             self._quiet = True
-        self.waiting_reason = waiting_reason(flow, self.waiting_reason)
+        self._set_wait(link_wait(flow, self.wait))
         self.status.changed()
 
     def detached(self, error: Error | None) -> None:
@@ -387,7 +407,7 @@ class Receiver:
         untaken = sum(not delivery.settled for delivery in self._buffer)
         self._to_grant = (self._to_grant if self._paused else self.link_credit) + untaken
         self._link = None
-        self.waiting_reason = None
+        self._set_wait(None)
         self._drop_unsettled()
         self.status.went_away(reason)
 
@@ -408,6 +428,11 @@ class Receiver:
             top_up_at=AUTOMATIC_TOP_UP_BELOW - 1,
             unconfirmed_limit=AUTOMATIC_LINK_CREDIT,
         )
+
+    def _set_wait(self, wait: LinkWait | None) -> None:
+        if wait != self.wait:
+            self.wait = wait
+            self._session.wait_changed(self.address, wait)
 
     def _set_link_credit(self, n: int, *, drain: bool = False, echo: bool = False) -> None:
         assert self._link is not None
@@ -443,6 +468,7 @@ class Receiver:
         return count
 
     def _over(self, reason: ClientError) -> None:
+        self._set_wait(None)
         self._drop_unsettled()
         self.status.ended(reason)
 

@@ -10,7 +10,7 @@ outcome. When the connection is lost, messages without an outcome become uncerta
 sent; ``post`` goes on with the rest when the link is attached again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from itertools import islice
 
 import anyio
@@ -19,10 +19,11 @@ from anyio.lowlevel import checkpoint
 from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.link_session import LinkSession
 from amqp10.client.receipt import Receipt
-from amqp10.client_core.errors import ClientError, LinkClosed, told
+from amqp10.client_core.errors import ClientError, LinkClosed, SendTimedOut, told
 from amqp10.client_core.events import LinkEvent
 from amqp10.client_core.message import Message
 from amqp10.client_core.outcomes import Fate, FateRange, Outcomes, Unsent
+from amqp10.client_core.reasons import LinkWait
 from amqp10.client_core.sending import SenderCore
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
@@ -55,6 +56,7 @@ class Sender:
         self.settled = settled
         self.status = EndpointStatus()
         self._session = session
+        self._before_send = session.before_send
         self._core = SenderCore(
             name=name, address=address, settled=settled, unsettled_max=unsettled_max, properties=properties
         )
@@ -68,9 +70,32 @@ class Sender:
         return self._core.link_credit
 
     @property
-    def waiting_reason(self) -> str | None:
+    def max_message_size(self) -> int | None:
+        """Bytes of the largest message that the broker takes; None for no limit, and while the link is away."""
+        return self._core.max_message_size
+
+    @property
+    def wait(self) -> LinkWait | None:
         """Why the broker makes this sender wait; None when it does not, or has given no reason."""
+        return self._core.wait
+
+    @property
+    def waiting_reason(self) -> str | None:
+        """The reason of :attr:`wait` alone."""
         return self._core.waiting_reason
+
+    async def waits(self) -> AsyncIterator[LinkWait | None]:
+        """Why this sender waits, now and after each change; None each time when the wait is over.
+
+        A reader that is slow gets the newest. Raises the reason once the sender is over.
+        """
+        seen = None
+        while True:
+            if self.wait == seen:
+                await self.status.change()
+            else:
+                seen = self.wait
+                yield seen
 
     @property
     def room(self) -> int:
@@ -92,8 +117,14 @@ class Sender:
         """A ``post`` is in progress; it may be waiting for link credit."""
         return self._turn.locked()
 
-    async def send(self, message: Sendable) -> Fate:
-        """Send one message and wait for its outcome."""
+    async def send(self, message: Sendable, *, within_s: float | None = None) -> Fate:
+        """Send one message and wait for its outcome.
+
+        Raises SendTimedOut when there is none within ``within_s`` seconds, which says whether the message was sent and
+        why the broker makes this sender wait; otherwise raises the same as :meth:`post`.
+        """
+        if within_s is not None:
+            return await self._send_within(message, within_s)
         receipt = await self.post([message])
         return (await receipt.fates())[0].fate
 
@@ -116,7 +147,7 @@ class Sender:
             try:
                 for message in rest:
                     room = await self._room()
-                    run = [_encoded(message), *map(_encoded, islice(rest, room - 1))]
+                    run = [self.encoded(message), *map(self.encoded, islice(rest, room - 1))]
                     await self._hand_over(run, outcomes)
             finally:
                 outcomes.close()
@@ -129,7 +160,7 @@ class Sender:
         progress; otherwise raises the same as ``post``.
         """
         self.status.check()
-        run = [_encoded(message) for message in messages]
+        run = [self.encoded(message) for message in messages]
         if len(run) > self.room:
             raise anyio.WouldBlock
         outcomes = Outcomes(self.posted)
@@ -137,6 +168,15 @@ class Sender:
             self._give(run, outcomes)
         outcomes.close()
         return Receipt(outcomes)
+
+    def encoded(self, message: Sendable) -> bytes:
+        """The message as it is sent, after the settings' ``before_send``. Raises EncodeError, and ValueError for bytes
+        that are no message."""
+        if isinstance(message, Message):
+            return (message if self._before_send is None else self._before_send(message)).encode()
+        if not message.startswith(b"\x00"):
+            raise ValueError("bytes are an encoded message, which begins with 0x00; for a body write Message(b'…')")
+        return message
 
     async def close(self) -> None:
         """Detach for good. Messages without an outcome become uncertain: wait for the receipts first."""
@@ -157,8 +197,11 @@ class Sender:
 
     def event_received(self, event: LinkEvent) -> None:
         """Link credit, outcomes, or messages that were sent."""
+        before = self._core.wait
         for first, last in self._core.event_received(event):
             self._core.outcomes.note(first, last, Unsent("the broker took its link credit back"))
+        if self._core.wait is not before:
+            self._session.wait_changed(self.address, self._core.wait)
         if self.settled or not isinstance(event, DeliveriesSent):
             self.status.changed()
 
@@ -172,7 +215,7 @@ class Sender:
         link = self._core.let_go()
         if link is not None:
             link.abandon()
-        self._core.give_up(str(reason), link)
+        self._give_up(reason, link)
         self.status.went_away(reason)
 
     def ended(self, reason: ClientError) -> None:
@@ -183,6 +226,23 @@ class Sender:
         self._over(reason, link)
 
     # --- inside ----------------------------------------------------------------------------------------------------
+
+    async def _send_within(self, message: Sendable, seconds: float) -> Fate:
+        entry, receipt = self.encoded(message), None
+        with anyio.move_on_after(seconds):
+            async with self._turn:
+                await self._room()
+                outcomes = Outcomes(self.posted)
+                receipt = Receipt(outcomes)
+                self._give([entry], outcomes)
+                outcomes.close()
+            return (await receipt.fates())[0].fate
+        sent = receipt is not None
+        what = (
+            "the message was sent, and has no outcome" if sent else "the message was not sent, for want of link credit,"
+        )
+        why = "" if self.wait is None else f"; the broker makes this sender wait: {self.wait}"
+        raise SendTimedOut(f"{what} within {seconds:g} s{why}", sent=sent)
 
     async def _room(self) -> int:
         """Wait until at least one message may be sent; returns how many may."""
@@ -206,13 +266,11 @@ class Sender:
         self._session.wake()
 
     def _over(self, reason: ClientError, link: SenderLink | None) -> None:
-        self._core.give_up(str(reason), link)
+        self._give_up(reason, link)
         self.status.ended(reason)
 
-
-def _encoded(message: Sendable) -> bytes:
-    if isinstance(message, Message):
-        return message.encode()
-    if not message.startswith(b"\x00"):
-        raise ValueError("bytes are an encoded message, which begins with 0x00; for a body write Message(b'…')")
-    return message
+    def _give_up(self, reason: ClientError, link: SenderLink | None) -> None:
+        waited = self._core.wait is not None
+        self._core.give_up(str(reason), link)
+        if waited:
+            self._session.wait_changed(self.address, None)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import ByteStream
 
+from amqp10.client_core.message import Message
 from amqp10.client_core.opening import MECHANISMS, MechanismName
+from amqp10.client_core.reasons import LinkWait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,13 @@ class ClientSettings:
     closed, until half of them are taken. Transfers in flight come on top: at most one window."""
     unsettled_max: int = 10_000
     """Messages of one sender without an outcome; the next one waits, whatever link credit there is."""
+    when_waiting: Callable[[str | None, LinkWait | None], object] | None = None
+    """Called with the address of a link when the broker begins to make it wait, with the reason; again when the reason
+    changes; and with None when the wait is over. It must return at once, because the connection waits for it. What it
+    raises is logged."""
+    before_send: Callable[[Message], Message] | None = None
+    """Called with each message before it is encoded, and returns the one to be sent, for example
+    :func:`amqp10.client.trace_context.with_trace_context`. Messages that are given encoded are sent as they are."""
     open_stream: Callable[[str, int], Awaitable[ByteStream]] = anyio.connect_tcp
     """How to reach a host and port. Raises OSError when nothing can be reached."""
     random_fraction: Callable[[], float] = random.random

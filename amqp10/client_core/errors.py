@@ -74,6 +74,15 @@ class TimedOut(ClientError):
     """The broker did not answer in time."""
 
 
+class SendTimedOut(TimedOut):
+    """A message has no outcome in time. ``sent`` says whether it was sent: one that was not can be sent again without
+    making a duplicate."""
+
+    def __init__(self, text: str, condition: str | None = None, *, sent: bool = False) -> None:
+        super().__init__(text, condition)
+        self.sent = sent
+
+
 def told(what: str, error: Error | None) -> tuple[str, str | None]:
     """Text and condition for an error about something that ended, with the peer's reason if there is one."""
     if error is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from amqp10.client_core.errors import MessageTooLarge
 from amqp10.client_core.events import LinkEvent, LinkUser
 from amqp10.client_core.outcomes import SENT, OpenOutcomes, Outcomes, Uncertain, Unsent, as_fate
-from amqp10.client_core.reasons import waiting_reason
+from amqp10.client_core.reasons import LinkWait, link_wait
 from amqp10.errors import LinkFault
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
@@ -40,11 +40,22 @@ class SenderCore:
         self.link: SenderLink | None = None
         self.posted = 0
         """Messages given so far, which is the number of the next one."""
-        self.waiting_reason: str | None = None
+        self.wait: LinkWait | None = None
         """Why the broker makes this sender wait; None when it does not, or has given no reason."""
         self.outcomes = OpenOutcomes()
         self._unsettled_max = unsettled_max
         self._properties = properties
+
+    @property
+    def waiting_reason(self) -> str | None:
+        """The reason of :attr:`wait` alone."""
+        return None if self.wait is None else self.wait.reason
+
+    @property
+    def max_message_size(self) -> int | None:
+        """Bytes of the largest message that the broker takes; None for no limit, and while there is no link."""
+        remote = None if self.link is None else self.link.end.remote
+        return None if remote is None else remote.max_message_size or None
 
     @property
     def link_credit(self) -> int:
@@ -92,7 +103,7 @@ class SenderCore:
         because the broker has taken its link credit back: ranges, both ends inclusive."""
         match event:
             case CreditReceived():
-                self.waiting_reason = waiting_reason(event.flow, self.waiting_reason)
+                self.wait = link_wait(event.flow, self.wait)
                 if event.link.credit.drain:
                     # Only messages within the link credit wait, so the answer is right as soon as they are sent.
                     event.link.answer_flow(available=0, drained=True)
@@ -115,7 +126,7 @@ class SenderCore:
     def give_up(self, reason: str, link: SenderLink | None) -> None:
         """Give all messages without an outcome a fate, because no outcome will come for them any more; ``link`` is the
         former link."""
-        self.waiting_reason = None
+        self.wait = None
         for first, last in [] if link is None else link.unsent:
             self.outcomes.note(first, last, Unsent(reason))
         self.outcomes.give_up(Uncertain(reason))

@@ -25,6 +25,7 @@ from core.interface import FlowReason
 from core.observe.stalls import Stalls
 
 REASON_KEY = "headgate:reason"
+CULPRIT_KEY = "headgate:culprit"
 SINCE_KEY = "headgate:since"
 ALL_AFTER = 0.5
 """Seconds after which a turn checks all links that wait, with a change or without."""
@@ -102,8 +103,10 @@ class BlockWatch:
             return self._next_report
         return max(self._since.monotonic + report_times.after_s, self._next_report)
 
-    def due(self, report_times: ReportTimes, now: Now) -> Mapping[str, object] | None:
-        """The properties to send now, or None. The caller must send them."""
+    def due(
+        self, report_times: ReportTimes, now: Now, culprit: Callable[[FlowReason], str]
+    ) -> Mapping[str, object] | None:
+        """The properties to send now, or None. The caller must send them. ``culprit`` names the culprit of a reason."""
         deadline = self.deadline(report_times)
         if deadline is None or now.monotonic < deadline:
             return None
@@ -113,6 +116,7 @@ class BlockWatch:
             return {REASON_KEY: None}
         return {
             REASON_KEY: Symbol(self.reason.value),
+            CULPRIT_KEY: culprit(self.reason),
             SINCE_KEY: Timestamp(round(self._since.wall * 1000)),
         }
 
@@ -193,7 +197,7 @@ class BlockWatches:
                 watch.observe(reason, now)
                 self._report(link, reason, now)
             if times is not None and (deadline := watch.deadline(times)) is not None:
-                if (properties := watch.due(times, now)) is not None:
+                if (properties := watch.due(times, now, link.culprit)) is not None:
                     link.tell(properties)
                     said = True
                 elif deadline < self._next:

@@ -6,7 +6,15 @@ from itertools import pairwise
 
 import pytest
 
-from amqp10.frontend.reasons import REASON_KEY, SINCE_KEY, BlockWatch, BlockWatches, ReportTimes, reason_of_alarms
+from amqp10.frontend.reasons import (
+    CULPRIT_KEY,
+    REASON_KEY,
+    SINCE_KEY,
+    BlockWatch,
+    BlockWatches,
+    ReportTimes,
+    reason_of_alarms,
+)
 from amqp10.protocol.link import RECEIVER, LinkEnd, OutputHandle
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.session import Link
@@ -64,23 +72,32 @@ def reasons(peer: WirePeer) -> list[object]:
     return [flow.properties[REASON_KEY] for flow in flows]
 
 
+def culprit(reason: FlowReason) -> str:
+    """As a link would name it."""
+    return f"alarm {reason.value}"
+
+
 def test_a_short_block_is_not_told() -> None:
     watch = BlockWatch()
     watch.observe(FlowReason.MEMORY, at(0.0))
     assert watch.deadline(REPORT_TIMES) == pytest.approx(0.05)
-    assert watch.due(REPORT_TIMES, at(0.04)) is None
+    assert watch.due(REPORT_TIMES, at(0.04), culprit) is None
     watch.observe(None, at(0.045))
-    assert watch.due(REPORT_TIMES, at(10.0)) is None
+    assert watch.due(REPORT_TIMES, at(10.0), culprit) is None
     assert watch.settled
 
 
 def test_a_block_is_told_once_with_its_beginning_and_its_end_once() -> None:
     watch = BlockWatch()
     watch.observe(FlowReason.MEMORY, at(1.0))
-    assert watch.due(REPORT_TIMES, at(1.05)) == {REASON_KEY: Symbol("memory"), SINCE_KEY: Timestamp(1_001_000)}
-    assert watch.due(REPORT_TIMES, at(9.0)) is None
+    assert watch.due(REPORT_TIMES, at(1.05), culprit) == {
+        REASON_KEY: Symbol("memory"),
+        CULPRIT_KEY: "alarm memory",
+        SINCE_KEY: Timestamp(1_001_000),
+    }
+    assert watch.due(REPORT_TIMES, at(9.0), culprit) is None
     watch.observe(None, at(9.0))
-    assert watch.due(REPORT_TIMES, at(9.0)) == {REASON_KEY: None}
+    assert watch.due(REPORT_TIMES, at(9.0), culprit) == {REASON_KEY: None}
     assert watch.settled
 
 
@@ -90,7 +107,7 @@ def test_no_more_than_two_a_second() -> None:
     for step in range(200):  # blocked and free in turn, every 60 ms
         now = at(step * 0.06)
         watch.observe(FlowReason.UNCONFIRMED_LIMIT if step % 2 else None, now)
-        properties = watch.due(REPORT_TIMES, at(now.monotonic + 0.055))
+        properties = watch.due(REPORT_TIMES, at(now.monotonic + 0.055), culprit)
         if properties is not None:
             told.append(now.monotonic)
     assert len(told) <= 2 * 12 + 1
@@ -100,10 +117,10 @@ def test_no_more_than_two_a_second() -> None:
 def test_a_reason_that_changes_is_told_again() -> None:
     watch = BlockWatch()
     watch.observe(FlowReason.UNCONFIRMED_LIMIT, at(0.0))
-    assert watch.due(REPORT_TIMES, at(0.1)) is not None
+    assert watch.due(REPORT_TIMES, at(0.1), culprit) is not None
     watch.observe(FlowReason.MEMORY, at(0.2))
-    assert watch.due(REPORT_TIMES, at(0.2)) is None  # too soon after the last
-    told = watch.due(REPORT_TIMES, at(0.6))
+    assert watch.due(REPORT_TIMES, at(0.2), culprit) is None  # too soon after the last
+    told = watch.due(REPORT_TIMES, at(0.6), culprit)
     assert told is not None
     assert told[REASON_KEY] == Symbol("memory")
 
@@ -127,7 +144,11 @@ def test_a_publisher_is_told_of_an_alarm_and_of_its_end() -> None:
     broker.advance(0.002)
     told = peer.expect(Flow)
     assert told.handle == 0
-    assert told.properties == {REASON_KEY: Symbol("memory"), SINCE_KEY: Timestamp(1_700_000_000_000)}
+    assert told.properties == {
+        REASON_KEY: Symbol("memory"),
+        CULPRIT_KEY: "alarm memory",
+        SINCE_KEY: Timestamp(1_700_000_000_000),
+    }
     broker.engine.clear_alarm("memory")
     broker.run()
     broker.advance(1.0)

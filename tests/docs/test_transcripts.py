@@ -28,7 +28,7 @@ CHART = TUTORIALS / "07-one-connection.svg"
 SECONDS_MAX = 30
 SVG = "{http://www.w3.org/2000/svg}"
 
-OF_A_CLUSTER = TUTORIALS / "15-cluster.md"
+OF_A_CLUSTER = TUTORIALS / "16-cluster.md"
 """Needs three brokers: tests/docs/test_cluster_tutorial.py."""
 PAGES = [
     ROOT / "README.md",
