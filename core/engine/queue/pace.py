@@ -17,12 +17,13 @@ seldom busy always hands out one message to each in turn.
 QUICK_SECONDS = 0.05
 """The longest time from delivery to settlement that counts as quick: as long as the event loop may be busy. A turn is
 at most twice as long as what the consumer has settled in this time, or as long as what it settles in this time at its
-pace, so its last message waits for about 0.1 s. With
-0.02, a hundred consumers that share two cores with the broker do not settle quickly enough to get longer turns."""
+pace, so its last message waits for about 0.1 s. With 0.02, a hundred consumers that share two cores with the broker do
+not settle quickly enough to get longer turns."""
 QUICK_MESSAGES = 4
 """So many messages in a row must be settled quickly before a consumer gets more than one in its turn. Until then each
 of its messages has a wake-up and a system call: with 100 consumers and 32, two thirds of the deliveries of the first
-two seconds were of one message. With 8 they took as many deliveries before their first long turn as with 4 in all."""
+two seconds were of one message. With 8 they get the first 10,000 messages, of which 100 come at a time, in 988
+deliveries, and with 4 in 571."""
 TURN_MAX = 256
 """The most messages in one turn of a consumer: a front end's largest queue grant. A sender in bulk brings about 170 at
 once. With 128 they go to 2.2 consumers, and cost 1.3 to 1.45 times as much as if there was a single consumer."""
