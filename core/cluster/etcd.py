@@ -4,8 +4,8 @@ gRPC does its work in threads of its own. What an answer leads to is handed to `
 thread of the event loop.
 
 A request without an answer in time goes to no other member by itself, because only its sender knows whether it may be
-carried out twice. But the next requests go to the next member: so a member that has ended, that is stopped, or that is
-cut off from the others holds a node up for one time-out.
+carried out twice. But the next requests go to the next member, or to one that has answered since: so a member that has
+ended, that is stopped, or that is cut off from the others holds a node up for one time-out at most.
 """
 
 import re
@@ -104,7 +104,8 @@ class Etcd:
         timeout_s: float,
         member: int | None = None,
     ) -> None:
-        """Send a request, to this member if it has to be this one. One of the two functions is called later."""
+        """Send a request, to this member if it has to be this one. One of the two functions is called later. A member
+        that has answered is the one that is asked from then on."""
         member = self._current if member is None else member
         self.requests += 1
         future = self._calls[member][method].future(request, timeout=timeout_s)
@@ -122,7 +123,12 @@ class Etcd:
             unanswered()
             return
         self.trouble = ""
+        self._current = member
         answered(future.result())
+
+    def member_after(self, count: int) -> int:
+        """The member that comes so many places after the one that is asked now."""
+        return (self._current + count) % len(self._channels)
 
     def ask_another(self) -> None:
         """The next requests go to another member: what this one has answered is damaged."""

@@ -38,6 +38,11 @@ READ_UNASKED_S = 2.0
 """How often a follower reads a group although no beat says that there is more."""
 CUT_S = 5.0
 """How often a leader has the engine forget what all members have."""
+LOOK_ELSEWHERE_S = 0.15
+"""When a look has no answer for so long, another member of etcd is asked as well: one that stands still, or that has no
+leader, would hold this node up until the look is given up."""
+LOOKS_MAX = 3
+"""The most looks without an answer."""
 COMPACT_S = 30.0
 """How often a node that has had something cut away has the engine forget earlier states of its keys, which take its
 space."""
@@ -125,10 +130,13 @@ class Member:
         }
         """For each group, numbers of batches, and how many bytes this node had taken up to them."""
         self._beat_at = self._look_at = self._cut_at = self._compact_at = self._everything_at = -inf
-        self._looking = self._joining = self._reading_queues = False
+        self._joining = self._reading_queues = False
         self._queues_version = -1
         self._queues: list[SharedQueue] | None = None
         """Definitions with which this node is not done."""
+        self._looks = 0
+        self._looked_at = -inf
+        """When the last look that had an answer was sent."""
         self._cuts = 0
         self._asked_before: dict[int, str] = {}
         """For each group, from which member this node has begun to copy it last."""
@@ -156,7 +164,7 @@ class Member:
         if now >= self._beat_at + BEAT_S:
             self._beat_at = now
             self._put_beat()
-        if now >= self._look_at + LOOK_S and not self._looking:
+        if now >= self._look_at + (LOOK_ELSEWHERE_S if self._looks else LOOK_S) and self._looks < LOOKS_MAX:
             self._look_at = now
             self._look(now)
         self.space.step(mends=self._first_leader == node_number(self._node))
@@ -411,21 +419,25 @@ class Member:
 
     def _look(self, sent_at: float) -> None:
         """Ask for the beats, the owners of all groups, and whether the definitions have changed."""
-        self._looking = True
         keys = self._keys
         owners = [engine.owner_key for engine in self._engines.values()]
         cluster = [range_of(keys.nodes, keys.nodes_end), range_of(keys.topology_version)]
         ranges = [*cluster, range_of(keys.wanted, keys.wanted_end), *map(range_of, owners)]
 
         def answered(response: Message) -> None:
-            self._looking = False
-            beats, version, wanted, *owners = found(response)
-            self._looked(sent_at, beats, version, owners, self._wanted(wanted))
+            self._looks -= 1
+            if sent_at > self._looked_at:
+                self._looked_at = sent_at
+                beats, version, wanted, *owners = found(response)
+                self._looked(sent_at, beats, version, owners, self._wanted(wanted))
 
         def unanswered() -> None:
-            self._looking = False
+            self._looks -= 1
 
-        self.etcd.ask("KV/Txn", transaction([], reading(*ranges), []), answered, unanswered, timeout_s=ASK_S)
+        request = transaction([], reading(*ranges), [])
+        member = self.etcd.member_after(self._looks) if self._looks else None
+        self._looks += 1
+        self.etcd.ask("KV/Txn", request, answered, unanswered, timeout_s=ASK_S, member=member)
 
     def _wanted(self, found: list[Message]) -> dict[int, list[CopyWanted]]:
         """The requests for parts of copies, by group."""

@@ -242,7 +242,7 @@ def fill_etcd(machines: Machines, rng: Random) -> tuple[str, Mend]:
     etcd = Etcd(machines.etcd.endpoints, lambda act: None)
     puts = 0
     try:
-        while puts < QUOTA // len(FILLER):
+        while puts < 2 * QUOTA // len(FILLER):  # it is refused before, when etcd has noticed
             request = transaction([], [putting(b"filler", FILLER)], [])
             etcd.ask_now("KV/Txn", request, timeout_s=STARTED_S)
             puts += 1
@@ -287,13 +287,15 @@ def flip_bit(path: Path, bit: int) -> None:
 
 
 @contextmanager
-def machines(*, groups: int = 2, small_disk: bool = False, more: str = "") -> Iterator[Machines]:
+def machines(
+    *, groups: int = 2, small_disk: bool = False, more: str = "", options: Sequence[str] = ()
+) -> Iterator[Machines]:
     """Three machines whose groups have leaders, until the block ends. ``small_disk``: the third one has a disk of its
-    own."""
+    own. ``options``: more options of etcd."""
     with TemporaryDirectory(prefix="headgate-rounds-") as name:
         folder = Path(name)
         (folder / "etcd").mkdir()
-        etcd = EtcdCluster(folder / "etcd", options=ETCD)
+        etcd = EtcdCluster(folder / "etcd", options=(*ETCD, *options))
         etcd.environment = {MACHINE: "{}"}
         ports = free_ports(2 * len(NAMES))
         etcd.asked_ports, etcd.told_ports = ports[: len(NAMES)], ports[len(NAMES) :]

@@ -7,7 +7,7 @@ gives no link credit, or does not answer: a publisher there waits until the node
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 import pika
@@ -166,8 +166,8 @@ class Load:
 
     def _consume_091(self, url: str, queue: str) -> None:
         while not self.over:
-            with suppress(pika.exceptions.AMQPError, OSError, ValueError):
-                channel = opened(url).channel()
+            with suppress(pika.exceptions.AMQPError, OSError, ValueError), closing(opened(url)) as connection:
+                channel = connection.channel()
                 channel.basic_qos(prefetch_count=PREFETCH)
                 for method, _, body in channel.consume(queue, inactivity_timeout=0.5):
                     if method is not None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from core.engine.confirms import Confirms, Submission
-from core.engine.queue.admissions import Admissions
+from core.engine.queue.admissions import Admissions, lose_track, refuse
 from core.engine.ready.waits import Waits
 from core.errors import LimitReached
 from core.interface import Confirmed, Mailbox, Outcome, Publisher
@@ -43,6 +43,10 @@ class Lane:
         self.staged += durable
         self.admissions.took(self.confirms, submission, 0, count, self.staged if durable else None)
 
+    def take(self, position: int) -> list[object]:
+        """What waits for this position, which is not reached any more."""
+        return list(self._waits[0].take(position, position))
+
     def look(self) -> list[tuple[int, Outcome]]:
         """The messages answered since the last call, one by one."""
         for waits in self._waits:
@@ -78,6 +82,17 @@ def test_to_a_sync_only_what_comes_from_now_on_waits_for_it():
     assert lane.look() == [(0, Outcome.ACCEPTED)]
     lane.synced = 2
     assert lane.look() == [(1, Outcome.ACCEPTED)]
+
+
+def test_what_was_never_committed_is_released_and_what_will_never_be_known_is_rejected():
+    lane = Lane()
+    for _ in range(3):
+        lane.publish(1, durable=True)
+    for position, end in ((1, refuse), (2, lose_track)):
+        for waiting in lane.take(position):
+            end(waiting, lane.confirms)
+    lane.written = 3
+    assert lane.look() == [(0, Outcome.RELEASED), (1, Outcome.REJECTED), (2, Outcome.ACCEPTED)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["sync", "written", "durable", "transient", "no room", "write", "flush"]))))
