@@ -52,20 +52,27 @@ class Beat:
     """For each group, up to which number it has applied the log."""
     problems: Mapping[int, str] = field(default_factory=dict)
     """For each group that this node cannot keep, why."""
+    leads: Mapping[int, int] = field(default_factory=dict)
+    """For each group that it leads, in which epoch: it takes on and delivers messages."""
+    hands: Mapping[int, str] = field(default_factory=dict)
+    """For each group that it has ceased to lead, the node that is to claim it."""
+    set_aside: bool = False
+    """Whether it is in maintenance mode: it claims nothing."""
 
     def encoded(self) -> bytes:
         """The beat as the value of a key."""
         facts = [self.count, self.life, list(self.addresses), self.version]
-        return cbor2.dumps([*facts, dict(self.synced), dict(self.applied), dict(self.problems)])
+        groups = dict(self.synced), dict(self.applied), dict(self.problems), dict(self.leads)
+        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside])
 
     @classmethod
     def decoded(cls, data: bytes) -> "Beat | None":
         """The beat in a value; None if it is none."""
         try:
-            count, life, addresses, version, synced, applied, problems, *_ = cbor2.loads(data)
-            return cls(
-                int(count), str(life), list(addresses), str(version), dict(synced), dict(applied), dict(problems)
-            )
+            count, life, addresses, version, synced, applied, problems, *more = cbor2.loads(data)
+            leads, hands, set_aside, *_ = more or ({}, {}, False)
+            maps = dict(synced), dict(applied), dict(problems), dict(leads), dict(hands)
+            return cls(int(count), str(life), list(addresses), str(version), *maps, bool(set_aside))
         except (cbor2.CBORDecodeError, TypeError, ValueError):
             return None
 
@@ -126,8 +133,13 @@ class Beats:
             self._vacant_since.pop(group, None)
             return False
         since = self._vacant_since.setdefault(group, now)
-        before = [one for one in self.order(group)[: self.order(group).index(self.node)] if self.is_here(one)]
+        first = self.order(group)[: self.order(group).index(self.node)]
+        before = [one for one in first if self.is_here(one) and not self._is_set_aside(one)]
         return now >= since + TURN_S * len(before)
+
+    def _is_set_aside(self, name: str) -> bool:
+        beat = self.beat(name)
+        return beat is not None and beat.set_aside
 
     def order(self, group: int) -> list[str]:
         """The members in the order in which they should lead a group."""

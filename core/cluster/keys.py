@@ -6,9 +6,14 @@ key, below /hg/<cluster>/      value
 ``groups/<g>/owner``           epoch and node of the owner (u64 each, big-endian)
 ``groups/<g>/cut``             the highest number that was cut away (u64)
 ``groups/<g>/log/<n>``         the batch with this number (u64); core/engine/quorum/batches.py
+``moves/<g>``                  the name of the node that is to lead a group, until it does
 ``nodes/<name>``               what a node says of itself, twice a second (CBOR); core/cluster/beats.py
 ``topology/queues/<vhost>/…``  the definition of a quorum queue (CBOR); core/cluster/definitions.py
-``topology/version``           put with each change of the topology
+``topology/names/<vhost>/…``   exchanges, bindings and policies (CBOR); core/cluster/definitions.py
+``topology/hosts/<vhost>``     the limits of a virtual host (CBOR)
+``topology/users/<name>``      the record of a user, with keys of SCRAM (CBOR)
+``topology/number``            how many changes of the definitions there were (u64)
+``changes/<n>``                the change with this number (u64), for as long as nodes may need it
 ``identity``                   32 hexadecimal digits, put once: which cluster this is
 =============================  ===============================================================================
 
@@ -52,8 +57,24 @@ class ClusterKeys:
         root = f"/hg/{cluster}/".encode()
         self.nodes, self.nodes_end = root + b"nodes/", root + b"nodes0"
         self.queues, self.queues_end = root + b"topology/queues/", root + b"topology/queues0"
-        self.topology_version = root + b"topology/version"
+        self.moves, self.moves_end = root + b"moves/", root + b"moves0"
+        self.topology, self.topology_end = root + b"topology/", root + b"topology0"
+        self.names, self.hosts, self.users = (self.topology + one for one in (b"names/", b"hosts/", b"users/"))
+        self.topology_number = self.topology + b"number"
+        self.topology_version = self.topology + b"version"
+        """Earlier versions have put it."""
+        self._changes = root + b"changes/"
         self.identity = root + b"identity"
+
+    def change(self, number: int) -> bytes:
+        """The key of a change of the definitions."""
+        return self._changes + NUMBER.pack(number)
+
+    def number_of_change(self, key: bytes) -> int:
+        """The number of the change with this key."""
+        (number,) = NUMBER.unpack(key[len(self._changes) :])
+        assert isinstance(number, int)
+        return number
 
 
 def encoded_owner(owner: Owner) -> bytes:
