@@ -47,7 +47,7 @@ from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
 from core.amqp091.plain_messages import PlainMessages
 from core.config import Settings
-from core.config.address import parse_address
+from core.config.address import is_loopback, parse_address
 from core.config.amqp10 import Amqp10Settings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
@@ -215,6 +215,11 @@ def amqp10_factory(
 
 def far_nodes(settings: Settings, converter: Converter, dial: Dial) -> Mapping[str, HomeNode]:
     """The other nodes of the cluster by name; ``dial`` connects to them."""
+    return {node.name: far_node(settings, converter, dial, node.name, node.address) for node in settings.cluster.nodes}
+
+
+def far_node(settings: Settings, converter: Converter, dial: Dial, name: str, address: str) -> FarNode:
+    """Another node of the cluster; ``dial`` connects to it."""
     announced = connection_settings(settings.amqp10)
     announced = replace(
         announced, container_id=f"{CONTAINER_ID} {settings.cluster.node}", properties={NODE_KEY: settings.cluster.node}
@@ -223,17 +228,14 @@ def far_nodes(settings: Settings, converter: Converter, dial: Dial) -> Mapping[s
     def hosted(hostname: str) -> ConnectionSettings:
         return replace(announced, hostname=hostname)
 
-    return {
-        node.name: FarNode(
-            name=node.name,
-            own_name=settings.cluster.node,
-            address=parse_address(node.address),
-            settings=hosted,
-            converter=converter,
-            dial=dial,
-        )
-        for node in settings.cluster.nodes
-    }
+    return FarNode(
+        name=name,
+        own_name=settings.cluster.node,
+        address=parse_address(address),
+        settings=hosted,
+        converter=converter,
+        dial=dial,
+    )
 
 
 def refusal(settings: ConnectionSettings, reason: str) -> bytes:
@@ -296,6 +298,12 @@ class AllProtocols:
     def nodes(self, settings: Settings, dial: Dialling) -> Mapping[str, HomeNode]:
         """The other nodes of the cluster, reached over AMQP 1.0."""
         return far_nodes(settings, self.converter, dial)
+
+    def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
+        """Another node, where nodes trust connections of this machine."""
+        if not (settings.cluster.trust_loopback and is_loopback(parse_address(address)[0])):
+            return None
+        return far_node(settings, self.converter, dial, name, address)
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """A packet of flow events as an AMQP 1.0 message."""

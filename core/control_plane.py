@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # only a broker with an admin server records them, or has the
     from core.observe.overview import Overview
     from core.observe.timelines import Timelines
     from core.row_walks import RowSource
+    from core.server.cluster_task import ClusterTask
     from core.store.lane import Lane
 
 ABOUT_SERVER = frozenset({"listeners", "certificates", "descriptors", "server"})
@@ -62,8 +63,8 @@ class BrokerControl:
         """The users and what logins share."""
         self.settings_text: Callable[[], str] = str
         """Returns the settings in force, as a file without secrets; "" where they are not known."""
-        self.cluster: Callable[[], Snapshot] | None = None
-        """Returns the state of the cluster; None where this broker is in none."""
+        self.cluster: ClusterTask | None = None
+        """This node in its cluster; None where this broker is in none."""
         self.queue_of_address: Callable[[str], str] = str
         """Returns the queue that a client's address names, or that is named without one. Raises Invalid."""
         self.message_forms: MessageForms | None = None
@@ -133,13 +134,23 @@ class BrokerControl:
     def cluster_status(self) -> Snapshot:
         """The cluster as this node sees it."""
         if self.cluster is not None:
-            return self.cluster()
+            return self.cluster.status()
         nothing: Snapshot = {"name": None, "node": None, "joined": False, "trouble": "", "engine": {}}
         return {**nothing, "nodes": [], "groups": []}
 
-    def drain(self, *, wanted: bool) -> Snapshot:
-        """Start or end a drain: publishers and consumers stand still, and new connections are refused. Returns its
-        progress."""
+    @property
+    def in_cluster(self) -> "ClusterTask":
+        """This node in its cluster. Raises PreconditionFailed where this broker is in none."""
+        if self.cluster is None:
+            raise PreconditionFailed("this broker is in no cluster")
+        return self.cluster
+
+    def drain(self, *, wanted: bool, force: bool = False) -> Snapshot:
+        """Start or end a drain: publishers and consumers stand still, and new connections are refused. A node of a
+        cluster hands over what it leads. Returns its progress. Raises PreconditionFailed if a group would lose its
+        majority without this node, unless ``force`` is set."""
+        if self.cluster is not None:
+            self.cluster.set_aside(wanted=wanted, force=force)
         self.broker.drain(wanted=wanted)
         if self.server is not None:
             self.server.drain(wanted=wanted)

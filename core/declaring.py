@@ -4,7 +4,7 @@ that come together are recorded together."""
 from collections.abc import Callable
 from typing import Generic
 
-from core.errors import PreconditionFailed, StillGoing
+from core.errors import NotFound, PreconditionFailed, StillGoing
 from core.slices import Found, Walk
 
 
@@ -68,3 +68,19 @@ def once_gone(declare: Callable[[], Found]) -> Walk[Found]:
             return declare()
         except StillGoing:
             yield
+
+
+def once_done(change: Callable[[], Found]) -> Walk[Found | None]:
+    """Call ``change`` until it is made, and return its result: None for a removal that was made meanwhile. Other errors
+    are raised."""
+    is_under_way = False
+    while True:
+        try:
+            return change()
+        except StillGoing:
+            is_under_way = True
+            yield
+        except NotFound:
+            if not is_under_way:
+                raise
+            return None

@@ -4,6 +4,8 @@ Each front end owns one total table from these errors to its protocol's conditio
 operator's mistake, or a limit, never a bug of ours: bugs are assertions.
 """
 
+from collections.abc import Callable
+
 
 class EngineError(Exception):
     """A refusal that a front end tells its peer. ``str(error)`` names the value, the limit and the remedy."""
@@ -27,7 +29,13 @@ class PreconditionFailed(EngineError):
 
 class StillGoing(EngineError):
     """The thing of this name is just being made or deleted: its deletion or declaration is being recorded, or some of
-    its bindings are not removed yet. It can soon be declared again."""
+    its bindings are not removed yet, or the nodes of a cluster have not agreed on it yet. The same can soon be asked
+    for again."""
+
+    def __init__(self, text: str, when_over: Callable[[Callable[[], None]], None] | None = None) -> None:
+        """``when_over`` takes a function that is to be called when it is time to ask again; None for the next turn."""
+        super().__init__(text)
+        self.when_over = when_over
 
 
 class Invalid(EngineError):

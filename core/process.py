@@ -35,7 +35,7 @@ from core.engine.broker import Broker
 from core.engine.forwarding.nodes import HomeNode, Homes
 from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.virtual_hosts import VirtualHosts
-from core.interface import Converter, Snapshot
+from core.interface import Converter
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.idle_consumers import IdleConsumers
@@ -65,6 +65,7 @@ from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:
     from core.admin.serving import AdminServer
+    from core.server.cluster_task import ClusterTask
 
 SWITCH_SECONDS = 0.0001
 """How long a worker that has synced waits for the interpreter while the loop is busy. With the default of 5 ms, the
@@ -131,6 +132,9 @@ class Protocols(Protocol):
 
     def nodes(self, settings: Settings, dial: Dialling) -> Mapping[str, HomeNode]:
         """The other nodes of the cluster by name; ``dial`` connects to them."""
+
+    def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
+        """Another node of the cluster, at this address; None where connections between nodes are not possible."""
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """A message that carries flow events, made at this wall-clock time (seconds), and its encoding."""
@@ -207,7 +211,7 @@ def _hosts(
     settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger, dial: Dialling
 ) -> VirtualHosts:
     """Make the engine. Policies that an earlier version has kept and this one cannot use are logged."""
-    homes = Homes(settings.cluster.node, settings.cluster.home_of, protocols.nodes(settings, dial))
+    homes = Homes(settings.cluster.node, settings.cluster.home_of, dict(protocols.nodes(settings, dial)))
     broker = Broker(settings, protocols.converter, storage=data.storage, new_identity=new_identity, homes=homes)
     hosts = VirtualHosts(broker, keeper=data.hosts)
     for host in hosts.all:
@@ -224,34 +228,48 @@ def _certificates(settings: Settings, log: FilteringBoundLogger) -> Certificates
 
 
 def _cluster(
-    settings: Settings, data: OpenData, hosts: VirtualHosts, clock: Callable[[], Now], log: FilteringBoundLogger
-) -> tuple[list[Background], Callable[[], Snapshot] | None]:
-    """Return the task of this node in its cluster, and what returns the state of that; nothing without one. Raises
-    Invalid."""
-    groups = data.storage.groups
-    if groups is None:
-        return [], None
+    settings: Settings,
+    data: OpenData,
+    hosts: VirtualHosts,
+    node_at: Callable[[str, str], HomeNode | None],
+    clock: Callable[[], Now],
+    log: FilteringBoundLogger,
+) -> "ClusterTask | None":
+    """Return the task of this node in its cluster; None without one. Raises Invalid."""
+    groups, agreement = data.storage.groups, data.agreement
+    if groups is None or agreement is None:
+        return None
     from core.server.cluster_task import ClusterTask  # here and not above: most brokers are in no cluster
 
     listen, version = settings.server.listen, headgate_version()
-    task = ClusterTask(
-        settings.cluster, settings.data.folder, groups, hosts, listen=listen, version=version, clock=clock, log=log
+    folder = settings.data.folder
+    return ClusterTask(
+        settings.cluster,
+        folder,
+        groups,
+        hosts,
+        agreement,
+        node_at,
+        listen=listen,
+        version=version,
+        clock=clock,
+        log=log,
     )
-    return list(task.tasks), task.status
 
 
-def _join(hosts: VirtualHosts, users: Users) -> None:
-    """Have users know the virtual hosts, and virtual hosts tell users when one is deleted."""
+def _join(hosts: VirtualHosts, users: Users, cluster: "ClusterTask | None") -> None:
+    """Have users know the virtual hosts, virtual hosts tell users when one is deleted, and the cluster know both."""
     users.virtual_hosts = lambda: hosts.names
     hosts.closing, hosts.forget_rights = users.close_virtual_host, users.forget_virtual_host
     hosts.resume()
+    if cluster is not None:
+        cluster.begin(users)
 
 
 async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
-    log = surface.log
-    dialling = Dialling(lambda connected, make: server.adopt(connected, make))
+    log, dialling = surface.log, Dialling(lambda connected, make: server.adopt(connected, make))
     hosts, certificates = _hosts(settings, protocols, data, log, dialling), _certificates(settings, log)
     broker = hosts.default
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
@@ -266,12 +284,13 @@ async def _serve(
         if admin is not None:
             await admin.run()
 
-    joined, cluster_status = _cluster(settings, data, hosts, clock, log)
-    tasks = joined + flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
+    cluster = _cluster(settings, data, hosts, partial(protocols.node_at, settings, dialling), clock, log)
+    tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [dialling.run, *([IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else [])]
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))
-    access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users, hosts=hosts)
-    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_audit_tasks(surface.audit, broker)]
+    access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users)
+    _join(hosts, access.users, cluster)
+    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_more(surface.audit, broker, cluster)]
     server = Server(
         settings=settings.server,
         engine=hosts,
@@ -288,7 +307,7 @@ async def _serve(
     certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
     reload, control = _reload(settings, surface, access, fetching, server, sampler), protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
-    control.limits, control.access, control.cluster = _limits(settings), access, cluster_status
+    control.limits, control.access, control.cluster = _limits(settings), access, cluster
     control.settings_text = lambda: render(reload.in_force)
     open_admin = partial(
         _open_admin,
@@ -393,7 +412,7 @@ def _measures(
 
 
 def _access(
-    settings: Settings, *, clock: Callable[[], Now], surface: _Surface, store: UserStore, hosts: VirtualHosts
+    settings: Settings, *, clock: Callable[[], Now], surface: _Surface, store: UserStore
 ) -> tuple[Access, Hashing, KeyFetching]:
     """Make the state that logins share, the threads that hash their passwords, and the task that fetches keys of
     tokens."""
@@ -430,19 +449,20 @@ def _access(
     )
     for why in access.users.unusable:
         surface.log.error("user-not-usable", reason=why)
-    _join(hosts, access.users)
     tell_plain_passwords(settings, surface.log)
     fetching = KeyFetching(access, clock=clock, log=surface.log)
     fetching.take(settings.oauth2)
     return access, hashing, fetching
 
 
-def _audit_tasks(audit: AuditWriter | None, broker: Broker) -> list[Background]:
-    """The task that writes the audit log, if there is one, with the broker's notice."""
-    if audit is None:
-        return []
-    audit.notice = partial(broker.alarms.notice, "audit")
-    return [audit.run]
+def _more(audit: AuditWriter | None, broker: Broker, cluster: "ClusterTask | None") -> list[Background]:
+    """The task of this node in its cluster, and the one that writes the audit log with the broker's notice, if there
+    are these."""
+    tasks: list[Background] = [] if cluster is None else list(cluster.tasks)
+    if audit is not None:
+        audit.notice = partial(broker.alarms.notice, "audit")
+        tasks.append(audit.run)
+    return tasks
 
 
 def tell_plain_passwords(settings: Settings, log: FilteringBoundLogger) -> None:
@@ -498,7 +518,7 @@ def _last_work(reload: Reload, control: BrokerControl) -> Callable[[], Awaitable
     """Make the function that is awaited between the request to stop and the good-bye."""
 
     def drain() -> None:
-        control.drain(wanted=True)
+        control.drain(wanted=True, force=True)
         control.turn()
 
     async def finish() -> None:

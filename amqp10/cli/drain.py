@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.25
 
 
-def drain(*, wait: float | None, json: bool, url: str) -> None:
+def drain(*, wait: float | None, force: bool, json: bool, url: str) -> None:
     """Begin maintenance mode, and wait until no message is unsettled or ``wait`` seconds are over."""
     if wait is not None and wait < 0:
         raise CommandError(Exit.USAGE, f"--wait {wait}: must be 0 or more")
 
     def drained(broker: "BlockingManagement") -> Row:
-        progress = row_of(ask(broker, "drain"))
+        progress = row_of(ask(broker, "drain", force=force or None))
         deadline = monotonic() + (wait or 0)
         while progress["unsettled"] and monotonic() < deadline:
             print(_left(progress), file=sys.stderr)

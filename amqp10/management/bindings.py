@@ -18,11 +18,13 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from amqp10.errors import quote
 from amqp10.management.message import BodyFields, RequestRefusal, Response, encodable, segment_text
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.percent import percent_encode
+from core.declaring import once_gone
 from core.errors import NotFound
 from core.interface import Binding, Engine
 from core.slices import Walk
@@ -42,7 +44,7 @@ _SEGMENT = re.compile(
 )
 
 
-def bind(engine: Engine, body: object, owner: object) -> Response:
+def bind(engine: Engine, body: object, owner: object) -> Walk[Response]:
     """Make a binding. Raises RequestRefusal, Locked, Forbidden, Invalid, LimitReached."""
     fields = BodyFields(body, what="binding", names=_FIELDS)
     if ("destination_queue" in fields) == ("destination_exchange" in fields):
@@ -56,7 +58,7 @@ def bind(engine: Engine, body: object, owner: object) -> Response:
         arguments=fields.arguments(),
     )
     try:
-        engine.bind(binding, owner)
+        yield from once_gone(lambda: engine.bind(binding, owner))
     except NotFound as error:
         # A 404 would say that the collection of bindings is missing; here the source or the destination is missing.
         raise RequestRefusal(400, str(error)) from None
@@ -92,7 +94,7 @@ def unbind(engine: Engine, segment: str, owner: object) -> Walk[Response]:
     key = segment_text(match["key"])
     for binding in engine.bindings(source, destination, match["kind"] == "q"):
         if binding is not None and binding.binding_key == key and arguments_hash(binding.arguments) == match["hash"]:
-            engine.unbind(binding, owner)
+            yield from once_gone(partial(engine.unbind, binding, owner))
             break
         yield
     return Response(204)

@@ -355,8 +355,8 @@ def _declare_exchange(engine: Engine, name: str, body: object) -> Walk[Response]
     return Response(204)
 
 
-def _delete_exchange(engine: Engine, name: str) -> Response:
-    engine.delete_exchange(name)
+def _delete_exchange(engine: Engine, name: str) -> Walk[Response]:
+    yield from once_gone(lambda: engine.delete_exchange(name))
     return Response(204)
 
 

@@ -7,10 +7,12 @@ RabbitMQ's default user guest: an import must not take the password from the def
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from core.access.records import RABBIT_SHA256, UserRecord, parse_secret, shown_secret
 from core.access.rights import VIRTUAL_HOST, Permission, TopicPermission
 from core.access.users import GUEST, Users
+from core.declaring import once_gone
 from core.errors import EngineError, Invalid
 from core.slices import Walk
 
@@ -83,7 +85,7 @@ def set_users(records: Iterable[UserRecord], users: Users) -> Walk[None]:
     """Make and change these users. Raises PreconditionFailed, LimitReached; an import that is repeated completes it."""
     for record in records:
         if not users.is_own(record.name) or users.record(record.name) != record:
-            users.set(record)
+            yield from once_gone(partial(users.set, record))
         yield
 
 

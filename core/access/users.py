@@ -33,7 +33,7 @@ from core.config.access import (
     ScramKeys,
     UserSettings,
 )
-from core.errors import Invalid, LimitReached, NotFound, PreconditionFailed
+from core.errors import Invalid, LimitReached, NotFound, PreconditionFailed, StillGoing
 
 GUEST = "guest"
 """User name and password if no users are configured; the examples of AMQP clients use them. Because they are not secret
@@ -196,7 +196,7 @@ class Users:
                 try:
                     self._keep(record.with_permission(virtual_host, None).with_topics(virtual_host, {}))
                     yield 0.0
-                except PreconditionFailed:  # the disk is full
+                except (PreconditionFailed, StillGoing):  # the disk is full, or the nodes of a cluster do not agree yet
                     yield RETRY_S
                 record = self._records.get(name)
 
@@ -242,7 +242,8 @@ class Users:
         is_new = record.name not in self._records
         if is_new and len(self._records) >= USERS_MAX:
             raise LimitReached(f"there are {USERS_MAX} users, and no more are possible; delete some")
-        self._keep(record)
+        if self._records.get(record.name) != record:
+            self._keep(record)
         return is_new
 
     def _keep(self, record: UserRecord) -> None:
@@ -251,11 +252,23 @@ class Users:
         self._records[record.name] = record
         self._changed(record.name)
 
+    def follow(self, name: str, record: UserRecord | None) -> None:
+        """Have a user of the broker as the other nodes of a cluster have it; None for none. A user in the file hides
+        it. Raises PreconditionFailed."""
+        if record is not None:
+            if self._records.get(name) != record:
+                self._keep(record)
+        elif name in self._records:
+            self._forget(name)
+
     def delete(self, name: str) -> None:
         """Delete a user: the user's connections are closed. Raises NotFound, PreconditionFailed."""
         self.check_changeable(name)
         if name not in self._records:
             raise NotFound(f"there is no user '{name}'")
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
         if self._store is not None:
             self._store.remove_user(name)
         del self._records[name]

@@ -54,20 +54,27 @@ class Beat:
     """For each group, up to which number it has applied the log."""
     problems: Mapping[int, str] = field(default_factory=dict)
     """For each group that this node cannot keep, why."""
+    leads: Mapping[int, int] = field(default_factory=dict)
+    """For each group that it leads, in which epoch: it takes on and delivers messages."""
+    hands: Mapping[int, str] = field(default_factory=dict)
+    """For each group that it has ceased to lead, the node that is to claim it."""
+    set_aside: bool = False
+    """Whether it is in maintenance mode: it claims nothing."""
 
     def encoded(self) -> bytes:
         """The beat as the value of a key."""
         facts = [self.count, self.life, list(self.addresses), self.version]
-        return cbor2.dumps([*facts, dict(self.synced), dict(self.applied), dict(self.problems)])
+        groups = dict(self.synced), dict(self.applied), dict(self.problems), dict(self.leads)
+        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside])
 
     @classmethod
     def decoded(cls, data: bytes) -> "Beat | None":
         """The beat in a value; None if it is none."""
         try:
-            count, life, addresses, version, synced, applied, problems, *_ = cbor2.loads(data)
-            return cls(
-                int(count), str(life), list(addresses), str(version), dict(synced), dict(applied), dict(problems)
-            )
+            count, life, addresses, version, synced, applied, problems, *more = cbor2.loads(data)
+            leads, hands, set_aside, *_ = more or ({}, {}, False)
+            maps = dict(synced), dict(applied), dict(problems), dict(leads), dict(hands)
+            return cls(int(count), str(life), list(addresses), str(version), *maps, bool(set_aside))
         except (cbor2.CBORDecodeError, TypeError, ValueError):
             return None
 
@@ -138,9 +145,9 @@ class Beats:
         return now >= since + TURN_S * len(before)
 
     def can_lead(self, name: str, group: int) -> bool:
-        """Whether a node is here, and does not say that it cannot keep the group."""
+        """Whether a node is here, is not set aside, and does not say that it cannot keep the group."""
         beat = self.beat(name)
-        return self.is_here(name) and (beat is None or group not in beat.problems)
+        return self.is_here(name) and (beat is None or (group not in beat.problems and not beat.set_aside))
 
     def order(self, group: int) -> list[str]:
         """The members in the order in which they should lead a group."""

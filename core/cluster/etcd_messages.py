@@ -87,10 +87,13 @@ MESSAGES = _classes()
 """The classes by name."""
 
 
-def range_of(key: bytes, end: bytes = b"", *, limit: int = 0, last: bool = False) -> Message:
-    """A request for one key, or for those from ``key`` to before ``end``; with ``last`` the last of these."""
+def range_of(key: bytes, end: bytes = b"", *, limit: int = 0, last: bool = False, revision: int = 0) -> Message:
+    """A request for one key, or for those from ``key`` to before ``end``; with ``last`` the last of these.
+    ``revision``: that of an earlier answer, for what there was then."""
     order, limit = (DESCENDING, 1) if last else (0, limit)
-    return MESSAGES["RangeRequest"](key=key, range_end=end, limit=limit, sort_order=order, sort_target=BY_KEY)
+    return MESSAGES["RangeRequest"](
+        key=key, range_end=end, limit=limit, sort_order=order, sort_target=BY_KEY, revision=revision
+    )
 
 
 def reading(*ranges: Message) -> list[Message]:

@@ -11,9 +11,14 @@ key, below /hg/<cluster>/      value
 ``wanted/<g><node>``           a request for a part of another node's copy (CBOR), with the numbers of the group and the
                                node that needs it (u64 each); core/cluster/copy_values.py
 ``groups/<g>/copies/<node>``   the part that this node (u64) wants (CBOR)
+``moves/<g>``                  the name of the node that is to lead a group, until it does
 ``nodes/<name>``               what a node says of itself, twice a second (CBOR); core/cluster/beats.py
 ``topology/queues/<vhost>/…``  the definition of a quorum queue (CBOR); core/cluster/definitions.py
-``topology/version``           put with each change of the topology
+``topology/names/<vhost>/…``   exchanges, bindings and policies (CBOR); core/cluster/definitions.py
+``topology/hosts/<vhost>``     the limits of a virtual host (CBOR)
+``topology/users/<name>``      the record of a user, with keys of SCRAM (CBOR)
+``topology/number``            how many changes of the definitions there were (u64)
+``changes/<n>``                the change with this number (u64), for as long as nodes may need it
 ``identity``                   32 hexadecimal digits, put once: which cluster this is
 =============================  ===============================================================================
 
@@ -75,7 +80,13 @@ class ClusterKeys:
         self.nodes, self.nodes_end = root + b"nodes/", root + b"nodes0"
         self.queues, self.queues_end = root + b"topology/queues/", root + b"topology/queues0"
         self.wanted, self.wanted_end = root + b"wanted/", root + b"wanted0"
-        self.topology_version = root + b"topology/version"
+        self.moves, self.moves_end = root + b"moves/", root + b"moves0"
+        self.topology, self.topology_end = root + b"topology/", root + b"topology0"
+        self.names, self.hosts, self.users = (self.topology + one for one in (b"names/", b"hosts/", b"users/"))
+        self.topology_number = self.topology + b"number"
+        self.topology_version = self.topology + b"version"
+        """Earlier versions have put it."""
+        self._changes = root + b"changes/"
         self.identity = root + b"identity"
 
     def wanted_in(self, key: bytes) -> int:
@@ -83,6 +94,16 @@ class ClusterKeys:
         (group,) = NUMBER.unpack_from(key, len(self.wanted))
         assert isinstance(group, int)
         return group
+
+    def change(self, number: int) -> bytes:
+        """The key of a change of the definitions."""
+        return self._changes + NUMBER.pack(number)
+
+    def number_of_change(self, key: bytes) -> int:
+        """The number of the change with this key."""
+        (number,) = NUMBER.unpack(key[len(self._changes) :])
+        assert isinstance(number, int)
+        return number
 
 
 def encoded_owner(owner: Owner) -> bytes:

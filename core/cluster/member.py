@@ -1,4 +1,4 @@
-"""One node of a cluster: drives its groups, looks at the other nodes, and keeps the definitions of queues with them.
+"""One node of a cluster: drives its groups, looks at the other nodes, and agrees with them on definitions.
 
 It does not wait. Its owner calls :meth:`step` when ``groups.wake`` is called and from time to time, and does between
 two calls what answers have led to. Everything runs in one thread.
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from core.cluster.beats import BEAT_S, LOOK_S, Beat, Beats, node_number
 from core.cluster.copy_values import decoded_wanted
-from core.cluster.definitions import decoded, encoded, queue_key
+from core.cluster.definitions_log import DefinitionsLog, Follower
 from core.cluster.engine_space import EngineSpace
 from core.cluster.etcd import Etcd
-from core.cluster.etcd_log import ASK_S, NO_SPACE, PUT_S, REQUEST_BYTES_MAX, REQUEST_OVERHEAD, EtcdLog
+from core.cluster.etcd_log import ASK_S, NO_SPACE, REQUEST_BYTES_MAX, REQUEST_OVERHEAD, EtcdLog
 from core.cluster.etcd_messages import (
     MESSAGES,
     Message,
@@ -29,13 +29,16 @@ from core.cluster.etcd_messages import (
     transaction,
 )
 from core.cluster.group_driver import GroupDriver
-from core.cluster.keys import ClusterKeys
+from core.cluster.keys import NUMBER, ClusterKeys
+from core.cluster.moves import Moves
 from core.engine.quorum.copying import PART_BYTES_MAX, CopySource, CopyWanted, GroupCopy
-from core.engine.quorum.groups import Announced, QuorumGroup, QuorumGroups, SharedQueue
+from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.shared_log import FRESH_S, Owner, Role, cut_at
 
 READ_UNASKED_S = 2.0
 """How often a follower reads a group although no beat says that there is more."""
+SOON_S = 0.05
+"""How often a node looks at the others while a group has no leader: clients wait for it."""
 CUT_S = 5.0
 """How often a leader has the engine forget what all members have."""
 LOOK_ELSEWHERE_S = 0.15
@@ -52,8 +55,6 @@ COPY_COMPACT_S = 5.0
 """The same as COMPACT_S, while groups are copied: each part of a copy is a state of a key that takes space."""
 SIZES_MAX = 256
 """Places in a group's log of which a leader knows how many bytes come behind them."""
-QUEUES_MAX = 100_000
-"""The most definitions in one answer."""
 
 
 class Hooks(NamedTuple):
@@ -62,8 +63,10 @@ class Hooks(NamedTuple):
     never_committed: Callable[..., None]
     """A group will never have the commands between two positions, or ``known=False``: may have them. See
     :meth:`core.engine.machinery.Machinery.never_committed`."""
-    definitions: Callable[[Sequence[SharedQueue]], bool]
-    """These are all quorum queues: make and delete some. Returns False if there is more to do."""
+    follower: Follower
+    """Makes the definitions on which the nodes have agreed."""
+    first_time: bool
+    """Whether this node has never had the definitions of the cluster."""
     leads_until: Callable[[float], None]
     """Until when this node leads groups without hearing of it again; infinity if it leads none."""
     log: Callable[[str, Mapping[str, object]], None]
@@ -108,7 +111,7 @@ class Member:
         self.owners: dict[int, Owner] = {}
         self._groups = groups
         self._keys = ClusterKeys(cluster)
-        self._node = node
+        self._node, self._number = node, node_number(node)
         self._request_bytes_max = request_bytes_max
         self._beat = beat
         self.space = EngineSpace(
@@ -130,17 +133,16 @@ class Member:
         }
         """For each group, numbers of batches, and how many bytes this node had taken up to them."""
         self._beat_at = self._look_at = self._cut_at = self._compact_at = self._everything_at = -inf
-        self._joining = self._reading_queues = False
-        self._queues_version = -1
-        self._queues: list[SharedQueue] | None = None
-        """Definitions with which this node is not done."""
+        self._joining = False
         self._looks = 0
         self._looked_at = -inf
         """When the last look that had an answer was sent."""
         self._cuts = 0
         self._asked_before: dict[int, str] = {}
         """For each group, from which member this node has begun to copy it last."""
-        groups.announce, groups.withdraw = self._announce, self._withdraw
+        self._tells = True
+        self.moves = Moves(node, self.beats)
+        self.definitions = DefinitionsLog(etcd, self._keys, hooks.follower, hooks.log, first_time=hooks.first_time)
 
     def _give_and_take(self, group: QuorumGroup, life: int) -> None:
         """Have the driver of a group copy, and be copied from."""
@@ -164,18 +166,15 @@ class Member:
         if now >= self._beat_at + BEAT_S:
             self._beat_at = now
             self._put_beat()
-        if now >= self._look_at + (LOOK_ELSEWHERE_S if self._looks else LOOK_S) and self._looks < LOOKS_MAX:
+        look_s = LOOK_ELSEWHERE_S if self._looks else SOON_S if self._waits_for_leader else LOOK_S
+        if now >= self._look_at + look_s and self._looks < LOOKS_MAX:
             self._look_at = now
             self._look(now)
         self.space.step(mends=self._first_leader == node_number(self._node))
         if now >= self._cut_at + CUT_S:
             self._cut_at = now
             self._cut(now)
-        if self._queues is not None:
-            if self._hooks.definitions(self._queues):
-                self._queues = None
-            turn = True
-        return turn
+        return self.definitions.step() or turn
 
     def _see_to_some(self, now: float) -> bool:
         """See to the groups with which something has happened, and a few times a second to all."""
@@ -216,7 +215,17 @@ class Member:
     @property
     def hurries(self) -> bool:
         """Whether something cannot wait for the next look."""
-        return any(self._waits(self._groups.all[number]) for number in self._groups.touched)
+        return (
+            self.definitions.busy
+            or self._waits_for_leader
+            or any(self._waits(self._groups.all[number]) for number in self._groups.touched)
+        )
+
+    @property
+    def _waits_for_leader(self) -> bool:
+        """Whether a group has no leader that says so."""
+        groups = (group for group in self._groups.in_order if group.number not in self.trouble)
+        return any(not group.queues.leads and self.home(group) is None for group in groups)
 
     def rows(self) -> list[dict[str, object]]:
         """What this node knows of each group."""
@@ -224,13 +233,12 @@ class Member:
         problems = self._problems()
         for group in self._groups.in_order:
             owner = self.owners.get(group.number, group.shared.owner)
-            leader = self.beats.name_of(owner.node)
             synced = self.beats.synced(group.number)
             furthest = max(self.beats.furthest(group.number), group.shared.ends_at)
             rows.append(
                 {
                     "group": group.number,
-                    "leader": leader if leader and self.beats.is_here(leader) else None,
+                    "leader": self.leader(group),
                     "epoch": owner.epoch,
                     "end": furthest,
                     "lag": {name: max(0, furthest - synced[node_number(name)]) for name in self.beats.members},
@@ -239,6 +247,31 @@ class Member:
                 }
             )
         return rows
+
+    def tell_that_it_leads(self, *, wanted: bool) -> None:
+        """Whether other nodes may forward to this one what it has begun to lead. They must not while it forwards some
+        of that itself."""
+        if wanted and not self._tells:
+            self._beat_at = -inf
+        self._tells = wanted
+
+    def leader(self, group: QuorumGroup) -> str | None:
+        """Return the node that leads a group, as far as this node knows; None if it is away."""
+        name = self.beats.name_of(self.owners.get(group.number, group.shared.owner).node)
+        return name if name and self.beats.is_here(name) else None
+
+    def home(self, group: QuorumGroup) -> str | None:
+        """Return the node that leads a group and says so itself; None if there is none, or this node may.
+
+        So no two nodes take each other for the leader: the one of the lower epoch knows that it leads no more only
+        because it has seen the higher one.
+        """
+        owner = max(self.owners.get(group.number, group.shared.owner), group.shared.owner)
+        name = self.beats.name_of(owner.node)
+        if not name or name == self._node or not self.beats.is_here(name) or group.shared.in_doubt:
+            return None
+        beat = self.beats.beat(name)
+        return name if beat is not None and beat.leads.get(group.number) == owner.epoch else None
 
     def nodes(self) -> list[dict[str, object]]:
         """What this node knows of each node."""
@@ -252,6 +285,7 @@ class Member:
                     "addresses": [] if beat is None else list(beat.addresses),
                     "version": "" if beat is None else beat.version,
                     "leads": [group for group, owner in self.owners.items() if owner.node == node_number(name)],
+                    "set_aside": beat is not None and beat.set_aside,
                     "problems": {} if beat is None else {str(key): why for key, why in beat.problems.items()},
                 }
             )
@@ -275,6 +309,7 @@ class Member:
             self._hooks.never_committed(group.number, first, last, known=False)
             voids.append((first, last))
         if queues.leads != led:
+            self._beat_at = -inf  # others learn of it at once
             self._hooks.log("group-led" if queues.leads else "group-not-led", {"group": group.number,
                             "epoch": shared.epoch, "after": ends_at})  # fmt: skip
         self._drivers[group.number].drive()
@@ -378,6 +413,54 @@ class Member:
         request = MESSAGES["CompactionRequest"](revision=response.header.revision)
         self._ask("KV/Compact", request, lambda _: None)
 
+    # --- planned moves of leaders
+
+    def _claim_if_due(self, group: QuorumGroup, owner: Owner, now: float) -> None:
+        number, driver = group.number, self._drivers[group.number]
+        due = self.beats.should_claim(number, owner.node, now) and self.moves.may_claim(number, now)
+        asked = self.moves.is_asked(number, self.beats.name_of(owner.node))
+        if group.shared.has_read and (due or asked):
+            driver.claim()
+
+    def _led_here(self, group: QuorumGroup) -> None:
+        """Hand a group over if that is wanted, and take away the wish that this node leads it."""
+        number = group.number
+        self.moves.ended(number)
+        if self.moves.wishes.get(number) == self._node and not self.moves.set_aside:
+            key, name = self._keys.moves + b"%d" % number, self._node.encode()
+            self._ask("KV/Txn", transaction([has_value(key, name)], [deleting(key)], []), lambda _: None)
+        target = self.moves.target(number)
+        if target is None:
+            return
+        self._drivers[number].drive()  # what is gathered goes out before
+        self.moves.begin(number, target, self._clock())
+        group.shared.step_down()
+        group.queues.see_to()
+        self._hooks.log("group-handed-over", {"group": number, "to": target})
+        self._beat_at = -inf
+
+    def set_aside(self, *, wanted: bool, force: bool) -> None:
+        """Begin or end to claim nothing. Raises PreconditionFailed if a group would lose its majority without this
+        node, unless ``force`` is set."""
+        if wanted and not force and not self.moves.set_aside:
+            self.moves.check_majorities(group.number for group in self._groups.in_order)
+        self.moves.set_aside = wanted
+        self._look_at = self._beat_at = -inf
+
+    def rebalance(self) -> dict[int, str]:
+        """Have each group led by the node that should lead it. Returns the groups that are to move, and where to."""
+        wanted: dict[int, str] = {}
+        for group in self._groups.in_order:
+            owner = self.owners.get(group.number, group.shared.owner)
+            preferred = self.moves.preferred(group.number)
+            if preferred is not None and preferred != self.beats.name_of(owner.node):
+                wanted[group.number] = preferred
+        if wanted:
+            puts = [putting(self._keys.moves + b"%d" % group, name.encode()) for group, name in wanted.items()]
+            self._ask("KV/Txn", transaction([], puts, []), lambda _: None)
+            self._look_at = -inf
+        return wanted
+
     # --- beats
 
     def _join(self) -> None:
@@ -414,6 +497,13 @@ class Member:
         beat.synced = {group.number: group.shared.synced_number for group in self._groups.in_order}
         beat.applied = {group.number: group.shared.ends_at for group in self._groups.in_order}
         beat.problems = self._problems()
+        leading = [
+            group
+            for group in self._groups.in_order
+            if group.queues.leads and (self._tells or group.number in beat.leads)
+        ]
+        beat.leads = {group.number: group.shared.epoch for group in leading}
+        beat.hands, beat.set_aside = self.moves.handing, self.moves.set_aside
         key = self._keys.nodes + self._node.encode()
         self._ask("KV/Txn", transaction([], [putting(key, beat.encoded())], []), lambda _: None)
 
@@ -421,15 +511,18 @@ class Member:
         """Ask for the beats, the owners of all groups, and whether the definitions have changed."""
         keys = self._keys
         owners = [engine.owner_key for engine in self._engines.values()]
-        cluster = [range_of(keys.nodes, keys.nodes_end), range_of(keys.topology_version)]
-        ranges = [*cluster, range_of(keys.wanted, keys.wanted_end), *map(range_of, owners)]
+        moves, number = range_of(keys.moves, keys.moves_end), range_of(keys.topology_number)
+        wanted = range_of(keys.wanted, keys.wanted_end)
+        ranges = [range_of(keys.nodes, keys.nodes_end), number, moves, wanted, *map(range_of, owners)]
 
         def answered(response: Message) -> None:
             self._looks -= 1
             if sent_at > self._looked_at:
                 self._looked_at = sent_at
-                beats, version, wanted, *owners = found(response)
-                self._looked(sent_at, beats, version, owners, self._wanted(wanted))
+                beats, changes, moves, wanted, *owners = found(response)
+                wishes = {int(one.key[len(keys.moves) :]): one.value.decode(errors="replace") for one in moves}
+                self.moves.wishes = wishes
+                self._looked(sent_at, beats, changes, owners, self._wanted(wanted))
 
         def unanswered() -> None:
             self._looks -= 1
@@ -452,15 +545,13 @@ class Member:
         self,
         sent_at: float,
         beats: list[Message],
-        version: list[Message],
+        changes: list[Message],
         owners: list[list[Message]],
         wanted: Mapping[int, list[CopyWanted]],
     ) -> None:
         names = {one.key[len(self._keys.nodes) :].decode(errors="replace"): Beat.decoded(one.value) for one in beats}
         self.beats.looked({name: beat for name, beat in names.items() if beat is not None}, sent_at)
-        changed = version[0].mod_revision if version else 0
-        if changed != self._queues_version and not self._reading_queues:
-            self._read_queues()
+        self.definitions.heard(NUMBER.unpack(changes[0].value)[0] if changes else 0)
         for group, kvs in zip(self._groups.in_order, owners, strict=True):
             number = group.number
             owner = self.owners[number] = EtcdLog.owner_in(kvs)
@@ -475,53 +566,11 @@ class Member:
             elif group.shared.role is Role.FOLLOWER and not group.queues.copying:
                 if self.beats.furthest(number) > group.shared.ends_at:
                     driver.more_to_read()
-                if self.beats.should_claim(number, owner.node, sent_at) and group.shared.has_read:
-                    driver.claim()
-
-    # --- definitions
-
-    def _read_queues(self) -> None:
-        self._reading_queues = True
-        keys = self._keys
-        ranges = reading(range_of(keys.topology_version), range_of(keys.queues, keys.queues_end, limit=QUEUES_MAX))
-
-        def answered(response: Message) -> None:
-            self._reading_queues = False
-            version, queues = found(response)
-            self._queues_version = version[0].mod_revision if version else 0
-            self._queues = [queue for one in queues if (queue := decoded(one.value)) is not None]
-
-        def unanswered() -> None:
-            self._reading_queues = False
-
-        self.etcd.ask("KV/Txn", transaction([], ranges, []), answered, unanswered, timeout_s=PUT_S)
-
-    def _announce(self, queue: SharedQueue, announced: Announced) -> None:
-        key = queue_key(self._keys, queue.virtual_host, queue.declaration.name)
-        changes = [putting(key, encoded(queue)), putting(self._keys.topology_version, b"")]
-        request = transaction([is_absent(key)], changes, reading(range_of(key)))
-
-        def answered(response: Message) -> None:
-            there = queue if response.succeeded else decoded(found(response)[0][0].value)
-            announced(there, "" if there is not None else "its definition in the engine cannot be read")
-
-        self._ask_for(request, answered, announced)
-
-    def _withdraw(self, queue: SharedQueue, announced: Announced) -> None:
-        key = queue_key(self._keys, queue.virtual_host, queue.declaration.name)
-        changes = [deleting(key), putting(self._keys.topology_version, b"")]
-        request = transaction([has_value(key, encoded(queue))], changes, [])
-        self._ask_for(request, lambda response: announced(queue, ""), announced)
-
-    def _ask_for(self, request: Message, answered: Callable[[Message], None], announced: Announced) -> None:
-        if not self.joined:
-            announced(None, self.refused or "this node has not reached its cluster yet; try again in a moment")
-            return
-
-        def unanswered() -> None:
-            announced(None, f"etcd does not answer ({self.etcd.trouble}); try again")
-
-        self.etcd.ask("KV/Txn", request, answered, unanswered, timeout_s=PUT_S)
+                self._claim_if_due(group, owner, sent_at)
+            if owner.node != self._number:
+                self.moves.ended(number)
+            elif group.queues.leads:
+                self._led_here(group)
 
     def _ask(self, method: str, request: Message, answered: Callable[[Message], None]) -> None:
         def unanswered() -> None:

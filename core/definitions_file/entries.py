@@ -14,7 +14,7 @@ from core.definitions_file.json_values import Path, cut, shown_path
 from core.engine.options.arguments import CLASSIC, QUEUE_ARGUMENTS, QUEUE_TYPES, check_exchange_arguments, check_queue
 from core.engine.options.policies import KEYS, checked
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
-from core.engine.routing.topology import NAME_BYTES_MAX, RESERVED_PREFIX
+from core.engine.routing.names import NAME_BYTES_MAX, RESERVED_PREFIX
 from core.errors import EngineError
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
@@ -25,7 +25,6 @@ OWN_MEMORY = "the broker divides its memory itself"
 KEYS_WITHOUT_MEANING: Mapping[str, str] = {
     "queue-leader-locator": ONE_NODE,
     "queue-master-locator": ONE_NODE,
-    "target-group-size": ONE_NODE,
     "initial-cluster-size": ONE_NODE,
     "queue-version": "there is one kind of index",
     "max-in-memory-length": OWN_MEMORY,

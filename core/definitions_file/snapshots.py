@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from core.definitions_file.document import Document
 from core.definitions_file.json_values import finding_problems
 from core.definitions_file.reading import Reading, examining
-from core.engine.routing.topology import RESERVED_PREFIX
+from core.engine.routing.names import RESERVED_PREFIX
 from core.slices import Walk, gathered, run_at_once
 
 KINDS = ("exchanges", "queues", "bindings", "policies")

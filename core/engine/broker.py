@@ -26,9 +26,10 @@ from core.engine.queue.consumers import Attachment
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.moving import shown
+from core.engine.routing.agreement import ChangeKind
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
-from core.engine.routing.shared_queues import SharedQueues
+from core.engine.routing.shared_names import Makes, SharedNames
 from core.engine.routing.staged import StagedQueues
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
 from core.engine.storage import Storage
@@ -94,7 +95,7 @@ class Broker:
         ``machinery`` is that of the other virtual hosts, None for the first one. ``homes``: where queues live; None for
         a broker alone."""
         engine = settings.engine
-        recorder, groups = (None, None) if storage is None else (storage.recorder, storage.groups)
+        recorder = None if storage is None else storage.recorder
         self.virtual_host = virtual_host
         self.machinery = shared = machinery or Machinery(settings, storage, homes)
         self.alarms, self.work = shared.alarms, shared.work
@@ -129,7 +130,9 @@ class Broker:
         self._staged = StagedQueues(
             topology, recorder, self.work, self.declare_queue, self.delete_queue, self._make_queue, self._end_queue
         )
-        self.shared = SharedQueues.of(virtual_host, topology, self._staged, groups)
+        self.make_anew = partial(self._maker.make_anew, self._queues, topology, self._pump, self._confirms)
+        makes = Makes(self._make_queue, self._end_queue, self.queue_info)
+        self.shared = SharedNames.of(virtual_host, topology, self._staged, self.policies, recorder, makes)
         declaring = self.shared or self._staged
         self.begin_declaring, self.begin_deleting = declaring.declare, declaring.delete
         self._router = Router(
@@ -307,7 +310,7 @@ class Broker:
         if self._storage is None:
             check_memory_can_keep(declaration)
         if self.shared is not None:
-            self.shared.check_can_be_made_at_once(declaration)
+            self.shared.agree_on_queue(declaration, owner)
         self.work.spent += VERB_WORK
         self._staged.settle(declaration.name)
         made = self._topology.admit_queue(declaration, owner, named_by_broker=named_by_broker)
@@ -318,7 +321,7 @@ class Broker:
         queue = self._queues[declaration.name]
         queue.used()
         self._pump.touch(queue)  # its deadline may have changed
-        return self._info(definition), False
+        return self._info(definition), self.shared is not None and self.shared.has_made(ChangeKind.QUEUE, queue.name)
 
     def declare_dynamic_queue(self, name: str, owner: object) -> QueueInfo:
         self.work.spent += VERB_WORK
@@ -345,9 +348,12 @@ class Broker:
 
     def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:
         self.work.spent += VERB_WORK
-        return self._topology.admit_exchange(declaration)
+        made, shared = self._topology.admit_exchange(declaration), self.shared
+        return made or (shared is not None and shared.has_made(ChangeKind.EXCHANGE, declaration.name))
 
     def delete_exchange(self, name: str) -> None:
+        if self.shared is not None:
+            self.shared.agree_on_removal(name)
         removed = self._topology.delete_exchange(name)
         self.work.spent += VERB_WORK + BINDING_REMOVAL_WORK * removed
 
@@ -361,6 +367,8 @@ class Broker:
         self._topology.bind(binding, owner)
 
     def unbind(self, binding: Binding, owner: object) -> None:
+        if self.shared is not None:
+            self.shared.agree_on_unbinding(binding)
         removed = self._topology.unbind(binding, owner)
         self.work.spent += VERB_WORK + len(binding.arguments) + BINDING_REMOVAL_WORK * removed
 

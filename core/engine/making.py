@@ -12,28 +12,29 @@ A queue that outlives the broker is stored under its number in the definitions. 
 that is valid until the next start. Without storage there are only classic queues, which are kept in memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 
 from core.config.settings import Settings
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
 from core.engine.classic.variable_queue import VariableQueue
+from core.engine.confirms import Confirms
 from core.engine.forwarding.remote_queue import RemoteQueue
 from core.engine.machinery import Lanes, Machinery
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueOptions, QueueType
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
-from core.engine.queue.pump import PositionWaiter
+from core.engine.queue.pump import PositionWaiter, QueueTurns
 from core.engine.queue.queue import Queue
 from core.engine.queue.store_stage import ToStore
 from core.engine.quorum.leadership import Leadership
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.waits import Waits
-from core.engine.routing.topology import QueueDefinition
+from core.engine.routing.topology import QueueDefinition, Topology
 from core.engine.storage import Storage
 from core.engine.stream.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
-from core.errors import PreconditionFailed
+from core.errors import EngineError, PreconditionFailed
 from core.interface import QueueDeclaration
 from core.store.descriptions import FOLDERS_OF_KINDS
 from core.store.store import PASSING
@@ -86,7 +87,7 @@ class QueueMaker:
         name = definition.declaration.name
         home = None if definition.declaration.exclusive else self._homes.elsewhere(self._virtual_host, name)
         if home is not None:
-            return RemoteQueue(
+            remote = RemoteQueue(
                 name,
                 options,
                 home,
@@ -95,6 +96,9 @@ class QueueMaker:
                 messages_per_turn=self._messages_per_turn,
                 stage_credit=self._stage_credit(name),
             )
+            if definition.id is not None:
+                self._kept_as[remote] = str(definition.id)
+            return remote
         if self._storage is None or self._lanes is None:
             return self._queue(name, options, lambda level: MemoryBacking())
         match options.type:
@@ -104,6 +108,32 @@ class QueueMaker:
                 return self._quorum(name, definition, options, self._storage, self._lanes)
             case _:
                 return self._classic(name, definition, options, self._storage, self._lanes, now)
+
+    def make_anew(
+        self,
+        queues: MutableMapping[str, AnyQueue],
+        topology: Topology,
+        pump: QueueTurns,
+        confirms: Confirms,
+        name: str,
+        error: EngineError,
+        now: float,
+    ) -> bool:
+        """Make a quorum queue anew, because another node leads it now. What is attached to the old one is detached with
+        an error, and finds the new one when it is attached again. Returns False if that is not possible yet: the queue
+        has still to learn that it is led here no more."""
+        queue = queues[name]
+        if isinstance(queue, Queue) and (queue.led is None or queue.led.term):
+            return False
+        queue.dissolve(confirms, error, pump.remains.let_go)
+        pump.forget(queue)
+        queue.stage_credit.end(now)
+        self._kept_as.pop(queue, None)
+        self._quorum_of.pop(queue, None)
+        made = queues[name] = self.make(topology.queues[name], queue.options, now)
+        topology.version += 1  # routes name the queue
+        pump.touch(made)
+        return True
 
     def forget(self, queue: AnyQueue) -> None:
         """Remove the storage of a deleted queue, after ``dissolve`` was called on it."""
@@ -119,8 +149,8 @@ class QueueMaker:
             case QueueType.CLASSIC:
                 self._storage.store.forget_queue(kept_as)
             case QueueType.QUORUM:
-                queues, number = self._quorum_of.pop(queue)
-                queues.forget(number)
+                if (led := self._quorum_of.pop(queue, None)) is not None:
+                    led[0].forget(led[1])
                 self._storage.store.quorum.remove_folder(f"{FOLDERS_OF_KINDS['quorum']}/{kept_as}")
 
     def _stage_credit(self, name: str) -> CreditFlow:

@@ -163,8 +163,9 @@ class VirtualHosts:
         self.named(name)
         if 0 in (limits.publish_rate, limits.publish_rate_bytes):
             raise Invalid("a publish-rate must be 1 or more; a negative one removes the limit")
-        self._keeper.set_settings(name, limits.shown())
-        self._put_limits(name)
+        if self._settings_of(name) != limits.shown():
+            self._keeper.set_settings(name, limits.shown())
+            self._put_limits(name)
 
     def check_connections(self, name: str) -> None:
         """Raises LimitReached if a virtual host has as many connections as it may have."""
@@ -272,6 +273,8 @@ class VirtualHosts:
         from core.engine.host_deletion import deletion  # here and not above: most brokers need no memory for it
 
         self.closing(name)
+        if (shared := self._others[name].shared) is not None:
+            shared.recorder.leaving = True
         self._steps[name] = deletion(self._others[name], self.forget_rights, partial(self._keeper.remove, name))
         self._due[name] = -inf
 

@@ -84,6 +84,10 @@ CLUSTER = Shape(
 )
 
 
+FORCE = Parameter("force", "Also if a group of quorum queues loses its majority.", "flag")
+MOVES = Shape("map", (AnswerField("moves", "number", "How many groups get another leader."),))
+
+
 @operation("status", "GET", "/status", answer=STATUS, gives={"product": "Headgate"})
 def status(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the broker at a glance."""
@@ -94,6 +98,12 @@ def status(control: BrokerControl, arguments: Arguments) -> Reply:
 def cluster_status(control: BrokerControl, arguments: Arguments) -> Reply:
     """Show the cluster as this node sees it: nodes, groups, leaders, lag."""
     return Reply(200, control.cluster_status())
+
+
+@operation("cluster.rebalance", "PUT", "/cluster/rebalance", answer=MOVES, example={}, gives={"moves": 0})
+def rebalance(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Have each group of quorum queues led by the node that should lead it: the leaders are spread evenly then."""
+    return Reply(200, {"moves": len(control.in_cluster.rebalance()) if control.cluster is not None else 0})
 
 
 @operation("configuration", "GET", "/configuration", answer=Shape("text"), gives="")
@@ -108,10 +118,11 @@ def draining(control: BrokerControl, arguments: Arguments) -> Reply:
     return Reply(200, control.draining())
 
 
-@operation("drain", "PUT", "/drain", answer=DRAIN, gives={"draining": True})
+@operation("drain", "PUT", "/drain", FORCE, answer=DRAIN, gives={"draining": True})
 def drain(control: BrokerControl, arguments: Arguments) -> Reply:
-    """Begin maintenance mode: publishers and consumers stand still, and new connections are refused."""
-    return Reply(200, control.drain(wanted=True))
+    """Begin maintenance mode: publishers and consumers stand still, and new connections are refused. A node of a
+    cluster hands over the groups that it leads."""
+    return Reply(200, control.drain(wanted=True, force=arguments.flag("force")))
 
 
 @operation("undrain", "DELETE", "/drain", answer=DRAIN, gives={"draining": False})
@@ -190,6 +201,6 @@ def reload_tls(control: BrokerControl, arguments: Arguments) -> Reply:
 
 
 OPERATIONS = (
-    *(status, cluster_status, configuration, draining, drain, undrain, set_alarm, clear_alarm),
+    *(status, cluster_status, rebalance, configuration, draining, drain, undrain, set_alarm, clear_alarm),
     *(memory, set_watermark, disk, set_free_limit, tls, reload_tls),
 )

@@ -106,9 +106,9 @@ def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     known = [*control.hosts.names, *hosts]
     records = (yield from users_of(value, control.users, known)) if has_users else []
     for name, limit in limits:
-        control.hosts.add(name)
+        yield from once_gone(partial(control.hosts.add, name))
         if limit is not None:
-            control.hosts.set_limits(name, limit)
+            yield from once_gone(partial(control.hosts.set_limits, name, limit))
         yield
         for thing in changes[name]:
             yield from once_gone(partial(_make, control.hosts.named(name), thing))

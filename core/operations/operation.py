@@ -15,6 +15,7 @@ from core.access.audit import shown_value
 from core.access.checked_engine import CheckedEngine
 from core.access.rights import ADMINISTRATOR, MANAGEMENT, MONITORING, POLICYMAKER, Rights
 from core.config.audit import AuditEvent
+from core.declaring import once_done
 from core.errors import EngineError, Forbidden, Invalid
 from core.slices import Walk
 from core.virtual_hosts import VIRTUAL_HOST
@@ -355,7 +356,9 @@ class Operation:
 
     def carry_out(self, control: "BrokerControl", arguments: Arguments) -> Walk[Reply]:
         """Carry it out. Raises EngineError."""
-        answer = self.handler(control, arguments)
+        answer = yield from once_done(lambda: self.handler(control, arguments))
+        if answer is None:
+            return DONE
         if isinstance(answer, GeneratorType):
             answer = yield from answer
         assert isinstance(answer, Reply)

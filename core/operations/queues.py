@@ -6,9 +6,11 @@ A move goes on after the answer. Its result is in the queue's row: ``last_move``
 
 from core.control_plane import BrokerControl
 from core.engine.queue.moving import PEEKED_MAX
+from core.engine.routing.shared_names import is_shared
 from core.errors import Invalid
-from core.interface import ExchangeTarget, QueueTarget, Target
+from core.interface import ExchangeTarget, QueueTarget, Snapshot, Target
 from core.operations.operation import VHOST, AnswerField, Arguments, Parameter, Reply, Shape, Spelling, operation
+from core.slices import Walk
 
 QUEUE = Parameter("queue", "The queue's name.", in_path=True)
 PEEKED = Parameter("count", "The most messages to show.", "number", low=1, high=PEEKED_MAX, default=10)
@@ -31,6 +33,28 @@ MESSAGES = Shape(
         AnswerField("body", "text", "The first 256 bytes of its body."),
     ),
 )
+LEADERS = Shape(
+    "rows",
+    (
+        AnswerField("queue", "text", "The quorum queue."),
+        AnswerField("vhost", "text", "Its virtual host."),
+        AnswerField("group", "number", "The group that it belongs to."),
+        AnswerField("leader", "text", "The node that leads the group; null if none does."),
+    ),
+)
+
+
+@operation("queues.leaders", "GET", "/cluster/queues", answer=LEADERS, gives=[])
+def leaders(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
+    """List the quorum queues of a cluster with the nodes that lead them."""
+    rows: list[Snapshot] = []
+    for host in control.hosts.all if control.cluster is not None else ():
+        for name, one in sorted(host.shown.topology.queues.items()):
+            if is_shared(one.declaration):
+                group, leader = control.in_cluster.leader_of(one.identity)
+                rows.append({"queue": name, "vhost": host.virtual_host, "group": group, "leader": leader})
+            yield
+    return Reply(200, rows)
 
 
 @operation(
@@ -94,4 +118,4 @@ def replay(control: BrokerControl, arguments: Arguments) -> Reply:
     return Reply(200, {"move": arguments.host(control).replay_messages(arguments.text("queue"), count)})
 
 
-OPERATIONS = (peek, move, replay)
+OPERATIONS = (leaders, peek, move, replay)

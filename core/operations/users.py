@@ -11,6 +11,7 @@ from core.access.login import NewPassword
 from core.access.records import Secret, UserRecord, parse_secret
 from core.access.rights import TAGS, Permission, TopicPermission
 from core.control_plane import BrokerControl
+from core.declaring import once_gone
 from core.errors import Invalid
 from core.interface import Snapshot
 from core.operations.operation import DONE, VHOST, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
@@ -126,7 +127,9 @@ def changed_user(control: BrokerControl, arguments: Arguments, name: str) -> Wal
         record = replace(record, tags=own.tags)
     if password is not None or text is not None:
         record = replace(record, secret=secret)
-    return users.set(record)
+    is_new = not users.is_own(name)
+    yield from once_gone(lambda: users.set(record))
+    return is_new
 
 
 def split_tags(text: str) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 from core.access.rights import FULL
 from core.control_plane import BrokerControl
+from core.declaring import once_gone
 from core.engine.virtual_hosts import LIMIT_MAX, HostLimits
 from core.interface import Snapshot
 from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
 from core.publish_limit import RATE_MAX
+from core.slices import Walk
 
 NAME = Parameter("name", "The virtual host's name.", in_path=True)
 MAX_CONNECTIONS = Parameter(
@@ -63,14 +65,15 @@ def host_row(control: BrokerControl, name: str) -> Snapshot:
     }
 
 
-def make(control: BrokerControl, arguments: Arguments) -> bool:
+def make(control: BrokerControl, arguments: Arguments) -> Walk[bool]:
     """Make a virtual host; a user of the broker who makes it may do everything there. Returns whether it is new. Raises
     EngineError."""
     name, user = arguments.text("name"), arguments.rights.user
-    is_new = control.hosts.add(name)
+    is_new = control.hosts.find(name) is None
+    yield from once_gone(lambda: control.hosts.add(name))
     own = control.access is not None and control.users.is_own(user)
     if is_new and own and control.users.rights_of(user).on(arguments.rights.virtual_host) is arguments.rights:
-        control.users.set_permission(user, FULL, name)
+        yield from once_gone(lambda: control.users.set_permission(user, FULL, name))
     return is_new
 
 
@@ -81,9 +84,9 @@ def list_hosts(control: BrokerControl, arguments: Arguments) -> Reply:
 
 
 @operation("vhosts.add", "PUT", "/vhosts/{name}", NAME, right=Right.ADMINISTER, example={"name": "shop"})
-def add_host(control: BrokerControl, arguments: Arguments) -> Reply:
+def add_host(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     """Make a virtual host; it is no error if there is one."""
-    make(control, arguments)
+    yield from make(control, arguments)
     return DONE
 
 

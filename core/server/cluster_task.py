@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
+from core.access.users import Users
 from core.alarms.registry import ENGINE
 from core.clock import Now
 from core.config.cluster import ClusterSettings
-from core.engine.quorum.groups import QuorumGroups, SharedQueue
+from core.engine.forwarding.nodes import HomeNode
+from core.engine.quorum.groups import QuorumGroups
+from core.engine.routing.agreement import Agreement, Answered, Change, Verdict
 from core.engine.virtual_hosts import VirtualHosts
-from core.errors import EngineError, Invalid
+from core.errors import Invalid
 from core.interface import Snapshot
 from core.server.etcd_process import EtcdProcess
 from core.server.pump import TURN_SECONDS_MAX
@@ -27,6 +30,9 @@ if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start w
 
 IDENTITY_FILE = "cluster"
 """The file in the data folder with the identity of the cluster whose node this is."""
+SHARED_FILE = "cluster-definitions"
+"""The file in the data folder that says that the definitions there are those of the cluster. Without it, what only this
+node has is offered to the others, and not deleted."""
 IDENTITY_BYTES, LIFE_BYTES = 16, 8
 CHECK_S = 2.0
 """How long each member of etcd may take to say its version at a start."""
@@ -60,14 +66,17 @@ class ClusterTask:
         folder: Path,
         groups: QuorumGroups,
         hosts: VirtualHosts,
+        agreement: Agreement,
+        node_at: Callable[[str, str], HomeNode | None],
         *,
         listen: Sequence[str],
         version: str,
         clock: Callable[[], Now],
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
-        """``listen``: where clients connect, if the settings do not say it. Blocks for a few seconds. Raises Invalid
-        for an etcd that must not be used, and without the packages for it."""
+        """``node_at`` returns another node by its name and address. ``listen``: where clients connect, if the
+        settings do not say it. Blocks for a few seconds. Raises Invalid for an etcd that must not be used, and without
+        the packages for it."""
         self._answers: deque[Callable[[], None]] = deque()
         self._wake = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -83,8 +92,13 @@ class ClusterTask:
             self.etcd.close()
             raise
         from core.cluster.beats import Beat
+        from core.cluster.following import Following
+        from core.cluster.homes import QueueHomes
         from core.cluster.member import Hooks, Member
 
+        self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
+        self._agreement = agreement
+        self._first_time = not (folder / SHARED_FILE).exists()
         machinery = hosts.default.machinery
         self.member: Member = Member(
             self.etcd,
@@ -98,13 +112,21 @@ class ClusterTask:
             identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
             clock=lambda: clock().monotonic,
             hooks=Hooks(
-                machinery.never_committed, self._follow_definitions, self._leads_until, self._say, self._engine_full
+                machinery.never_committed,
+                self._following,
+                self._first_time,
+                self._leads_until,
+                self._say,
+                self._engine_full,
             ),
             request_bytes_max=settings.engine_request_limit,
             away_time_max=settings.away_time_max,
             away_bytes_max=settings.away_bytes_max,
             quota=settings.engine_quota,
         )
+        agreement.submit = self._submit
+        agreement.leads_here = lambda identity: groups.of(identity)[0].queues.leads
+        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at)
         groups.wake = self._wake_up
         self._groups = groups
         machinery.leading_ends = self._leading_ends
@@ -133,21 +155,24 @@ class ClusterTask:
 
     # --- hooks
 
-    def _follow_definitions(self, queues: Sequence[SharedQueue]) -> bool:
-        by_host: dict[str, list[SharedQueue]] = {host.virtual_host: [] for host in self._hosts.all}
-        for queue in queues:
-            by_host.setdefault(queue.virtual_host, []).append(queue)
-        done = True
-        for name, wanted in by_host.items():
-            try:
-                self._hosts.add(name)
-            except EngineError as error:
-                self._log.warning("cluster-virtual-host", host=name, reason=str(error))
-                continue
-            shared = self._hosts.named(name).shared
-            assert shared is not None, "this broker has groups"
-            done &= shared.follow(wanted)
-        return done
+    def begin(self, users: Users) -> None:
+        """From now on, changes of definitions are agreed on with the other nodes."""
+        self._following.users = users
+        self._agreement.alone = False
+
+    def _submit(self, change: Change, answered: Answered) -> None:
+        self.member.definitions.submit(change, answered)
+        self._wake_up()
+
+    def _pay_owed(self) -> None:
+        """Have the other nodes remove what has ended here."""
+        owed, self._agreement.owed = self._agreement.owed, []
+        for change in owed:
+            self.member.definitions.submit(change, partial(self._paid, change))
+
+    def _paid(self, change: Change, verdict: Verdict, why: str) -> None:
+        if verdict is not Verdict.MADE:
+            self._agreement.owed.append(change)
 
     def _leads_until(self, until: float) -> None:
         self._hosts.default.machinery.leads_until = until
@@ -193,15 +218,20 @@ class ClusterTask:
         self._token = trio.lowlevel.current_trio_token()
         try:
             while True:
-                with trio.move_on_after(HURRY_S if self.member.hurries else STEP_S):
+                with trio.move_on_after(HURRY_S if self.member.hurries or self._homes.busy else STEP_S):
                     await self._wake.wait()
                 await trio.lowlevel.checkpoint()
                 self._wake = trio.Event()
                 self._take_answers()
                 if self.member.joined and self.member.identity != self._kept_identity:
                     await trio.to_thread.run_sync(self._keep_identity, self.member.identity)  # before there is data
-                if self.member.step():
+                if self._agreement.owed and self.member.definitions.made >= 0:
+                    self._pay_owed()
+                if self.member.step() | self._homes.follow(self._clock().monotonic):
                     turn()
+                if self._first_time and self.member.definitions.settled:
+                    self._first_time = self.member.definitions.first_time = False
+                    await trio.to_thread.run_sync((self._folder / SHARED_FILE).touch)
         finally:
             self._token = None
             self.etcd.close()
@@ -229,6 +259,25 @@ class ClusterTask:
             os.fsync(file.fileno())
         new.replace(self._folder / IDENTITY_FILE)
         self._kept_identity = identity
+
+    # --- what operators do
+
+    def set_aside(self, *, wanted: bool, force: bool) -> None:
+        """Begin or end to hand over what this node leads, and to claim nothing. Raises PreconditionFailed if a group
+        would lose its majority, unless ``force`` is set."""
+        self.member.set_aside(wanted=wanted, force=force)
+        self._wake_up()
+
+    def rebalance(self) -> dict[int, str]:
+        """Have each group led by the node that should lead it. Returns the groups that move, and where to."""
+        moves = self.member.rebalance()
+        self._wake_up()
+        return moves
+
+    def leader_of(self, identity: str) -> tuple[int, str | None]:
+        """Return the group of a quorum queue, and the node that leads it now."""
+        group = self._groups.of(identity)[0]
+        return group.number, self.member.leader(group)
 
     # --- what is shown
 

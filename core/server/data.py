@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 import trio
 
+from core.access.users import UserStore
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
 from core.config.cluster import ClusterSettings
@@ -23,7 +24,9 @@ from core.config.store import StoreSettings
 from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.quorum.groups import QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
-from core.engine.storage import Storage
+from core.engine.routing.agreement import Agreement
+from core.engine.routing.shared_recorder import SharedRecorder
+from core.engine.storage import HostKeeper, Recorder, Storage
 from core.errors import PreconditionFailed
 from core.message import Origin
 from core.server.definitions_task import record_definitions
@@ -31,10 +34,11 @@ from core.server.describing import Describer
 from core.server.descriptors import files_allowed, total_limit
 from core.server.groups_on_disk import check_alone, open_groups
 from core.server.hosts_on_disk import HostsOnDisk
+from core.server.shared_keepers import SharedHosts, SharedUsers
 from core.server.storage_task import InlineWrites, drain, run_lane
 from core.server.worker_threads import WorkerThreads
 from core.store.command_log import LocalCommandLog
-from core.store.definitions import DEFAULT_HOST, DefinitionsDatabase, StoredQueue
+from core.store.definitions import DEFAULT_HOST, Definitions, DefinitionsDatabase, StoredQueue
 from core.store.definitions_found import check_not_older
 from core.store.descriptions import (
     DESCRIPTION_FILE,
@@ -99,6 +103,8 @@ class OpenData:
         """
         self._stop_wanted = stop_wanted
         self._settings, self._cluster = settings, cluster
+        self.agreement = None if cluster is None else Agreement(copies=len(cluster.members))
+        """What nodes agree on before they change their definitions; None without a cluster."""
         self._annotations = annotations
         self._clock = clock
         self._log = log
@@ -194,7 +200,7 @@ class OpenData:
         self._say_found(store.report, [problem for log in self._logs for problem in log.problems])
         first = Storage(
             found=found[DEFAULT_HOST],
-            recorder=self._definitions,
+            recorder=self._recorder(DEFAULT_HOST, self._definitions),
             work=self._definitions.work,
             store=store,
             quorum=quorum,
@@ -202,8 +208,18 @@ class OpenData:
             salvage=self._settings.salvage,
             forgotten=self._describer.forget,
         )
-        self.hosts = HostsOnDisk(self._definitions, first, found, self._tend)
+        self.hosts = self._kept_hosts(first, found)
         return first
+
+    def _kept_hosts(self, first: Storage, found: Mapping[str, Definitions]) -> HostKeeper:
+        hosts = HostsOnDisk(self._definitions, first, found, self._tend, self._recorder)
+        return hosts if self.agreement is None else SharedHosts(hosts, self.agreement)
+
+    def _recorder(self, host: str, definitions: DefinitionsDatabase) -> Recorder:
+        """What records the definitions of a virtual host: in a cluster, the nodes agree on them first."""
+        if self.agreement is None:
+            return definitions
+        return SharedRecorder(definitions, definitions, host, self.agreement)
 
     def _opened_groups(self, store: Store, alone: QuorumQueues) -> QuorumGroups | None:
         """Open the groups of a node in a cluster. ``alone``: the queues of the log that no other node has."""
@@ -289,9 +305,9 @@ class OpenData:
         )
 
     @property
-    def users(self) -> DefinitionsDatabase:
-        """The definitions, which keep the users of the broker (:class:`core.access.users.UserStore`)."""
-        return self._definitions
+    def users(self) -> UserStore:
+        """The definitions, which keep the users of the broker."""
+        return self._definitions if self.agreement is None else SharedUsers(self._definitions, self.agreement)
 
     @property
     def status(self) -> str:

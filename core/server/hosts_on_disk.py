@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from core.engine.storage import Storage
+from core.engine.storage import Recorder, Storage
 from core.store.definitions import DEFAULT_HOST, Definitions, DefinitionsDatabase
 
 
@@ -16,9 +16,11 @@ class HostsOnDisk:
         first: Storage,
         found: Mapping[str, Definitions],
         tend: Callable[[str, DefinitionsDatabase], None],
+        recorder: Callable[[str, DefinitionsDatabase], Recorder],
     ) -> None:
         """``first`` is the storage of the default virtual host, ``found`` what a start has found of each. ``tend`` is
-        called with the definitions of each other one."""
+        called with the definitions of each other one, and ``recorder`` returns what records these."""
+        self._recorder = recorder
         self._definitions = definitions
         self._first = first
         self._tend = tend
@@ -47,4 +49,4 @@ class HostsOnDisk:
         definitions = self._definitions.for_host(name)
         self._tend(name, definitions)
         self._kept[name] = definitions
-        return replace(self._first, found=found, recorder=definitions)
+        return replace(self._first, found=found, recorder=self._recorder(name, definitions))

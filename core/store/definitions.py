@@ -234,7 +234,7 @@ class DefinitionsDatabase:
 
     @contextmanager
     def together(self, later: Callable[[DefinitionRecord], None] | None = None) -> Iterator[None]:
-        """Record the queues that are added and what is removed within the block in one transaction, when it ends.
+        """Record what is added and removed within the block in one transaction, when it ends.
         Raises PreconditionFailed there; then none of the changes was made.
 
         ``later``: called with the record if it is not on the disk yet when the block ends; it says when it is, or why
@@ -378,9 +378,13 @@ class DefinitionsDatabase:
         assert isinstance(number, int)
         return number
 
-    def _change(self, what: str, statement: str, values: Sequence[object], *, numbers: int = 0) -> Seal:
-        """Execute one statement in both files."""
-        return self._change_all(what, [(statement, values)], numbers=numbers)
+    def _change(self, what: str, statement: str, values: Sequence[object], *, numbers: int = 0) -> None:
+        """Execute one statement in both files, now or with the others of the block."""
+        if self._together is not None and not numbers:
+            self._together.what.append(what)
+            self._together.statements.append((statement, values))
+        else:
+            self._change_all(what, [(statement, values)], numbers=numbers)
 
     def _change_all(self, what: str, statements: Sequence[Statement], *, numbers: int = 0) -> Seal:
         """Execute statements in the first file, and when it is synced in the second. Returns the new seal. Raises

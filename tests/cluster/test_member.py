@@ -14,10 +14,11 @@ from core.cluster.keys import GroupKeys
 from core.cluster.member import Hooks, Member
 from core.engine.quorum.batches import OrderEnd
 from core.engine.quorum.commands import CountersRecord, QueueKey, encode
-from core.engine.quorum.groups import QuorumGroup, QuorumGroups, SharedQueue
+from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import SharedLog
-from core.interface import QueueDeclaration
+from core.engine.routing.agreement import Change, ChangeKind, Verdict
+from core.interface import ExchangeDeclaration, ExchangeType
 from core.store.command_log import LocalCommandLog
 from core.store.lane import Lane
 from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster
@@ -49,7 +50,7 @@ class Node:
         self.queues.recover()
         self.groups = QuorumGroups()
         self.groups.all = {1: QuorumGroup(1, shared, self.queues)}
-        self.definitions: list[list[str]] = []
+        self.made: list[Change] = []
         self.log: list[str] = []
         self.etcd = Etcd(etcd.endpoints, self._answers.put)
         self.member = Member(
@@ -63,7 +64,8 @@ class Node:
             clock=time.monotonic,
             hooks=Hooks(
                 lambda group, first, last: None,
-                self._define,
+                self,
+                False,
                 lambda until: None,
                 lambda event, facts: self.log.append(event),
             ),
@@ -71,9 +73,18 @@ class Node:
         )
         self.cluster = cluster
 
-    def _define(self, queues) -> bool:
-        self.definitions.append([one.declaration.name for one in queues])
-        return True
+    def make(self, changes) -> list[int]:
+        """See :class:`core.cluster.definitions_log.Follower`, also for the methods below."""
+        numbers = [one.number for one in changes]
+        self.made += [one.change for one in changes]
+        changes.clear()
+        return numbers
+
+    def differences(self, state, *, removes) -> Iterator[Change]:
+        return iter(state)
+
+    def offers(self, state) -> Iterator[Change]:
+        return iter(())
 
     def move(self) -> None:
         while not self._answers.empty():
@@ -123,8 +134,8 @@ def until(there: Callable[[], bool], *nodes: Node) -> None:
         time.sleep(0.005)
 
 
-def shared(name: str, **arguments: object) -> SharedQueue:
-    return SharedQueue("/", QueueDeclaration(name=name, arguments=arguments), "ab" * 16)
+def exchange(kind: ExchangeType) -> Change:
+    return Change(ChangeKind.EXCHANGE, "/", "x", ExchangeDeclaration(name="x", type=kind, arguments={}))
 
 
 def test_one_of_two_nodes_leads_and_both_see_the_same(make):
@@ -156,27 +167,25 @@ def test_a_leader_that_has_heard_nothing_for_a_second_leads_no_more(make):
     until(lambda: a.queues.leads, a)
 
 
-def test_a_definition_reaches_all_nodes_and_the_first_of_two_wins(make):
+def test_a_definition_reaches_all_nodes_and_the_second_of_two_is_to_be_checked_again(make):
     a, b = make("a"), make("b")
-    until(lambda: a.member.joined and b.member.joined, a, b)
-    answers: list[tuple[SharedQueue | None, str]] = []
-    first, second = shared("q"), shared("q", **{"x-max-length": 3})
-    a.groups.announce(first, lambda *answer: answers.append(answer))
-    until(lambda: len(answers) == 1, a, b)
-    b.groups.announce(second, lambda *answer: answers.append(answer))
+    until(lambda: a.member.definitions.made == b.member.definitions.made == 0, a, b)
+    answers: list[Verdict] = []
+    first, second = exchange(ExchangeType.DIRECT), exchange(ExchangeType.TOPIC)
+    a.member.definitions.submit(first, lambda verdict, why: answers.append(verdict))
+    b.member.definitions.submit(second, lambda verdict, why: answers.append(verdict))
     until(lambda: len(answers) == 2, a, b)
-    assert answers == [(first, ""), (first, "")]
-    until(lambda: a.definitions[-1:] == b.definitions[-1:] == [["q"]], a, b)
-    b.groups.withdraw(first, lambda *answer: answers.append(answer))
-    until(lambda: a.definitions[-1:] == b.definitions[-1:] == [[]], a, b)
+    assert sorted(answers, key=str) == [Verdict.MADE, Verdict.STALE]
+    until(lambda: a.made == b.made != [], a, b)
+    assert a.made in ([first], [second])
 
 
 def test_a_node_that_has_not_joined_says_so_to_who_declares(make):
-    answers: list[tuple[SharedQueue | None, str]] = []
-    make("a").groups.announce(shared("q"), lambda *answer: answers.append(answer))
-    ((queue_there, why),) = answers
-    assert queue_there is None
-    assert "not reached its cluster" in why
+    answers: list[tuple[Verdict, str]] = []
+    make("a").member.definitions.submit(exchange(ExchangeType.DIRECT), lambda *answer: answers.append(answer))
+    ((verdict, why),) = answers
+    assert verdict is Verdict.REFUSED
+    assert "has not read the definitions of the cluster yet" in why
 
 
 def test_a_node_with_the_data_of_another_cluster_takes_no_part(make):

@@ -22,7 +22,7 @@ READY = re.compile(r"is ready at amqp://guest:guest@127\.0\.0\.1:\d+ \(pid (\d+)
 class ClusterNodes:
     """The nodes, with their data in one folder."""
 
-    def __init__(self, folder: Path, etcd: EtcdCluster, groups: int, more: str = "") -> None:
+    def __init__(self, folder: Path, etcd: EtcdCluster, groups: int, more: str = "", *, forwards: bool = False) -> None:
         """``more``: further lines of each node's section [cluster], and sections behind it."""
         self.etcd = etcd
         self.environment: dict[str, str] = {}
@@ -36,7 +36,8 @@ class ClusterNodes:
             (folder / f"{name}.toml").write_text(
                 f'[server]\nlisten = ["127.0.0.1:{self._ports[name]}"]\n[admin]\nenabled = false\n'
                 f'[data]\nfolder = "{folder / name}"\n'
-                f'[cluster]\nnode = "{name}"\nmembers = [{members}]\netcd = [{endpoints}]\ngroups = {groups}\n{more}',
+                f'[cluster]\nnode = "{name}"\nmembers = [{members}]\netcd = [{endpoints}]\ngroups = {groups}\n'
+                f"trust_loopback = {str(forwards).lower()}\n{more}",
                 encoding="utf-8",
             )
 
@@ -116,10 +117,10 @@ class ClusterNodes:
 
 
 @contextmanager
-def cluster_nodes(*, groups: int = 2) -> Iterator[ClusterNodes]:
-    """Three nodes, all of whose groups have a leader, until the block ends."""
+def cluster_nodes(*, groups: int = 2, forwards: bool = False) -> Iterator[ClusterNodes]:
+    """Three nodes, all of whose groups have a leader, until the block ends. ``forwards``: to the leader of a queue."""
     with etcd_cluster() as etcd, TemporaryDirectory(prefix="headgate-cluster-") as folder:
-        nodes = ClusterNodes(Path(folder), etcd, groups)
+        nodes = ClusterNodes(Path(folder), etcd, groups, forwards=forwards)
         try:
             for name in NAMES:
                 nodes.start(name)

@@ -43,16 +43,13 @@ ALLOWED: Mapping[str, str] = {
     "LinkChannel": "tests hand in a session in memory; a session and its links would import each other",
     "OutputChannel": "tests hand in a session in memory; a session and its output would import each other",
     "Pages": "tests hand in a backing that pages; a queue asks its backing whether it pages",
-    "PolicyRecorder": "tests hand in one that keeps policies in memory",
     "ReceivingChannel": "tests hand in a session in memory; a session and its links would import each other",
-    "Recorder": "tests hand in one that keeps definitions in memory",
     "Resident": "tests hand in residents of their own; the residency and classic queues would import each other",
     "Samples": "tests hand in lateness and alarm times of their own; the sampler awaits, and its reader must not",
     "SendingChannel": "tests hand in a session in memory; a session and its links would import each other",
     "SessionConnection": "tests hand in a connection in memory; a connection and its sessions would import each other",
     "SummedQueues": "tests hand in a broker with the totals that they need",
     "Touched": "tests hand in peers of their own; the peer and the pump would import each other",
-    "UserStore": "tests hand in one that keeps users in memory",
     "WaitsForKeys": "tests hand in a login that waits",
 }
 """Protocols that may have one implementation in the product, or none, with the reason: a second one is handed in by

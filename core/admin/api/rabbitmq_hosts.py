@@ -6,6 +6,7 @@ from core.engine.virtual_hosts import LIMITS
 from core.interface import Snapshot
 from core.operations import virtual_hosts
 from core.operations.operation import DONE, NOTHING, Arguments, Parameter, Reply, Right, Shape
+from core.slices import Walk
 
 MADE = Reply(201)
 IGNORED = tuple(
@@ -17,8 +18,8 @@ KIND = Parameter("limit", "The limit.", in_path=True, choices=LIMITS)
 VALUE = Parameter("value", "The limit; a negative one for none.", "number", low=-1, high=10**9, required=True)
 
 
-def _put(control: BrokerControl, arguments: Arguments) -> Reply:
-    return MADE if virtual_hosts.make(control, arguments) else DONE
+def _put(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
+    return MADE if (yield from virtual_hosts.make(control, arguments)) else DONE
 
 
 def _delete(control: BrokerControl, arguments: Arguments) -> Reply:

@@ -5,11 +5,13 @@ text with commas in requests.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from core.access.records import UserRecord
 from core.admin.api.rabbitmq import item_operation, list_operation, operation
 from core.admin.api.refusals import not_found
 from core.control_plane import BrokerControl
+from core.declaring import once_done
 from core.interface import Snapshot
 from core.operations import users
 from core.operations.operation import DONE, NOTHING, Arguments, Handler, Operation, Parameter, Reply, Right, Shape
@@ -119,13 +121,13 @@ def _limits_of_user(control: BrokerControl, arguments: Arguments) -> list[Snapsh
     return [_limits_row(record)] if record.limits else []
 
 
-def _delete_many(control: BrokerControl, arguments: Arguments) -> Reply:
+def _delete_many(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     names = [str(name) for name in arguments.list("users")]
     for name in names:
         control.users.record(name)
         control.users.check_changeable(name)
     for name in names:
-        control.users.delete(name)
+        yield from once_done(partial(control.users.delete, name))
     return DONE
 
 

@@ -7,6 +7,7 @@ the path, and numbers and booleans as text.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from urllib.parse import quote
 
@@ -130,7 +131,8 @@ def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
         if (row["source"], row["destination"], row["destination_is_queue"]) != ends:
             continue
         if properties_key(key, own) in (wanted, quote(wanted, safe="")):
-            arguments.engine(control).unbind(_ends(arguments, key, own), OPERATOR)
+            binding = _ends(arguments, key, own)
+            yield from once_gone(partial(arguments.engine(control).unbind, binding, OPERATOR))
             return DONE
     raise not_found(f"there is no binding {wanted!r} between these")
 

@@ -230,8 +230,8 @@ class Channel:
         method = work.method
         try:
             answer = self._answer(method, now)
-        except StillGoing:
-            self._hold(work)
+        except StillGoing as going:
+            self._hold(work, going)
             return
         except EngineError as error:
             if not self._recorded:
@@ -247,11 +247,13 @@ class Channel:
             elif self._recorded:
                 self._answer_recorded()
 
-    def _hold(self, work: MethodReceived) -> None:
-        """Try a method again in the next turn, or when a change before it is recorded."""
+    def _hold(self, work: MethodReceived, going: StillGoing | None = None) -> None:
+        """Try a method again in the next turn, when a change before it is recorded, or when it is time."""
         self._held = True
         self._put(work, in_front=True)
-        if not self._recorded:
+        if going is not None and going.when_over is not None:
+            going.when_over(self._shared.wake)
+        elif not self._recorded:
             self._shared.wake()
 
     def _answer_recorded(self) -> None:

@@ -7,7 +7,7 @@ argument                           values                              types   a
 x-queue-type                       ``classic`` ``quorum`` ``stream``   all     yes
 x-max-length-bytes                 integer >= 0                        all     yes
 x-sync                             ``always`` ``default``              all     yes; quorum queues always sync
-x-queue-leader-locator             string                              all     never: one node
+x-queue-leader-locator             string                              all     q in a cluster
 x-max-length                       integer >= 0                        c q     yes
 x-overflow                         ``drop-head`` ``reject-publish``    c q     yes
                                    ``reject-publish-dlx`` (c)
@@ -26,8 +26,8 @@ x-queue-version                    1 2                                 c       n
 x-queue-master-locator             string                              c       never: one node
 x-dead-letter-strategy             ``at-most-once`` ``at-least-once``  q       yes
 x-delivery-limit, x-deliver-limit  integer >= -1; -1 is no limit       q       yes
-x-quorum-initial-group-size,       integer > 0                         q       never: one node
-x-quorum-target-group-size
+x-quorum-initial-group-size,       integer > 0                         q       in a cluster: it must be the
+x-quorum-target-group-size                                                     number of nodes
 x-max-in-memory-length,            integer >= 0                        q       never: the broker divides
 x-max-in-memory-bytes                                                          its memory
 x-max-age                          like ``7D`` or ``12h``              s       yes

@@ -9,8 +9,9 @@ both give a number, the lower number applies. For other keys the argument applie
 policy applies. A key means the same as the queue argument with its name and the prefix ``x-``, and takes the same
 values; :mod:`core.engine.options.arguments` documents most of them.
 
-``ha-`` keys ask for copies on several nodes. They are accepted, checked and shown, but have no effect, because this
-broker is one node and keeps one copy; the queue's snapshot says so. An exclusive queue never has copies.
+``ha-`` keys and ``target-group-size`` ask for copies on several nodes. They are accepted, checked and shown, and change
+nothing: a broker alone keeps one copy, and in a cluster each node keeps a copy of every quorum queue. An explanation
+says for each key whether what it asks for is so. An exclusive queue never has copies.
 
 Patterns are RE2 expressions (:mod:`core.patterns`), so matching takes linear time for every pattern and name. A policy
 recorded by an earlier version whose pattern RE2 does not support is kept and shown, but applies to nothing until it is
@@ -34,8 +35,10 @@ from core.engine.options.arguments import (
     POSITIVE,
     QUEUE_ARGUMENTS,
     QUEUE_TYPES,
+    QUORUM,
     TEXT,
     Rule,
+    frozen,
     integer,
     is_integer,
     one_of,
@@ -58,6 +61,7 @@ PRIORITY_MAX = 2**31 - 1
 NODES_MAX = 100
 """The longest list of nodes. Only the number of names is used."""
 
+TARGET_GROUP_SIZE = "target-group-size"
 EXCHANGES = "exchanges"
 APPLY_TO: Mapping[str, Collection[str]] = {
     "all": (*QUEUE_TYPES, EXCHANGES),
@@ -104,6 +108,7 @@ KEYS: Mapping[str, Rule] = {
     "ha-sync-mode": one_of("manual", "automatic"),
     "ha-promote-on-shutdown": one_of("always", "when-synced"),
     "ha-sync-batch-size": POSITIVE,
+    TARGET_GROUP_SIZE: POSITIVE,
 }
 """The keys that a definition can have, with the rule for the value of each."""
 
@@ -262,11 +267,12 @@ class KeyEffect:
         return {"key": self.key, "value": self.value, "effect": self.effect.value, "why": self.why}
 
 
-def key_effect(key: str, value: object, queue: QueueDeclaration) -> KeyEffect:
-    """Return the effect of a key of the winner's definition on a queue."""
+def key_effect(key: str, value: object, queue: QueueDeclaration, copies: int = 1) -> KeyEffect:
+    """Return the effect of a key of the winner's definition on a queue. ``copies``: how many nodes of a cluster keep
+    each quorum queue."""
     kind = queue_type(queue.arguments)
-    if key.startswith("ha-"):
-        return KeyEffect(key, value, Effect.NONE, _why_no_copies(queue))
+    if key == TARGET_GROUP_SIZE or key.startswith("ha-"):
+        return _copies_effect(key, value, queue, copies)
     if key in ONLY_OF_POLICIES:
         return KeyEffect(key, value, Effect.ACTS, "only policies have it")
     if key == "alternate-exchange":
@@ -288,6 +294,26 @@ def key_effect(key: str, value: object, queue: QueueDeclaration) -> KeyEffect:
     return KeyEffect(key, value, effect, f"{argument} is {given!r}, and the lower limit holds")
 
 
+def _copies_effect(key: str, value: object, queue: QueueDeclaration, copies: int) -> KeyEffect:
+    """Return the effect of a key that asks for copies on several nodes. Every quorum queue has one on each node of its
+    cluster, so these keys change nothing; they say something that is so, or is not."""
+    kind = queue_type(queue.arguments)
+    effect = Effect.NONE
+    if copies == 1 or queue.exclusive or kind != QUORUM:
+        why = _why_no_copies(queue, copies)
+    elif key in (TARGET_GROUP_SIZE, "ha-mode", "ha-params"):
+        effect, why = Effect.ACTS, f"each of the {copies} nodes of the cluster keeps a copy"
+        if is_integer(value) and value != copies:
+            effect, why = Effect.NONE, f"{why}, and other numbers are not possible"
+    elif key == "ha-promote-on-shutdown" and value == "when-synced":
+        effect, why = Effect.ACTS, "only a node that has every accepted message leads"
+    elif key == "ha-promote-on-shutdown":
+        why = "a node that lacks accepted messages never leads, because they would be lost"
+    else:
+        why = "copies of a quorum queue are always in sync"
+    return KeyEffect(key, value, effect, why)
+
+
 def _amount(value: object) -> int:
     """Return a limit as a number; an age is converted to seconds."""
     if isinstance(value, str):
@@ -296,10 +322,12 @@ def _amount(value: object) -> int:
     return value
 
 
-def _why_no_copies(queue: QueueDeclaration) -> str:
+def _why_no_copies(queue: QueueDeclaration, copies: int = 1) -> str:
     if queue.exclusive:
         return "an exclusive queue has no copies"
     kind = queue_type(queue.arguments)
+    if copies > 1 and kind == CLASSIC:
+        return f"a classic queue is on one node; with x-queue-type quorum it has a copy on each of the {copies} nodes"
     if kind != CLASSIC:
         return f"a queue of type {kind} is not mirrored"
     return "this broker is one node without replication, and keeps one copy"
@@ -324,6 +352,7 @@ class Explanation:
     losers: Sequence[tuple[str, str]]
     """For each other policy its name, and why it lost."""
     keys: Sequence[KeyEffect]
+    copies: int = 1
 
     def shown(self) -> Snapshot:
         """Return the explanation as plain values."""
@@ -332,7 +361,7 @@ class Explanation:
             "policy": None if self.winner is None else self.winner.name,
             "keys": [key.shown() for key in self.keys],
             "losers": [{"name": name, "why": why} for name, why in self.losers],
-            **_copies_shown(self.queue, self.winner),
+            **_copies_shown(self.queue, self.winner, self.copies),
         }
 
 
@@ -347,7 +376,7 @@ def shown(queue: QueueDeclaration, winner: Policy | None) -> Snapshot:
     return {"policy": None if winner is None else winner.name, **_copies_shown(queue, winner)}
 
 
-def _copies_shown(queue: QueueDeclaration, winner: Policy | None) -> Snapshot:
+def _copies_shown(queue: QueueDeclaration, winner: Policy | None, copies: int = 1) -> Snapshot:
     """Return the wanted copies and a notice if the winner asks for copies of this queue; else None for both."""
     definition = {} if winner is None else winner.declaration.definition
     mirrored = "ha-mode" in definition and not queue.exclusive and queue_type(queue.arguments) == CLASSIC
@@ -356,7 +385,7 @@ def _copies_shown(queue: QueueDeclaration, winner: Policy | None) -> Snapshot:
     wanted = _copies_wanted(definition)
     return {
         "copies": f"1 of {wanted} {'copy' if wanted == 1 else 'copies'}",
-        "notice": f"policy '{winner.name}' asks for ha-mode {definition['ha-mode']!r}; {_why_no_copies(queue)}",
+        "notice": f"policy '{winner.name}' asks for ha-mode {definition['ha-mode']!r}; {_why_no_copies(queue, copies)}",
     }
 
 
@@ -386,6 +415,8 @@ class Policies:
         self._policies_max = policies_max
         self._recorder = recorder
         self._changed = changed
+        self.copies = 1
+        """How many nodes of a cluster keep each quorum queue."""
         self._ranked: list[Policy] = []
         """Sorted by rank: the first policy that matches a queue is its winner."""
 
@@ -413,6 +444,8 @@ class Policies:
         """Create a policy, or replace the one of this name. Raises Invalid, LimitReached, PreconditionFailed."""
         policy = checked(declaration)
         before = self._find(declaration.name)
+        if before is not None and before.pattern is not None and _is_same(before.declaration, declaration):
+            return
         if before is None and len(self._ranked) >= self._policies_max:
             raise LimitReached(
                 f"the limit of {self._policies_max} policies (policies_max) is reached; clear policies or raise it"
@@ -467,13 +500,18 @@ class Policies:
             if policy is not winner
         ]
         definition = {} if winner is None else winner.declaration.definition
-        return Explanation(queue, winner, losers, [key_effect(key, value, queue) for key, value in definition.items()])
+        keys = [key_effect(key, value, queue, self.copies) for key, value in definition.items()]
+        return Explanation(queue, winner, losers, keys, self.copies)
 
     def _of_exchange(self, name: str) -> Policy | None:
         return next((policy for policy in self._ranked if policy.why_not(EXCHANGES, name) is None), None)
 
     def _find(self, name: str) -> Policy | None:
         return next((policy for policy in self._ranked if policy.name == name), None)
+
+
+def _is_same(one: PolicyDeclaration, other: PolicyDeclaration) -> bool:
+    return one == other and frozen(one.definition) == frozen(other.definition)
 
 
 def _why_lost(policy: Policy, winner: Policy | None) -> str:

@@ -60,9 +60,9 @@ class Queue:
 
     __slots__ = (
         "_admissions", "_asking", "_blocked", "_by_durable", "_cares", "_context", "_disuse", "_endings", "_getting",
-        "_led", "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging", "_passes",
+        "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging", "_passes",
         "_removable", "_sub_queues", "_to_store", "_work_left", "arrivals", "attachments", "consumers", "counters",
-        "deadline", "expired", "inbox", "name", "options", "publishers", "stage_credit",
+        "deadline", "expired", "inbox", "led", "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -112,10 +112,10 @@ class Queue:
         """The latest move, which may be finished; None if there was none."""
         self._limit = LengthLimit(name, options)
         self._blocked = BlockedPublishers()
-        self._led: Led | None = None
+        self.led: Led | None = None  # of a quorum queue
         if leadership is not None:
-            self._led = Led(leadership, backings, first_sequence, self._sub_queues, self._blocked)
-            self._led.knows(self.attachments, self._admissions, self._endings, self._letters)
+            self.led = Led(leadership, backings, first_sequence, self._sub_queues, self._blocked)
+            self.led.knows(self.attachments, self._admissions, self._endings, self._letters)
         self._disuse = Disuse()
         self.deadline = inf
         """When the queue next needs a turn, as of the last dispatch (monotonic seconds); infinity for never."""
@@ -175,7 +175,7 @@ class Queue:
 
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Take on messages within the stage's budget. Returns True if messages are left for another turn."""
-        if (led := self._led) is not None:
+        if (led := self.led) is not None:
             if led.term != led.leadership.term:
                 self._next_sequence = led.follow(confirms, self.publishers, self._move)
                 self._mortal = True
@@ -277,8 +277,8 @@ class Queue:
         """Do what is due, deliver ready messages to consumers within their grants, then answer the grants."""
         letters = self._letters
         self.deadline = inf
-        if self._led is not None and not self._led.leadership.term:
-            self._led.tell(self.publishers)
+        if self.led is not None and not self.led.leadership.term:
+            self.led.tell(self.publishers)
             self._answer_grants()
             return 1
         self._removable = REMOVALS_PER_TURN

@@ -32,14 +32,6 @@ class QuorumGroup(NamedTuple):
     queues: QuorumQueues
 
 
-Announced = Callable[[SharedQueue | None, str], None]
-"""Called with the definition that all nodes have now (None: none), or with why that could not be agreed on."""
-
-
-def _unreachable(queue: SharedQueue, announced: Announced) -> None:
-    announced(None, "the cluster is not reached yet; try again in a moment")
-
-
 class QuorumGroups:
     """All groups of a node, and what the engine needs of the cluster."""
 
@@ -50,11 +42,6 @@ class QuorumGroups:
         """The groups with which something has happened since the node's last step: the step looks only at these."""
         self.wake: Callable[[], None] = lambda: None
         """Called when a log has something to send."""
-        self.announce: Callable[[SharedQueue, Announced], None] = _unreachable
-        """Have all nodes make a queue. Later ``announced`` is called with the queue that there is now, which another
-        node may have made a moment ago."""
-        self.withdraw: Callable[[SharedQueue, Announced], None] = _unreachable
-        """Have all nodes delete a queue."""
 
     def touch(self, number: int) -> None:
         """The log of a group has something to send, or an answer has come."""

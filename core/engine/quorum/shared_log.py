@@ -299,6 +299,11 @@ class SharedLog:
         """When the last request was sent that has shown that this node is the owner (monotonic seconds)."""
         return self._heard_at
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether commands wait for the log to say whether they are committed."""
+        return self._doubt is not None or bool(self._voids)
+
     def claim(self) -> Claim:
         """Return the request that makes this node the owner."""
         return Claim(self.owner.epoch + 1, self.node)

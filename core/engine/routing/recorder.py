@@ -15,8 +15,8 @@ class DefinitionsRecorder(Protocol):
     """Records durable definitions. Each method raises PreconditionFailed if it fails, and has no effect then."""
 
     def together(self, later: Later | None = None) -> AbstractContextManager[None]:
-        """Record the queues that are added and removed within the block together: all, or none. They are on the disk
-        when the block ends, unless ``later`` is called with a record that is not."""
+        """Record what is added and removed within the block together: all, or none. It is on the disk when the block
+        ends, unless ``later`` is called with a record that is not."""
 
     def add_queue(self, declaration: QueueDeclaration, identity: str) -> int | None:
         """Returns the queue's number; None if the recorder keeps nothing."""

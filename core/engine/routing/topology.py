@@ -30,12 +30,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from core.engine.options.arguments import check_exchange_arguments, check_queue, check_same_exchange, check_same_queue
 from core.engine.routing.edges import Edge, Node
-from core.engine.routing.exchanges import DEFAULT_EXCHANGE, X_MATCH_VALUES, Exchange
+from core.engine.routing.exchanges import DEFAULT_EXCHANGE, Exchange
+from core.engine.routing.names import check_name, check_not_default, check_not_reserved, check_x_match, default_binding
 from core.engine.routing.recorder import DefinitionsRecorder, NothingRecorded
 from core.errors import (
-    Forbidden,
     Inequivalent,
-    Invalid,
     LimitReached,
     Locked,
     NotFound,
@@ -48,10 +47,6 @@ from core.work import Work
 
 if TYPE_CHECKING:  # commands that read a definitions file import this module, and the configuration takes 150 ms
     from core.config.engine import EngineSettings
-
-RESERVED_PREFIX = "amq."
-NAME_BYTES_MAX = 255
-"""Length of queue and exchange names in UTF-8: what 0.9.1 can carry in a short string [0-9-1 4.2.5.3]."""
 
 BUILT_IN_EXCHANGES: Mapping[str, ExchangeType] = {
     "amq.direct": ExchangeType.DIRECT,
@@ -210,9 +205,9 @@ class Topology:
         """Return the definition of a queue that does not exist, without adding it. Raises as :meth:`admit_queue`.
         ``beside``: how many others are to be added first. ``identity``: None for a new one."""
         name = declaration.name
-        self._check_name("queue", name)
+        check_name("queue", name)
         if not named_by_broker:
-            _check_not_reserved("queue", name)
+            check_not_reserved("queue", name)
         check_queue(declaration)
         self._check_room_for_queue(beside)
         self._check_gone(Node(True, name))
@@ -272,6 +267,30 @@ class Topology:
         self._take_along(removal, self._some_edges(Node(True, name)))
         return self._remove(removal)
 
+    def recorded(self, definition: QueueDefinition) -> QueueDefinition:
+        """Record a queue that does not exist, add it, and return its definition. Raises PreconditionFailed."""
+        number = self._recorder.add_queue(definition.declaration, definition.identity)
+        definition = replace(definition, id=number)
+        self.add_queue(definition)
+        return definition
+
+    def ends_with(self, queue: str | None, binding: Binding | None = None) -> Sequence[str]:
+        """Return the auto-delete exchanges that are deleted with a queue or a binding."""
+        removal = _Removal()
+        edges = self._some_edges(Node(True, queue)) if queue is not None else []
+        self._take_along(removal, edges if binding is None else [Edge.of(binding)])
+        return list(removal.exchanges)
+
+    def remove_exactly(self, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
+        """Remove these and no auto-delete exchange beside them. Missing ones are ignored. Raises PreconditionFailed."""
+        there = [name for name in exchanges if name in self.exchanges]
+        removal = _Removal(dict.fromkeys(queues), dict.fromkeys(there))
+        edges = [edge for edge in map(Edge.of, bindings) if edge in self._bindings]
+        for node in (*(Node(True, name) for name in queues), *(Node(False, name) for name in there)):
+            edges += self._some_edges(node)
+        removal.edges = dict.fromkeys(edges)
+        self._remove(removal)
+
     def drop_queue(self, name: str) -> None:
         """Remove a queue without bindings whose removal is recorded."""
         self._take_out(_Removal(queues={name: None}))
@@ -303,13 +322,13 @@ class Topology:
         """Declare an exchange. Returns True if it is new. Raises Inequivalent, Invalid, PreconditionFailed, Forbidden,
         LimitReached."""
         name = declaration.name
-        _check_not_default(name)
+        check_not_default(name)
         existing = self.exchanges.get(name)
         if existing is not None:
             check_same_exchange(existing.declaration, declaration)
             return False
-        self._check_name("exchange", name)
-        _check_not_reserved("exchange", name)
+        check_name("exchange", name)
+        check_not_reserved("exchange", name)
         check_exchange_arguments(name, declaration.arguments)
         limit = self._settings.exchanges_max
         if sum(len(one.exchanges) for one in self._all()) >= limit:
@@ -326,9 +345,9 @@ class Topology:
 
     def delete_exchange(self, name: str) -> int:
         """Idempotent. Returns how many bindings were removed now. Raises Forbidden, Invalid, PreconditionFailed."""
-        _check_not_default(name)
-        self._check_name("exchange", name)
-        _check_not_reserved("exchange", name)
+        check_not_default(name)
+        check_name("exchange", name)
+        check_not_reserved("exchange", name)
         if name not in self.exchanges:
             return 0
         removal = _Removal()
@@ -363,7 +382,7 @@ class Topology:
         else:
             self.exchange(binding.destination)
         if source.declaration.type is ExchangeType.HEADERS:
-            _check_x_match(binding)
+            check_x_match(binding)
         edge = Edge.of(binding)
         if edge in self._bindings:
             return
@@ -392,11 +411,19 @@ class Topology:
         Iterates over a copy, because other tasks may run meanwhile. Yields None for a binding from another source and
         for one that was removed."""
         if source == DEFAULT_EXCHANGE and destination_is_queue and destination in self.queues:
-            return iter([_default_binding(destination)])
+            return iter([default_binding(destination)])
         if source not in self.exchanges or destination not in (self.queues if destination_is_queue else self.exchanges):
             return iter(())
         edges = list(self._arriving.get(Node(destination_is_queue, destination), ()))
         return (self._bindings.get(edge) if edge.source == source else None for edge in edges)
+
+    def has_binding(self, binding: Binding) -> bool:
+        """Return whether there is this binding, also if it is left over."""
+        return Edge.of(binding) in self._bindings
+
+    def leaving(self, exchange: str, most: int) -> Sequence[Binding]:
+        """Return some of the bindings from an exchange."""
+        return [self._bindings[edge] for edge in islice(self._leaving.get(exchange, ()), most)]
 
     def all_bindings(self) -> Sequence[Binding]:
         """Return all bindings, with those left over."""
@@ -416,9 +443,9 @@ class Topology:
         return len(self._bindings) - arriving - leaving
 
     def _check_ends(self, binding: Binding, owner: object) -> None:
-        _check_not_default(binding.source)
+        check_not_default(binding.source)
         if not binding.destination_is_queue:
-            _check_not_default(binding.destination)
+            check_not_default(binding.destination)
         elif binding.destination in self.queues:
             self.queue(binding.destination, owner)
 
@@ -543,16 +570,6 @@ class Topology:
             return _is_kept_queue(self.queues[node.name].declaration)
         return self.exchanges[node.name].declaration.durable
 
-    # --- names ----------------------------------------------------------------------------------------------
-
-    def _check_name(self, kind: str, name: str) -> None:
-        if not name:
-            raise Invalid(f"a {kind} needs a name that is not empty")
-        if "\r" in name or "\n" in name:
-            raise Invalid(f"{kind} name {name!r} contains a line break")
-        if len(name.encode()) > NAME_BYTES_MAX:
-            raise Invalid(f"{kind} name '{name[:40]}…' is longer than {NAME_BYTES_MAX} bytes")
-
 
 EdgeKey = TypeVar("EdgeKey")
 
@@ -576,25 +593,3 @@ def _is_kept_exchange(declaration: ExchangeDeclaration) -> bool:
 def _check_owner(name: str, definition: QueueDefinition, owner: object) -> None:
     if definition.declaration.exclusive and definition.owner != owner:
         raise Locked(f"queue '{name}' is exclusive to another connection")
-
-
-def _check_not_reserved(kind: str, name: str) -> None:
-    if name.startswith(RESERVED_PREFIX):
-        raise Forbidden(f"{kind} '{name}': the prefix '{RESERVED_PREFIX}' is reserved for the broker")
-
-
-def _check_not_default(exchange: str) -> None:
-    if exchange == DEFAULT_EXCHANGE:
-        raise Forbidden("the default exchange cannot be declared, deleted, bound or unbound")
-
-
-def _check_x_match(binding: Binding) -> None:
-    how = binding.arguments.get("x-match", "all")
-    if how not in X_MATCH_VALUES:
-        raise Invalid(f"binding argument x-match is {how!r}, it must be one of {', '.join(X_MATCH_VALUES)}")
-
-
-def _default_binding(queue: str) -> Binding:
-    return Binding(
-        source=DEFAULT_EXCHANGE, destination=queue, destination_is_queue=True, binding_key=queue, arguments={}
-    )

@@ -23,7 +23,8 @@ class SilentEtcd:
         self.asked = []
 
     def ask(self, method, request, answered, unanswered, *, timeout_s, member=None):
-        self.asked.append((request, answered, unanswered, member))
+        if method == "KV/Txn":
+            self.asked.append((request, answered, unanswered, member))
 
     def member_after(self, count):
         return count
@@ -34,6 +35,19 @@ class SilentEtcd:
         return [one for one in self.asked if any(b"nodes0" in op.request_range.range_end for op in one[0].success)]
 
 
+class MakesNothing:
+    """A :class:`core.cluster.definitions_log.Follower` of a cluster without definitions."""
+
+    def make(self, changes):
+        return []
+
+    def differences(self, state, *, removes):
+        return iter(())
+
+    def offers(self, state):
+        return iter(())
+
+
 def test_a_look_without_an_answer_is_followed_by_looks_elsewhere():
     etcd, now = SilentEtcd(), [100.0]
     copy = LocalCommandLog(MemoryDisk(), Lane("quorum", generation=1, sync_interval_s=0.2), file_bytes_max=999, group=1)
@@ -41,7 +55,7 @@ def test_a_look_without_an_answer_is_followed_by_looks_elsewhere():
     queues, groups = QuorumQueues(copy, shared=shared), QuorumGroups()
     queues.recover()
     groups.all = {1: QuorumGroup(1, shared, queues)}
-    nothing = Hooks(lambda *_, **__: None, lambda _: True, lambda _: None, lambda *_: None)
+    nothing = Hooks(lambda *_, **__: None, MakesNothing(), False, lambda _: None, lambda *_: None)
     member = Member(
         etcd, groups, cluster="c", node="a", members=MEMBERS, beat=Beat(0, "life"), identity="one",
         clock=lambda: now[0], hooks=nothing,

@@ -1,0 +1,89 @@
+"""Which groups are to be led by another node than now, because an operator wants it: planned moves of leaders.
+
+A *wish* is a key in the engine: this group is to be led by that node. Its leader reads it, sends what it has gathered,
+ceases to lead, and says so in its beat; the named node claims the group as soon as it reads that. So messages wait for
+two looks at the engine, not for the two seconds after which a node counts as away.
+
+A node that is *set aside* (maintenance mode) hands over what it leads and claims nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from core.cluster.beats import Beats
+from core.errors import PreconditionFailed
+
+GIVE_UP_S = 3.0
+"""After so long without a claim of the named node, the old leader may claim the group again."""
+
+
+class Moves:
+    """The wishes as one node knows them."""
+
+    def __init__(self, node: str, beats: Beats) -> None:
+        self.set_aside = False
+        """Whether this node hands over everything and claims nothing."""
+        self.handing: dict[int, str] = {}
+        """By group, the node that is to claim it now: this node leads it no more."""
+        self.wishes: Mapping[int, str] = {}
+        """By group, the node that is to lead it."""
+        self._node, self._beats = node, beats
+        self._since: dict[int, float] = {}
+
+    def target(self, group: int) -> str | None:
+        """Return the node to which this node, which leads a group, should hand it over; None for none."""
+        wished = self.wishes.get(group)
+        if wished is not None and wished != self._node and self._can_lead(wished):
+            return wished
+        return self.next_leader(group) if self.set_aside else None
+
+    def next_leader(self, group: int) -> str | None:
+        """Return the node that should lead a group if this node does not; None if no other can."""
+        others = [name for name in self._beats.order(group) if name != self._node and self._can_lead(name)]
+        return others[0] if others else None
+
+    def preferred(self, group: int) -> str | None:
+        """Return the node that should lead a group; None if none can."""
+        return next((name for name in self._beats.order(group) if self._can_lead(name)), None)
+
+    def begin(self, group: int, to: str, now: float) -> None:
+        """This node has ceased to lead a group."""
+        self.handing[group], self._since[group] = to, now
+
+    def ended(self, group: int) -> None:
+        """Another node leads the group, or this one again."""
+        self.handing.pop(group, None)
+        self._since.pop(group, None)
+
+    def may_claim(self, group: int, now: float) -> bool:
+        """Return whether this node may claim a group whose owner is away or has given it up."""
+        if self.set_aside and self.next_leader(group) is not None:
+            return False
+        return group not in self.handing or now >= self._since[group] + GIVE_UP_S
+
+    def is_asked(self, group: int, owner: str) -> bool:
+        """Return whether the owner of a group has handed it over to this node."""
+        beat = self._beats.beat(owner)
+        return beat is not None and beat.hands.get(group) == self._node
+
+    def check_majorities(self, groups: Iterable[int]) -> None:
+        """Raises PreconditionFailed if one of these groups would lose its majority without this node."""
+        members = self._beats.members
+        others = [name for name in members if name != self._node and self._can_lead(name)]
+        wanted = len(members) // 2 + 1
+        for group in groups:
+            healthy = [name for name in others if group not in self._problems(name)]
+            if len(healthy) < wanted:
+                raise PreconditionFailed(
+                    f"group {group} would have {len(healthy)} of {len(members)} copies without node {self._node}, and "
+                    f"a majority is {wanted}; start the other nodes first, or use --force"
+                )
+
+    def _problems(self, name: str) -> Mapping[int, str]:
+        beat = self._beats.beat(name)
+        return {} if beat is None else beat.problems
+
+    def _can_lead(self, name: str) -> bool:
+        if name == self._node:
+            return not self.set_aside
+        beat = self._beats.beat(name)
+        return beat is not None and self._beats.is_here(name) and not beat.set_aside

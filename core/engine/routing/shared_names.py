@@ -1,0 +1,299 @@
+"""Declaring and deleting the quorum queues of a cluster, and following what the nodes have agreed on.
+
+A queue is declared in the order that all nodes have in common, and each node makes it at its place there. The client
+that declares it is answered when its own node has made it. A deletion goes the same way.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from core.declaring import Recording
+from core.engine.options.arguments import queue_type
+from core.engine.options.in_force import QueueType
+from core.engine.options.policies import Policies
+from core.engine.quorum.groups import SharedQueue
+from core.engine.routing.agreement import Change, ChangeKind, Removal, Verdict
+from core.engine.routing.shared_recorder import SharedRecorder, removal_name
+from core.engine.routing.staged import Declared, StagedQueues
+from core.engine.routing.topology import BUILT_IN_EXCHANGES, QueueDefinition, Topology
+from core.errors import EngineError, Inequivalent, PreconditionFailed, StillGoing
+from core.interface import Binding, ExchangeDeclaration, QueueDeclaration, QueueInfo
+from core.slices import Found
+from core.store.definitions import PolicyDeclaration
+
+GROUP_SIZES = ("x-quorum-initial-group-size", "x-quorum-target-group-size")
+LOCATOR, CLIENT_LOCAL = "x-queue-leader-locator", "client-local"
+LOCATORS = (CLIENT_LOCAL, "balanced", "least-leaders", "random")
+"""All but the first spread queues over the groups, and so over the leaders."""
+TRIES = 1_000
+"""How many identities are tried, so that a queue gets into a group that this node leads. With one group of 64, one of a
+million declarations finds none."""
+CLEARED_MAX = 50
+"""The most bindings of a deleted exchange that are named with it, so that their keys go from the engine at once. The
+keys of others stay there and say nothing, because their exchange is gone or newer."""
+CLUSTER = object()
+"""The owner in whose name this node makes and deletes what the cluster has."""
+
+
+def is_shared(declaration: QueueDeclaration) -> bool:
+    """Return whether all nodes of a cluster have such a queue."""
+    return declaration.durable and not declaration.exclusive and (
+        queue_type(declaration.arguments) == QueueType.QUORUM.value
+    )  # fmt: skip
+
+
+class Makes(NamedTuple):
+    """How the virtual host makes and ends the queues that the names say."""
+
+    make: Callable[[QueueDefinition], QueueInfo]
+    end: Callable[[str], int]
+    """Ends a queue that was deleted, and returns how many ready messages it had."""
+    info: Callable[[str, object], QueueInfo]
+
+
+class SharedNames:
+    """What of one virtual host all nodes have."""
+
+    def __init__(
+        self,
+        virtual_host: str,
+        topology: Topology,
+        staged: StagedQueues,
+        policies: Policies,
+        recorder: SharedRecorder,
+        makes: Makes,
+    ) -> None:
+        self._virtual_host = virtual_host
+        self.topology = topology
+        self.policies = policies
+        self.recorder = recorder
+        self._staged = staged
+        self._agreement = recorder.agreement
+        self._makes = makes
+        self._ended: dict[str, int] = {}
+        """How many ready messages the queues had that are being deleted for clients of this node."""
+        recorder.is_shared = self._is_shared_binding
+        policies.copies = recorder.agreement.copies
+
+    @staticmethod
+    def of(
+        virtual_host: str,
+        topology: Topology,
+        staged: StagedQueues,
+        policies: Policies,
+        recorder: object,
+        makes: Makes,
+    ) -> "SharedNames | None":
+        """Return those of a virtual host; None without a cluster."""
+        if not isinstance(recorder, SharedRecorder):
+            return None
+        return SharedNames(virtual_host, topology, staged, policies, recorder, makes)
+
+    # --- what clients ask for
+
+    def agree_on_queue(self, declaration: QueueDeclaration, owner: object) -> None:
+        """Raises StillGoing for a new queue until all nodes have it, and as :meth:`Topology.new_queue`."""
+        name = declaration.name
+        if name not in self.topology.queues and is_shared(declaration) and not self.recorder.alone:
+            self._agreement.ask(self._new(declaration, owner, named_by_broker=False))
+
+    def agree_on_removal(self, exchange: str) -> None:
+        """Raises StillGoing for an exchange that all nodes have, until none has it."""
+        there = self.topology.exchanges.get(exchange)
+        if there is not None and there.declaration.durable and exchange not in BUILT_IN_EXCHANGES:
+            leaving = tuple(filter(self._is_shared_binding, self.topology.leaving(exchange, CLEARED_MAX)))
+            self._agree_on(Removal(exchanges=(exchange,), bindings=leaving))
+
+    def agree_on_unbinding(self, binding: Binding) -> None:
+        """Raises StillGoing for a binding that all nodes have, until none has it."""
+        if self.topology.has_binding(binding) and self._is_shared_binding(binding):
+            exchanges = self.topology.ends_with(None, binding)
+            self._agree_on(Removal(exchanges=tuple(exchanges), bindings=(binding,)))
+
+    def _agree_on(self, removal: Removal) -> None:
+        if not self.recorder.alone:
+            self._agreement.ask(self._removing(removal))
+
+    def _removing(self, removal: Removal) -> Change:
+        return Change(ChangeKind.REMOVAL, self._virtual_host, removal_name(removal), removal)
+
+    def has_made(self, kind: ChangeKind, name: str) -> bool:
+        """Return whether something is there because this node has asked for it, once."""
+        return self._agreement.is_mine(Change(kind, self._virtual_host, name))
+
+    def delete_with_all(self, name: str) -> bool:
+        """Begin to delete a queue with all nodes, if it is shared. Returns whether it is; it is still there then."""
+        definition = self.topology.queues.get(name)
+        if definition is None or not is_shared(definition.declaration) or self.recorder.alone:
+            return False
+        if name not in self._ended:
+            self.delete(name, CLUSTER)
+        return True
+
+    def declare(
+        self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool = False
+    ) -> Recording[Declared]:
+        """See :meth:`StagedQueues.declare`."""
+        name = declaration.name
+        if name in self.topology.queues or not is_shared(declaration):
+            return self._staged.declare(declaration, owner, named_by_broker=named_by_broker)
+        recording: Recording[Declared] = Recording()
+
+        def answered(verdict: Verdict, why: str) -> None:
+            if verdict is Verdict.REFUSED:
+                recording.fail(f"queue '{name}': {why}")
+            elif verdict is Verdict.STALE:
+                again(recording, lambda: self.declare(declaration, owner, named_by_broker=named_by_broker))
+            else:
+                again(recording, lambda: Recording[Declared]().finish((self._makes.info(name, owner), True)))
+
+        self._agreement.submit(self._new(declaration, owner, named_by_broker=named_by_broker), answered)
+        return recording
+
+    def delete(self, name: str, owner: object) -> Recording[int]:
+        """See :meth:`StagedQueues.delete`."""
+        definition = self.topology.queues.get(name)
+        if definition is None or not is_shared(definition.declaration) or self.recorder.alone:
+            return self._staged.delete(name, owner)
+        recording: Recording[int] = Recording()
+        exchanges = self.topology.ends_with(name)
+        removal = Removal(queues=(name,), exchanges=tuple(exchanges))
+        self._ended.setdefault(name, 0)
+
+        def answered(verdict: Verdict, why: str) -> None:
+            ready = self._ended.pop(name, 0)
+            if verdict is Verdict.REFUSED:
+                recording.fail(f"queue '{name}': {why}")
+            elif verdict is Verdict.STALE:
+                again(recording, lambda: self.delete(name, owner))
+            else:
+                recording.finish(ready)
+
+        self._agreement.submit(self._removing(removal), answered)
+        return recording
+
+    def _new(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool) -> Change:
+        self._check_group(declaration)
+        definition = self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker)
+        if declaration.arguments.get(LOCATOR) == CLIENT_LOCAL:
+            tries = (self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker) for _ in range(TRIES))
+            here = next((one for one in tries if self._agreement.leads_here(one.identity)), None)
+            if here is None:
+                raise PreconditionFailed(
+                    f"queue '{declaration.name}': {LOCATOR} is {CLIENT_LOCAL!r}, and this node leads no group now; "
+                    "declare it at another node, or without this argument"
+                )
+            definition = here
+        queue = SharedQueue(self._virtual_host, declaration, definition.identity)
+        return Change(ChangeKind.QUEUE, self._virtual_host, declaration.name, queue)
+
+    def _check_group(self, declaration: QueueDeclaration) -> None:
+        """Raises PreconditionFailed for a group that cannot be had."""
+        about, copies = f"queue '{declaration.name}'", self._agreement.copies
+        for name in GROUP_SIZES:
+            size = declaration.arguments.get(name)
+            if size is not None and size != copies:
+                raise PreconditionFailed(
+                    f"{about}: {name} is {size!r}, and each of the {copies} nodes of this cluster keeps a copy of "
+                    f"every quorum queue; use {copies}, or leave it out"
+                )
+        locator = declaration.arguments.get(LOCATOR)
+        if locator is not None and locator not in LOCATORS:
+            raise PreconditionFailed(f"{about}: {LOCATOR} is {locator!r}, it must be one of {', '.join(LOCATORS)}")
+
+    # --- what was agreed on
+
+    def follow(self, change: Change) -> None:
+        """Make a change here. Raises StillGoing and PreconditionFailed to be called again, any other EngineError for a
+        change that this node cannot make."""
+        match change.value:
+            case ExchangeDeclaration() as exchange:
+                self._follow_exchange(exchange)
+            case SharedQueue() as queue:
+                self._follow_queue(queue)
+            case Binding() as binding:
+                self.topology.bind(binding, CLUSTER)
+            case Removal() as removal:
+                self._follow_removal(removal)
+            case PolicyDeclaration() as policy:
+                self.policies.set(policy)
+            case _:
+                assert change.kind is ChangeKind.POLICY_REMOVAL
+                self.policies.clear(change.name)
+
+    def _follow_exchange(self, declaration: ExchangeDeclaration) -> None:
+        try:
+            self.topology.admit_exchange(declaration)
+        except Inequivalent:
+            self._follow_removal(Removal(exchanges=(declaration.name,)))
+            self.topology.admit_exchange(declaration)
+
+    def _follow_queue(self, queue: SharedQueue) -> None:
+        name = queue.declaration.name
+        there = self.topology.queues.get(name)
+        if there is not None:
+            if there.identity == queue.identity:
+                return
+            self._follow_removal(Removal(queues=(name,)))
+        definition = self.topology.new_queue(queue.declaration, CLUSTER, named_by_broker=True, identity=queue.identity)
+        self._makes.make(self.topology.recorded(definition))
+
+    def _follow_removal(self, removal: Removal) -> None:
+        if any(name in self._staged.waiting for name in removal.queues):
+            raise StillGoing("a queue of this name is being declared or deleted here")
+        queues = [name for name in removal.queues if name in self.topology.queues]
+        self.topology.remove_exactly(queues, removal.exchanges, removal.bindings)
+        for name in queues:
+            ready = self._makes.end(name)
+            if name in self._ended:
+                self._ended[name] = ready
+
+    # --- what there is
+
+    def present(self) -> Iterator[Change]:
+        """Everything that all nodes should have, as the changes that make it, in an order in which they can be made.
+        Other tasks may change it meanwhile."""
+        topology, host = self.topology, self._virtual_host
+        exchanges, queues = list(topology.exchanges.values()), list(topology.queues.values())
+        bindings, policies = topology.all_bindings(), list(self.policies.ranked)
+        for exchange in exchanges:
+            one = exchange.declaration
+            if one.durable and one.name not in BUILT_IN_EXCHANGES:
+                yield Change(ChangeKind.EXCHANGE, host, one.name, one)
+        for queue in queues:
+            if is_shared(queue.declaration):
+                shared = SharedQueue(host, queue.declaration, queue.identity)
+                yield Change(ChangeKind.QUEUE, host, queue.declaration.name, shared)
+        for binding in bindings:
+            if self._is_shared_binding(binding):
+                yield Change(ChangeKind.BINDING, host, f"{binding.source} to {binding.destination}", binding)
+        for policy in policies:
+            yield Change(ChangeKind.POLICY, host, policy.name, policy.declaration)
+
+    def _is_shared_binding(self, binding: Binding) -> bool:
+        if not self.topology.leads_somewhere(binding):
+            return False  # it is left over, and every node removes it by itself
+        if not self.topology.exchanges[binding.source].declaration.durable:
+            return False
+        if binding.destination_is_queue:
+            return is_shared(self.topology.queues[binding.destination].declaration)
+        return self.topology.exchanges[binding.destination].declaration.durable
+
+
+def again(recording: Recording[Found], change: Callable[[], Recording[Found]]) -> None:
+    """Give the result of another change to the client."""
+    try:
+        made = change()
+    except EngineError as error:
+        recording.fail(str(error))
+    else:
+        made.when_done(lambda: _pass_on(made, recording))
+
+
+def _pass_on(made: Recording[Found], recording: Recording[Found]) -> None:
+    try:
+        found = made.result()
+    except PreconditionFailed as error:
+        recording.fail(str(error))
+    else:
+        recording.finish(found)

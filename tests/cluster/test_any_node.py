@@ -1,0 +1,86 @@
+"""Three real brokers and a real etcd: a quorum queue is used at any node, and follows its leader."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pika
+import pika.exceptions
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
+
+QUEUE = "orders"
+DURABLE = pika.BasicProperties(delivery_mode=2)
+
+
+@contextmanager
+def connected(nodes: ClusterNodes, name: str) -> Iterator[BlockingChannel]:
+    parameters = pika.URLParameters(nodes.url(name) + "/%2F?socket_timeout=10&blocked_connection_timeout=10")
+    connection = pika.BlockingConnection(parameters)
+    try:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        yield channel
+    finally:
+        with suppress(pika.exceptions.AMQPError):
+            connection.close()
+
+
+def publish(nodes: ClusterNodes, name: str, bodies: list[str]) -> list[str]:
+    """Publish messages at a node, and return those that were confirmed."""
+    confirmed = []
+    with connected(nodes, name) as channel:
+        for body in bodies:
+            with suppress(pika.exceptions.NackError, pika.exceptions.UnroutableError):
+                channel.basic_publish("", QUEUE, body.encode(), DURABLE, mandatory=True)
+                confirmed.append(body)
+    return confirmed
+
+
+def drained(nodes: ClusterNodes, name: str, *, most: int) -> list[tuple[str, bool]]:
+    found: list[tuple[str, bool]] = []
+    with connected(nodes, name) as channel:
+        for method, _, body in channel.consume(QUEUE, inactivity_timeout=3):
+            if method is None:
+                break
+            found.append((body.decode(), method.redelivered))
+            channel.basic_ack(method.delivery_tag)
+            if len(found) == most:
+                break
+        channel.cancel()
+    return found
+
+
+@pytest.mark.slow
+def test_a_queue_is_used_at_any_node_and_follows_its_leader():
+    with cluster_nodes(groups=1, forwards=True) as nodes:
+        leader = nodes.leaders("a")[1]
+        assert leader is not None
+        entry, other = (name for name in NAMES if name != leader)
+        nodes.command(entry, "queues", "declare", QUEUE, "--argument", "x-queue-type=quorum")
+        nodes.until(lambda: QUEUE in nodes.command(leader, "queues", "list"), "the leader has the queue")
+        first = publish(nodes, entry, [f"{entry}-{number}" for number in range(20)])
+        first += publish(nodes, other, [f"{other}-{number}" for number in range(20)])
+        assert len(first) == 40
+        half = drained(nodes, other, most=10)
+        assert not any(redelivered for _, redelivered in half)
+        with connected(nodes, entry) as channel:
+            consumer = channel.consume(QUEUE, inactivity_timeout=10)
+            held = [next(consumer)[2].decode() for _ in range(3)]
+            nodes.kill(leader)
+            with suppress(pika.exceptions.AMQPError, StopIteration):
+                while next(consumer)[0] is not None:
+                    pass
+        nodes.until(lambda: nodes.leaders(entry)[1] in (entry, other), "another node leads")
+        nodes.until(lambda: any(row["leads_here"] for name in (entry, other) for row in nodes.status(name)["groups"]),
+                    "and serves")  # fmt: skip
+        later = [
+            body for name in (entry, other) for body in publish(nodes, name, [f"later-{name}-{n}" for n in range(5)])
+        ]
+        assert len(later) == 10
+        rest = drained(nodes, entry, most=1000) + drained(nodes, other, most=1000)
+        bodies = [body for body, _ in rest]
+        assert set(first) - {body for body, _ in half} <= set(bodies), "lost"
+        assert set(later) <= set(bodies)
+        assert all(redelivered for body, redelivered in rest if body in held)

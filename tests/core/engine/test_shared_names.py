@@ -1,0 +1,270 @@
+"""What of one virtual host all nodes of a cluster have, at one node: the order of changes is a list of the test."""
+
+from random import Random
+
+import pytest
+
+from core.clock import Now
+from core.config.settings import Settings
+from core.engine.broker import OPERATOR, Broker
+from core.engine.quorum.groups import SharedQueue, number_in_log
+from core.engine.routing.agreement import Agreement, Answered, Change, ChangeKind, Removal, Verdict
+from core.engine.routing.shared_recorder import SharedRecorder
+from core.errors import Inequivalent, NotFound, PreconditionFailed, StillGoing
+from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.store.definitions import PolicyDeclaration
+from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.storage import KeptDefinitions, open_storage
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+class Node:
+    """A broker, and what it has asked for."""
+
+    def __init__(self, copies: int = 1) -> None:
+        self.kept = KeptDefinitions()
+        self.agreement = Agreement(copies)
+        storage = open_storage(MemoryDisk(), self.kept)
+        storage.recorder = SharedRecorder(self.kept, self.kept, "/", self.agreement)
+        identities = Random(1)
+        self.broker = Broker(Settings(), storage=storage, new_identity=lambda: f"{identities.getrandbits(128):032x}")
+        assert self.broker.shared is not None
+        self.names = self.broker.shared
+        self.asked: list[tuple[Change, Answered]] = []
+        self.agreement.submit = lambda change, answered: self.asked.append((change, answered))
+        self.agreement.alone = False
+
+    def make(self, change: Change) -> None:
+        with self.agreement.making():
+            self.names.follow(change)
+
+    def agree(self) -> Change:
+        """Make what was asked for first."""
+        change, answered = self.asked.pop(0)
+        self.make(change)
+        answered(Verdict.MADE, "")
+        return change
+
+    def answer(self, verdict: Verdict, why: str = "") -> None:
+        self.asked.pop(0)[1](verdict, why)
+
+    def begin(self, name: str, **arguments: object):
+        return self.broker.begin_declaring(QueueDeclaration(name=name, arguments={**QUORUM, **arguments}), OPERATOR)
+
+
+def shared(name: str, identity: str = "ab" * 16, **arguments: object) -> Change:
+    queue = SharedQueue("/", QueueDeclaration(name=name, arguments={**QUORUM, **arguments}), identity)
+    return Change(ChangeKind.QUEUE, "/", name, queue)
+
+
+def exchange(name: str, kind: ExchangeType = ExchangeType.DIRECT, *, auto_delete: bool = False) -> ExchangeDeclaration:
+    return ExchangeDeclaration(name=name, type=kind, auto_delete=auto_delete, arguments={})
+
+
+def bound(source: str, destination: str, *, to_queue: bool = True) -> Binding:
+    return Binding(source=source, destination=destination, destination_is_queue=to_queue, binding_key="k", arguments={})
+
+
+def test_a_queue_is_there_when_the_nodes_have_agreed():
+    node = Node()
+    recording = node.begin("q")
+    assert not recording.done
+    with pytest.raises(NotFound):
+        node.broker.queue_info("q", OPERATOR)
+    node.agree()
+    info, made = recording.result()
+    assert made
+    assert info.identity == node.broker.queue_info("q", OPERATOR).identity
+
+
+def test_a_queue_that_another_node_has_declared_meanwhile_is_the_same():
+    node = Node()
+    recording = node.begin("q")
+    node.make(shared("q"))
+    node.answer(Verdict.STALE)
+    info, made = recording.result()
+    assert (info.identity, made) == ("ab" * 16, False)
+
+
+def test_a_queue_with_other_arguments_is_refused():
+    node = Node()
+    recording = node.begin("q", **{"x-max-length": 5})
+    node.make(shared("q"))
+    node.answer(Verdict.STALE)
+    with pytest.raises(PreconditionFailed, match="x-max-length is not set, the declaration asks for 5"):
+        recording.result()
+
+
+def test_without_the_engine_the_client_is_told_why():
+    node = Node()
+    recording = node.begin("q")
+    node.answer(Verdict.REFUSED, "etcd does not answer")
+    with pytest.raises(PreconditionFailed, match="queue 'q': etcd does not answer"):
+        recording.result()
+
+
+def test_classic_queues_and_their_bindings_are_of_one_node():
+    node = Node()
+    node.broker.declare_queue(QueueDeclaration(name="c", arguments={}), OPERATOR)
+    node.broker.bind(bound("amq.direct", "c"), OPERATOR)
+    assert node.asked == []
+    assert list(node.names.present()) == []
+
+
+def test_a_deletion_waits_for_the_cluster_and_takes_the_bindings_along():
+    node = Node()
+    node.make(shared("q"))
+    node.make(Change(ChangeKind.BINDING, "/", "b", bound("amq.direct", "q")))
+    recording = node.broker.begin_deleting("q", OPERATOR)
+    assert node.broker.queue_info("q", OPERATOR)
+    node.agree()
+    assert recording.result() == 0
+    assert list(node.names.present()) == []
+    assert node.kept.load().bindings == []
+
+
+def test_a_queue_that_was_declared_anew_replaces_the_old_one():
+    node = Node()
+    node.make(shared("q"))
+    node.make(shared("q", "ef" * 16))
+    assert node.broker.queue_info("q", OPERATOR).identity == "ef" * 16
+
+
+def test_a_verb_is_called_again_until_the_nodes_have_agreed_and_says_once_that_it_has_made_something():
+    node = Node()
+    for _ in range(3):
+        with pytest.raises(StillGoing):
+            node.broker.declare_exchange(exchange("x"))
+    assert len(node.asked) == 1
+    node.agree()
+    assert node.broker.declare_exchange(exchange("x"))
+    assert not node.broker.declare_exchange(exchange("x"))
+    with pytest.raises(Inequivalent):
+        node.broker.declare_exchange(exchange("x", ExchangeType.TOPIC))
+
+
+def test_who_waits_is_told_when_it_is_time():
+    node = Node()
+    calls: list[str] = []
+    with pytest.raises(StillGoing) as going:
+        node.broker.declare_exchange(exchange("x"))
+    assert going.value.when_over is not None
+    going.value.when_over(lambda: calls.append("now"))
+    node.answer(Verdict.STALE)
+    assert calls == ["now"]
+    with pytest.raises(StillGoing):
+        node.broker.declare_exchange(exchange("x"))
+    node.answer(Verdict.REFUSED, "no quorum")
+    with pytest.raises(PreconditionFailed, match="exchange 'x': no quorum"):
+        node.broker.declare_exchange(exchange("x"))
+
+
+def test_exchanges_bindings_and_policies_go_through_the_order():
+    node = Node()
+    broker, one = node.broker, bound("x", "q")
+    policy = PolicyDeclaration(name="p", pattern="^q", definition={"max-length": 3})
+    node.make(shared("q"))
+    for verb in (
+        lambda: broker.declare_exchange(exchange("x")),
+        lambda: broker.bind(one, OPERATOR),
+        lambda: broker.policies.set(policy),
+    ):
+        with pytest.raises(StillGoing):
+            verb()
+        node.agree()
+        verb()
+    assert [change.kind for change in node.names.present()] == [
+        ChangeKind.EXCHANGE, ChangeKind.QUEUE, ChangeKind.BINDING, ChangeKind.POLICY,
+    ]  # fmt: skip
+    for verb in (lambda: broker.unbind(one, OPERATOR), lambda: broker.delete_exchange("x")):
+        with pytest.raises(StillGoing):
+            verb()
+        node.agree()
+        verb()
+    with pytest.raises(StillGoing):
+        broker.policies.clear("p")
+    node.agree()
+    assert [change.kind for change in node.names.present()] == [ChangeKind.QUEUE]
+
+
+def test_an_auto_delete_exchange_goes_everywhere_with_its_last_binding():
+    node = Node()
+    node.make(shared("q"))
+    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x", auto_delete=True)))
+    node.make(Change(ChangeKind.BINDING, "/", "b", bound("x", "q")))
+    with pytest.raises(StillGoing):
+        node.broker.unbind(bound("x", "q"), OPERATOR)
+    assert node.agree().value == Removal(exchanges=("x",), bindings=(bound("x", "q"),))
+    with pytest.raises(NotFound):
+        node.broker.exchange_info("x")
+
+
+def test_an_auto_delete_exchange_that_ends_with_a_queue_of_this_node_is_owed_to_the_others():
+    node = Node()
+    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x", auto_delete=True)))
+    node.broker.declare_queue(QueueDeclaration(name="c", arguments={}), OPERATOR)
+    node.broker.bind(bound("x", "c"), OPERATOR)
+    node.broker.delete_queue("c", OPERATOR)
+    node.broker.turn(Now(0.0, 0.0))
+    assert [change.value for change in node.agreement.owed] == [Removal(exchanges=("x",))]
+
+
+def test_an_exchange_that_is_another_one_elsewhere_is_replaced():
+    node = Node()
+    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x")))
+    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x", ExchangeType.TOPIC)))
+    assert node.broker.exchange_info("x").type is ExchangeType.TOPIC
+
+
+def test_the_number_of_a_queue_is_taken_from_its_identity():
+    assert number_in_log("0" * 14 + "f" * 18) == 15
+    assert number_in_log("f" * 32) < 2**60
+
+
+@pytest.mark.parametrize("argument", ["x-quorum-initial-group-size", "x-quorum-target-group-size"])
+def test_a_group_has_a_member_on_each_node_and_no_other_size(argument):
+    node = Node(copies=3)
+    with pytest.raises(PreconditionFailed, match=f"{argument} is 5, and each of the 3 nodes.* use 3, or leave it out"):
+        node.begin("q", **{argument: 5})
+    node.begin("q", **{argument: 3})
+    assert len(node.asked) == 1
+
+
+def test_a_queue_gets_into_a_group_that_this_node_leads_if_it_asks_for_that():
+    node = Node()
+    node.agreement.leads_here = lambda identity: number_in_log(identity) % 7 == 3
+    node.begin("q", **{"x-queue-leader-locator": "client-local"})
+    queue = node.asked[0][0].value
+    assert isinstance(queue, SharedQueue)
+    assert number_in_log(queue.identity) % 7 == 3
+    node.begin("r", **{"x-queue-leader-locator": "balanced"})
+    with pytest.raises(PreconditionFailed, match="it must be one of client-local, balanced"):
+        node.begin("s", **{"x-queue-leader-locator": "somewhere"})
+    node.agreement.leads_here = lambda identity: False
+    with pytest.raises(PreconditionFailed, match="this node leads no group now"):
+        node.begin("s", **{"x-queue-leader-locator": "client-local"})
+
+
+def test_an_explanation_says_which_wishes_for_copies_are_so():
+    node = Node(copies=3)
+    definition = {
+        "ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "manual", "ha-promote-on-shutdown": "when-synced",
+        "target-group-size": 3,
+    }  # fmt: skip
+    node.make(Change(ChangeKind.POLICY, "/", "p", PolicyDeclaration(name="p", pattern=".", definition=definition)))
+    node.make(shared("q"))
+    node.broker.declare_queue(QueueDeclaration(name="c", arguments={}), OPERATOR)
+    told = {row["key"]: (row["effect"], row["why"]) for row in node.broker.explain_policies("q")["keys"]}
+    assert told == {
+        "ha-mode": ("acts", "each of the 3 nodes of the cluster keeps a copy"),
+        "ha-params": (
+            "no effect",
+            "each of the 3 nodes of the cluster keeps a copy, and other numbers are not possible",
+        ),
+        "ha-sync-mode": ("no effect", "copies of a quorum queue are always in sync"),
+        "ha-promote-on-shutdown": ("acts", "only a node that has every accepted message leads"),
+        "target-group-size": ("acts", "each of the 3 nodes of the cluster keeps a copy"),
+    }
+    classic = {row["key"]: row["why"] for row in node.broker.explain_policies("c")["keys"]}
+    assert "with x-queue-type quorum it has a copy on each of the 3 nodes" in classic["ha-mode"]
