@@ -67,12 +67,18 @@ def new_client(
     return _signed(authority, name, alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, days=days, now=now)
 
 
+def new_node(authority: SignedKey, name: str, *, days: float, now: datetime | None = None) -> SignedKey:
+    """The certificate of a node of a cluster, which is a server to other nodes and a client of them."""
+    return _signed(
+        authority, name, (), ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH, days=days, now=now
+    )
+
+
 def _signed(
     authority: SignedKey,
     common_name: str,
     names: Sequence[x509.GeneralName],
-    use: x509.ObjectIdentifier,
-    *,
+    *uses: x509.ObjectIdentifier,
     days: float,
     now: datetime | None,
 ) -> SignedKey:
@@ -80,7 +86,7 @@ def _signed(
     builder = _builder(_name(common_name), authority.certificate.subject, key.public_key(), days=days, now=now)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = builder.add_extension(identifier, critical=False)
     if names:

@@ -93,6 +93,7 @@ def test_links_in_both_directions():
         "vhost": "/",
         "state": "ATTACHED",
         "drain": False,
+        "client": None,
         "paused": False,
     }
     common |= {"queue": "q", "bound_by_policy": None, "drained": 0, "withdrawn": 0, "unbalanced": 0}
