@@ -13,8 +13,8 @@ from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 CONNECTION_KEYS = {
-    "identity", "protocol", "peer", "container_id", "user", "vhost", "state", "sessions", "links", "frames_received",
-    "frames_sent", "backlog_bytes", "alarms",
+    "identity", "protocol", "peer", "container_id", "user", "node", "vhost", "state", "sessions", "links",
+    "frames_received", "frames_sent", "backlog_bytes", "alarms",
 }  # fmt: skip
 
 
