@@ -18,9 +18,9 @@ from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
 from amqp10.forwarding.node_connection import Dial, FarNode
+from amqp10.frontend.far_clients import NODE_KEY
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
-from amqp10.frontend.operating import NODE_KEY
 from amqp10.frontend.publisher_windows import PublisherWindows
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection
@@ -70,6 +70,9 @@ COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 also decide by the version which features to use; these are the features of 4.1. See docs/decisions."""
 CONTAINER_ID = "headgate"
 CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
+NODE_WINDOW = 8192
+"""Transfers that another node may send on a session before it gets our next flow: eight batches of a consumer. Link
+credit is what bounds them, and all of it is that of clients."""
 LET_IN = encode_sasl_frame(SaslMechanisms(sasl_server_mechanisms=("PLAIN", "ANONYMOUS"))) + encode_sasl_frame(
     SaslOutcome(code=0)
 )
@@ -179,7 +182,7 @@ def amqp10_factory(
             [Mechanism(mechanism) for mechanism in logins.counting(offered(access, peer))],
             withheld=withheld(access, peer),
             not_offered=partial(access.not_offered, peer),
-            bare_allowed=access.anonymous,
+            bare_allowed=access.anonymous and peer.node_names is None,
             refusal_delay_s=partial(random.uniform, *REFUSAL_DELAY_S),
             frame_size_max=frame_size_max,
         )
@@ -210,6 +213,7 @@ def amqp10_factory(
         accepts=lambda preface: preface in (PROTOCOL_HEADER_SASL, PROTOCOL_HEADER_AMQP),
         make=make,
         refusal=lambda reason: refusal(announced, reason),
+        for_nodes=True,
     )
 
 
@@ -222,7 +226,15 @@ def far_node(settings: Settings, converter: Converter, dial: Dial, name: str, ad
     """Another node of the cluster; ``dial`` connects to it."""
     announced = connection_settings(settings.amqp10)
     announced = replace(
-        announced, container_id=f"{CONTAINER_ID} {settings.cluster.node}", properties={NODE_KEY: settings.cluster.node}
+        announced,
+        container_id=f"{CONTAINER_ID} {settings.cluster.node}",
+        properties={NODE_KEY: settings.cluster.node},
+        run_frames_max=max(announced.run_frames_max, settings.amqp10.queue_grant_max),
+        session=replace(
+            announced.session,
+            max_incoming_window=max(NODE_WINDOW, announced.session.max_incoming_window),
+            window_top_up=max(NODE_WINDOW // 2, announced.session.window_top_up),
+        ),
     )
 
     def hosted(hostname: str) -> ConnectionSettings:
@@ -235,6 +247,7 @@ def far_node(settings: Settings, converter: Converter, dial: Dial, name: str, ad
         settings=hosted,
         converter=converter,
         dial=dial,
+        certified=settings.cluster.certificate is not None,
     )
 
 
@@ -300,8 +313,9 @@ class AllProtocols:
         return far_nodes(settings, self.converter, dial)
 
     def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
-        """Another node, where nodes trust connections of this machine."""
-        if not (settings.cluster.trust_loopback and is_loopback(parse_address(address)[0])):
+        """Another node, where nodes have certificates, or trust connections of this machine."""
+        trusted = settings.cluster.trust_loopback and is_loopback(parse_address(address)[0])
+        if settings.cluster.certificate is None and not trusted:
             return None
         return far_node(settings, self.converter, dial, name, address)
 

@@ -87,6 +87,31 @@ class Settled(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientIdentity:
+    """Who is at the other end of a connection, as this node tells other nodes, and they show it."""
+
+    user: str
+    connection: str
+    """The name of the connection on the node to which the client has connected."""
+    container_id: str
+    """What the client calls itself: the container-id, or the name of a connection of AMQP 0.9.1."""
+    peer: str
+    """HOST:PORT of the client."""
+    node: str = ""
+    """The node to which the client has connected; "" for this one."""
+
+    def shown(self) -> dict[str, object]:
+        """The same as plain values."""
+        return {
+            "user": self.user,
+            "connection": self.connection,
+            "container_id": self.container_id,
+            "peer": self.peer,
+            "node": self.node,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StallSubject:
     """What may stand still: a link of AMQP 1.0, or a connection's reader of AMQP 0.9.1 (named as the connection)."""
 

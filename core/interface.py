@@ -18,6 +18,7 @@ from core.slices import Walk
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
     from core.credit_flow.flow import CreditFlow
+    from core.flow_facts import ClientIdentity
     from core.link_count import LinkCount
     from core.publish_limit import PublishLimit
 
@@ -64,10 +65,11 @@ Target = QueueTarget | ExchangeTarget
 class Mailbox:
     """Actions for one connection, in order. ``notify`` is called when it turns from empty to non-empty."""
 
-    __slots__ = ("_notify", "actions")
+    __slots__ = ("_notify", "actions", "client")
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self.actions: list[Action] = []  # the waiting actions, for reading only
+        self.client: ClientIdentity | None = None  # at the other end; None until it has opened, and for the broker
         self._notify = notify
 
     def put(self, action: "Action") -> None:
@@ -129,16 +131,14 @@ class StreamOptions:
     """Where to begin: an offset (int), or the first chunk not before a wall-clock time in seconds (float)."""
     filter_values: tuple[str, ...] = ()
     """Only messages with one of these filter values; empty for all."""
-    match_unfiltered: bool = False
-    """With filter values: also messages that have none."""
+    match_unfiltered: bool = False  # with filter values: also messages that have none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeOptions:
     """What a consumer asks of a queue when it attaches."""
 
-    priority: int = 0
-    """Higher is served first while it has a queue grant."""
+    priority: int = 0  # higher is served first while it has a queue grant
     exclusive: bool = False
     """No other consumer may be attached."""
     getter: bool = False
@@ -381,6 +381,7 @@ class QueueInfo:
     consumers: int
     identity: str
     """32 hexadecimal digits, new at every declaration: they tell a queue from an earlier one of the same name."""
+    home: str | None = None  # the other node on which it lives, which alone knows its type and definition
 
 
 # --- the engine ----------------------------------------------------------------------------------------------------
@@ -540,8 +541,7 @@ class Death:
 
     queue: str
     reason: DeathReason
-    at: float
-    """Wall-clock seconds."""
+    at: float  # wall-clock seconds
     exchange: str
     """The exchange to which the message was published when it came into the queue."""
     routing_keys: tuple[str, ...]

@@ -53,6 +53,7 @@ from core.server.hashing import Hashing
 from core.server.key_fetching import KeyFetching
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
+from core.server.node_tls import NodeTls
 from core.server.reader import own_waiting_reader
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
@@ -220,11 +221,29 @@ def _hosts(
     return hosts
 
 
-def _certificates(settings: Settings, log: FilteringBoundLogger) -> Certificates:
-    """Return the certificates of this broker, after a warning about those that should be mended."""
+def _certificates(settings: Settings, log: FilteringBoundLogger) -> tuple[Certificates, NodeTls | None]:
+    """Return the certificates of this broker, and what it shows to other nodes, after a warning about those that should
+    be mended. Raises Invalid."""
     certificates = Certificates(settings.tls, wall=time.time, log=log)
     certificates.warn()
-    return certificates
+    if settings.cluster.certificate is None:
+        return certificates, None
+    node_tls = NodeTls(settings.cluster, wall=time.time, log=log)
+    node_tls.certificates.warn()
+    return certificates, node_tls
+
+
+def _watched(certificates: Certificates, node_tls: NodeTls | None, broker: Broker) -> list[Background]:
+    """The tasks that look after certificates, with one notice for all."""
+    all_of_them = [certificates] if node_tls is None else [certificates, node_tls.certificates]
+
+    def tell(_: Sequence[str]) -> None:
+        problems = [problem for one in all_of_them for problem in one.problems]
+        broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
+
+    for one in all_of_them:
+        one.tell = tell
+    return [one.run for one in all_of_them]
 
 
 def _cluster(
@@ -241,20 +260,7 @@ def _cluster(
         return None
     from core.server.cluster_task import ClusterTask  # here and not above: most brokers are in no cluster
 
-    listen, version = settings.server.listen, headgate_version()
-    folder = settings.data.folder
-    return ClusterTask(
-        settings.cluster,
-        folder,
-        groups,
-        hosts,
-        agreement,
-        node_at,
-        listen=listen,
-        version=version,
-        clock=clock,
-        log=log,
-    )
+    return ClusterTask(settings, groups, hosts, agreement, node_at, clock=clock, log=log)
 
 
 def _join(hosts: VirtualHosts, users: Users, cluster: "ClusterTask | None") -> None:
@@ -269,9 +275,10 @@ def _join(hosts: VirtualHosts, users: Users, cluster: "ClusterTask | None") -> N
 async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
-    log, dialling = surface.log, Dialling(lambda connected, make: server.adopt(connected, make))
-    hosts, certificates = _hosts(settings, protocols, data, log, dialling), _certificates(settings, log)
-    broker = hosts.default
+    log = surface.log
+    certificates, node_tls = _certificates(settings, log)
+    dialling = Dialling(lambda *connected: server.adopt(*connected), node_tls)
+    broker = (hosts := _hosts(settings, protocols, data, log, dialling)).default
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log, idle = StallLog(log, settings.log, clock), IdleConsumers(addresses_max=settings.metrics.addresses_max)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
@@ -297,14 +304,14 @@ async def _serve(
         factories=protocols.front_ends(settings, hosts, access, stalls, flow),
         log=log,
         clock=clock,
-        background=[sampler.run, serve_admin, notice.run, certificates.run, *tasks],
+        background=[sampler.run, serve_admin, notice.run, *_watched(certificates, node_tls, broker), *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,
         make_reader=own_waiting_reader(data.at_work),
         certificates=certificates,
+        node_tls=node_tls,
     )
-    certificates.tell = lambda problems: broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
     reload, control = _reload(settings, surface, access, fetching, server, sampler), protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
     control.limits, control.access, control.cluster = _limits(settings), access, cluster

@@ -20,6 +20,8 @@ ADMIN = "admin"
 """The user of the new configuration."""
 CONFIGURATION = "headgate.toml"
 CA, CERTIFICATE, KEY = "ca.pem", "node.pem", "node.key"
+_OF_NODES, _OF_ETCD = ("ca", "certificate", "key"), ("etcd_ca", "etcd_certificate", "etcd_key")
+"""The settings that name these files."""
 
 
 class PlannedNode(NamedTuple):
@@ -89,10 +91,11 @@ def configuration(
     def listed(words: Sequence[str]) -> str:
         return ", ".join(map(json.dumps, words))
 
-    tls = ""
+    tls = "trust_loopback = true\n" if all(is_loopback(one.host) for one in nodes) else ""
     if certificates is not None:
-        files = {"etcd_ca": CA, "etcd_certificate": CERTIFICATE, "etcd_key": KEY}
-        tls = "".join(f"{key} = {json.dumps(str(certificates / name))}\n" for key, name in files.items())
+        files = dict(zip((*_OF_NODES, *_OF_ETCD), (CA, CERTIFICATE, KEY) * 2, strict=True))
+        tls = f"listen = [{listed([node.at(node.peer_port + 1)])}]\n"
+        tls += "".join(f"{key} = {json.dumps(str(certificates / name))}\n" for key, name in files.items())
     return f"""\
 # Node {node.name} of the cluster {cluster}. Each setting is explained by: headgate config show
 [server]

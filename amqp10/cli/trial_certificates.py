@@ -56,7 +56,7 @@ def new_server(authority: SignedKey, hosts: Sequence[str], *, days: float, now: 
 
 
 def new_node(
-    authority: SignedKey, name: str, hosts: Sequence[str], *, days: float, now: datetime | None = None
+    authority: SignedKey, name: str, hosts: Sequence[str] = (), *, days: float, now: datetime | None = None
 ) -> SignedKey:
     """The certificate of a node of a cluster, which is a server and a client of the others. ``name`` is its common
     name."""

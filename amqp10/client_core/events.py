@@ -21,7 +21,7 @@ from amqp10.protocol.events import (
     SessionBegun,
     SessionEnded,
 )
-from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingSettled
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingOutcome, IncomingSettled
 from amqp10.protocol.sender_link import DeliveriesSent
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import Error
@@ -82,8 +82,8 @@ def take_event(event: Event) -> None:
         case LinkDetached(link, error):
             if link.reference is not None:
                 _link_user(link.reference).detached(error)
-        case ConnectionOpened() | ConnectionClosed() | IncomingSettled():
-            pass  # the owner of the connection has looked; the last one comes only with rcv-settle-mode second
+        case ConnectionOpened() | ConnectionClosed() | IncomingSettled() | IncomingOutcome():
+            pass  # the owner of the connection has looked; a client settles its deliveries by itself
 
 
 def _session_user(session: Session) -> SessionUser:

@@ -106,10 +106,13 @@ class UnsettledMap(Generic[Owner]):
         """How many deliveries of one owner are in the map."""
         return self._owned.get(owner, 0)
 
-    def overlap(self, first: int, last: int) -> list[DeliveryIdRange[Owner]]:
-        """The deliveries with ids in a range, both inclusive, in order; they stay in the map."""
+    def overlap(self, first: int, last: int, most: int | None = None) -> list[DeliveryIdRange[Owner]]:
+        """The deliveries with ids in a range, both inclusive, in order; they stay in the map. Not more than ``most``
+        records are looked at."""
         begin = max(0, bisect_right(self._firsts, first) - 1)
         end = bisect_right(self._firsts, last)
+        if most is not None:
+            end = min(end, begin + most)
         found = []
         for record in self._records[begin:end]:
             low, high = max(first, record.first), min(last, record.last)

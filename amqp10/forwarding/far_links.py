@@ -5,17 +5,20 @@ outcome. A link that its user has closed is detached as soon as it is attached.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from amqp10.addresses import queue_address
 from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.link_credit import ReceiverCredit
-from amqp10.forwarding.arriving import ArrivingMessages
+from amqp10.forwarding.link_host import LinkHost
 from amqp10.frontend.conditions import CONDITIONS
+from amqp10.frontend.far_clients import client_properties
+from amqp10.frontend.hop_prefix import with_routes
 from amqp10.frontend.outgoing import ACTIVE_KEY, UNSENT_KEY
 from amqp10.frontend.reasons import REASON_KEY
+from amqp10.frontend.stream_filters import filters_for
+from amqp10.frontend.termini import GETTER_KEY
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled, SenderFlowReceived
-from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingOutcome, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.messaging import (
@@ -34,7 +37,7 @@ from amqp10.wire.types import Int, Symbol, UInt
 from core.engine.forwarding.inlet import Inlet
 from core.engine.forwarding.outlet import Outlet
 from core.errors import EngineError, PreconditionFailed
-from core.interface import ConsumeOptions, Converter, Disposal, FlowReason, Outcome
+from core.interface import ConsumeOptions, Disposal, FlowReason, Outcome
 from core.message import DEFAULT_PRIORITY, Attributes, Origin, Return, RunPart, first_of
 
 UNSETTLED, FIRST = 0, 0
@@ -44,22 +47,6 @@ ERRORS: Mapping[str, type[EngineError]] = {
     condition.value: kind for kind, condition in reversed(list(CONDITIONS.items()))
 }
 """The engine's error for a condition; the first kind in ``CONDITIONS`` that has it."""
-
-
-class LinkHost(Protocol):
-    """The connection that a far link uses."""
-
-    converter: Converter
-    arriving: ArrivingMessages
-
-    def touch(self) -> None:
-        """Have the output sent."""
-
-    def next_link_name(self) -> str:
-        """A name that no other link of the connection has had."""
-
-    def forget(self, link: "FarLink") -> None:
-        """The link is over."""
 
 
 class FarSenderLink:
@@ -88,6 +75,8 @@ class FarSenderLink:
         if first_of(attributes).origin is not Origin.AMQP10:
             entries = self._rendered(entries, attributes)
         header = [self._header(one) for one in attributes] if isinstance(attributes, list) else self._header(attributes)
+        if part.run.routes is not None:
+            header = with_routes(header, part.routes)
         try:
             link.send_run(first, entries if entries is not part.run.entries else entries.copy(), header)
         except LinkFault as fault:
@@ -104,6 +93,7 @@ class FarSenderLink:
 
     def attach(self, session: Session) -> None:
         """Attach on this session."""
+        publisher = None if self._user is None else self._user.publisher
         self.link = session.new_sender(self._host.next_link_name())
         self.link.reference = self
         self.link.attach(
@@ -111,6 +101,7 @@ class FarSenderLink:
             target=Target(address=queue_address(self._queue)),
             snd_settle_mode=UNSETTLED,
             rcv_settle_mode=FIRST,
+            properties=None if publisher is None else client_properties(publisher.mailbox.client),
         )
 
     def attach_answered(self) -> None:
@@ -200,12 +191,20 @@ class FarReceiverLink:
         """Attach on this session."""
         options = self._options
         properties: dict[str, object] = {"rabbitmq:priority": Int(options.priority)} if options.priority else {}
+        if options.getter:
+            properties[GETTER_KEY] = True
         if options.consumer_timeout_ms is not None:
             properties["rabbitmq:consumer-timeout"] = UInt(options.consumer_timeout_ms)
+        if self._user is not None:
+            properties |= client_properties(self._user.attachment.consumer.mailbox.client)
         self.link = session.new_receiver(self._host.next_link_name())
         self.link.reference = self
         self.link.attach(
-            source=Source(address=queue_address(self._queue), capabilities=("topic",) if options.exclusive else ()),
+            source=Source(
+                address=queue_address(self._queue),
+                filter=filters_for(options.stream),
+                capabilities=("topic",) if options.exclusive else (),
+            ),
             target=Target(),
             snd_settle_mode=UNSETTLED,
             rcv_settle_mode=FIRST,
@@ -221,10 +220,14 @@ class FarReceiverLink:
             (n, drain), self._grant = self._grant, None
             self.grant(n, drain=drain)
 
-    def event_received(self, event: DeliveriesReceived | SenderFlowReceived) -> None:
-        """The other node has sent deliveries, or a flow."""
+    def event_received(self, event: DeliveriesReceived | SenderFlowReceived | IncomingOutcome) -> None:
+        """The other node has sent deliveries, or a flow, or has taken deliveries back."""
         user = self._user
         if user is None:
+            return
+        if isinstance(event, IncomingOutcome):
+            for first, last in event.ranges:
+                user.taken_back(first, last)
             return
         if isinstance(event, SenderFlowReceived):
             properties = event.flow.properties
@@ -234,13 +237,14 @@ class FarReceiverLink:
                 user.answered(event.flow.available)
             return
         try:
-            for first, entries, history in self._host.arriving.read(event):
+            for first, entries, history, route in self._host.arriving.read(event):
                 user.delivered(
                     first,
                     entries,
                     history.attributes,
                     delivery_count=history.delivery_count,
                     first_acquirer=history.first_acquirer,
+                    routes=route,
                 )
         except DecodeError as error:
             session = event.link.channel
@@ -252,9 +256,6 @@ class FarReceiverLink:
         user, self._user, self.link = self._user, None, None
         if user is not None:
             user.link_ended(error)
-
-
-FarLink = FarSenderLink | FarReceiverLink
 
 
 def outcome_of(state: DeliveryState | None) -> tuple[Outcome, EngineError | None]:

@@ -11,7 +11,9 @@ from typing import Protocol
 
 from amqp10.client_core.opening import open_if_let_in
 from amqp10.forwarding.arriving import ArrivingMessages
-from amqp10.forwarding.far_links import FarLink, FarReceiverLink, FarSenderLink, error_of
+from amqp10.forwarding.far_links import FarReceiverLink, FarSenderLink, error_of
+from amqp10.forwarding.far_requests import FarRequests
+from amqp10.forwarding.link_host import FarEnd
 from amqp10.frontend.virtual_host import HOST_PREFIX
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
@@ -27,18 +29,21 @@ from amqp10.protocol.events import (
     SessionEnded,
 )
 from amqp10.protocol.handshake import ClientHandshake
-from amqp10.protocol.receiver_link import DeliveriesReceived
-from amqp10.protocol.sasl import Anonymous
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingOutcome
+from amqp10.protocol.sasl import Anonymous, Credentials, External
 from amqp10.protocol.session import Session
 from amqp10.protocol.settings import ConnectionSettings
 from amqp10.wire.framing import Piece
 from core.clock import Now
+from core.declaring import Recording
 from core.engine.forwarding.inlet import Inlet
+from core.engine.forwarding.nodes import FarChange
 from core.engine.forwarding.outlet import Outlet
 from core.errors import EngineError, HomeLost, Invalid, NotFound
 from core.interface import ConsumeOptions, Converter
 from core.server.frontends import FrontEnd, PeerInfo
 from core.server.orders import Order
+from core.server.tls import Tunnel
 
 EVENT_PAUSE_S = (0.1, 5.0)
 """Seconds between two tries to connect: the first pause, which doubles up to the last."""
@@ -64,7 +69,10 @@ class NodeConnection:
         settings: ConnectionSettings,
         converter: Converter,
         dial: Dial,
+        certified: bool = False,
     ) -> None:
+        """``certified``: this node has a certificate, with which it logs in."""
+        self._credentials: Credentials = External() if certified else Anonymous()
         self.node, self.host, self.port = node, host, port
         self.virtual_host = virtual_host
         self.converter = converter
@@ -74,15 +82,27 @@ class NodeConnection:
         self._settings = settings
         self._dial = dial
         self._front_end: NodeFrontEnd | None = None
-        self._dialling = False
+        self._dialling = self._inside = False
+        """Whether a connection is being made, and whether there is one over which sessions have begun."""
         self._pause = EVENT_PAUSE_S[0]
-        self._links: dict[FarLink, None] = {}
-        self._to_attach: dict[FarLink, None] = {}
+        self._links: dict[FarEnd, None] = {}
+        self._to_attach: dict[FarEnd, None] = {}
+        self._requests: FarRequests | None = None
         self._numbers = count()
 
     # --- for the node -----------------------------------------------------------------------------------------
 
-    def enter(self, link: FarLink) -> None:
+    def ask(self, what: FarChange, queue: str, recording: Recording[int]) -> None:
+        """Ask for a change of a queue; see :class:`core.engine.forwarding.nodes.HomeNode`."""
+        if self.down is not None:
+            recording.fail(f"queue '{queue}': its home node {self.node} is down: {self.down}")
+            return
+        if self._requests is None:
+            self._requests = FarRequests(self)
+            self.enter(self._requests)
+        self._requests.ask(what, queue, recording)
+
+    def enter(self, link: FarEnd) -> None:
         """Attach a link, now or when there is a connection."""
         self._links[link] = None
         self._to_attach[link] = None
@@ -102,14 +122,16 @@ class NodeConnection:
         """A name that no other link of the connection has had."""
         return f"{self.node}/{next(self._numbers)}"
 
-    def forget(self, link: FarLink) -> None:
+    def forget(self, link: FarEnd) -> None:
         """A link is over, or is not wanted any more."""
+        if link is self._requests:
+            self._requests = None
         self._links.pop(link, None)
         self._to_attach.pop(link, None)
 
     # --- for the front end --------------------------------------------------------------------------------------
 
-    def next_to_attach(self) -> FarLink | None:
+    def next_to_attach(self) -> FarEnd | None:
         """Take a link that is to be attached."""
         link = next(iter(self._to_attach), None)
         if link is not None:
@@ -121,26 +143,27 @@ class NodeConnection:
         """Whether links are to be attached."""
         return bool(self._to_attach)
 
-    def opened(self) -> None:
-        """The other node has opened."""
-        self.down = None
+    def let_in(self) -> None:
+        """The other node believes that this one is what it says."""
+        self.down, self._inside = None, True
         self._pause = EVENT_PAUSE_S[0]
 
     # --- for the server ---------------------------------------------------------------------------------------
 
-    def make(self, info: PeerInfo, touch: Callable[[], None]) -> FrontEnd:
-        """The front end for a socket that was just connected."""
+    def make(self, info: PeerInfo, touch: Callable[[], None], tunnel: Tunnel | None = None) -> FrontEnd:
+        """The front end for a socket that was just connected, over TLS if there is a ``tunnel``."""
         self._dialling = False
-        handshake = ClientHandshake([Anonymous()], hostname=self.host, frame_size_max=self._settings.max_frame_size)
-        self._front_end = NodeFrontEnd(self, info, Connection(self._settings, handshake), touch)
+        frame_size_max = self._settings.max_frame_size
+        handshake = ClientHandshake([self._credentials], hostname=self.host, frame_size_max=frame_size_max)
+        self._front_end = NodeFrontEnd(self, info, Connection(self._settings, handshake), touch, tunnel)
         return self._front_end
 
     def failed(self, why: str) -> None:
         """There is no connection: it could not be made, or it is lost."""
-        was_open = self._front_end is not None and self._front_end.established
+        was_open, self._inside = self._inside, False
         self._front_end, self._dialling = None, False
         self.down = why
-        links, self._links, self._to_attach = self._links, {}, {}
+        links, self._links, self._to_attach, self._requests = self._links, {}, {}, None
         for link in links:
             link.lost(self._error(why, was_open=was_open))
         self._connect(self._pause)
@@ -160,8 +183,14 @@ class NodeFrontEnd:
     """One socket to another node, as a :class:`core.server.frontends.FrontEnd`."""
 
     def __init__(
-        self, owner: NodeConnection, info: PeerInfo, connection: Connection, touch: Callable[[], None]
+        self,
+        owner: NodeConnection,
+        info: PeerInfo,
+        connection: Connection,
+        touch: Callable[[], None],
+        tunnel: Tunnel | None,
     ) -> None:
+        self._tunnel = tunnel
         self.connection = connection
         self.touch = touch
         self._owner = owner
@@ -182,7 +211,7 @@ class NodeFrontEnd:
             while room > 0 and (link := self._owner.next_to_attach()) is not None:
                 link.attach(session)
                 room -= 1
-        if self._owner.links_wait and not self._beginning:
+        if (self._owner.links_wait or not self._sessions) and not self._beginning:
             self._beginning = True
             self.connection.new_session().begin()
         self.touch()
@@ -191,7 +220,7 @@ class NodeFrontEnd:
     def _room(session: Session) -> int:
         remote = session.remote
         most = min(session.limits.handle_max, session.limits.handle_max if remote is None else remote.handle_max)
-        return most + 1 - len(session.links)
+        return most - len(session.links)  # one is left for the second link of a pair
 
     # --- the server's side --------------------------------------------------------------------------------------
 
@@ -236,7 +265,8 @@ class NodeFrontEnd:
         if not self._lost:
             self._lost = True
             self.connection.forget_sessions()
-            self._owner.failed(self._over or self.connection.handshake.refused or "the socket is closed")
+            broken = "" if self._tunnel is None else self._tunnel.failure
+            self._owner.failed(self._over or self.connection.handshake.refused or broken or "the socket is closed")
         return False
 
     @property
@@ -278,25 +308,25 @@ class NodeFrontEnd:
 
     def _answer(self, event: Event) -> None:
         match event:
-            case DeliveriesReceived() | SenderFlowReceived():
-                if isinstance(link := event.link.reference, FarReceiverLink):
+            case DeliveriesReceived() | SenderFlowReceived() | IncomingOutcome():
+                if isinstance(link := event.link.reference, FarReceiverLink | FarRequests):
                     link.event_received(event)
             case CreditReceived() | DeliveriesSettled():
-                if isinstance(link := event.link.reference, FarSenderLink):
+                if isinstance(link := event.link.reference, FarSenderLink | FarRequests):
                     link.event_received(event)
             case SenderAttached(link, attach):
-                if isinstance(link.reference, FarSenderLink) and attach.target is not None:
+                if isinstance(link.reference, FarSenderLink | FarRequests) and attach.target is not None:
                     link.reference.attach_answered()
             case ReceiverAttached(link, attach):
-                if isinstance(link.reference, FarReceiverLink) and attach.source is not None:
+                if isinstance(link.reference, FarReceiverLink | FarRequests) and attach.source is not None:
                     link.reference.attach_answered()
             case LinkDetached(link, error):
                 self._detached(link.reference, error_of(error))
                 link.reference = None
             case ConnectionOpened():
-                self._owner.opened()
                 self.attach_some()
             case SessionBegun(session):
+                self._owner.let_in()  # not before: a node that is not believed is told so behind the open
                 self._beginning = False
                 self._sessions.append(session)
                 self.attach_some()
@@ -309,7 +339,7 @@ class NodeFrontEnd:
                 self._over = "the connection was closed" if error is None else error.description or error.condition
 
     def _detached(self, link: object, error: EngineError) -> None:
-        if isinstance(link, FarSenderLink | FarReceiverLink):
+        if isinstance(link, FarSenderLink | FarReceiverLink | FarRequests):
             self._owner.forget(link)
             link.lost(error)
 
@@ -326,8 +356,11 @@ class FarNode:
         settings: Callable[[str], ConnectionSettings],
         converter: Converter,
         dial: Dial,
+        certified: bool = False,
     ) -> None:
-        """``settings`` returns what a connection announces, for the hostname of its open."""
+        """``settings`` returns what a connection announces, for the hostname of its open. ``certified``: this node logs
+        in with its certificate."""
+        self._certified = certified
         self.name = name
         self._address = address
         self._settings = settings
@@ -352,6 +385,9 @@ class FarNode:
         connection.enter(link)
         return link
 
+    def change(self, virtual_host: str, queue: str, what: FarChange, recording: Recording[int]) -> None:
+        self._connection(virtual_host).ask(what, queue, recording)
+
     def _connection(self, virtual_host: str) -> NodeConnection:
         connection = self._connections.get(virtual_host)
         if connection is None:
@@ -364,5 +400,6 @@ class FarNode:
                 settings=self._settings(f"{HOST_PREFIX}{virtual_host}"),
                 converter=self._converter,
                 dial=self._dial,
+                certified=self._certified,
             )
         return connection

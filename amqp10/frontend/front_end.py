@@ -1,8 +1,7 @@
 """AMQP 1.0 on one accepted connection: turns events into engine calls, and the engine's actions into link calls.
 
-This object joins a connection and the engine, and makes no decisions about flow control. Publishing is in
-``incoming``, consuming in ``outgoing``, the management node in ``management_links``. Here each link has its user.
-Within one call, waiting actions come before new bytes: a delivery is counted before a flow changes the link credit.
+This object joins a connection and the engine. Publishing is in ``incoming``, consuming in ``outgoing``. In one call,
+waiting actions come before new bytes: a delivery is counted before a flow changes the link credit.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
 from amqp10.frontend import flow_totals, termini
 from amqp10.frontend.conditions import fault_of, link_fault
+from amqp10.frontend.far_clients import subscribed
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
@@ -340,7 +340,7 @@ class Amqp10FrontEnd:
             return
         self.connection.open()
         self._flow.opened()
-        self._alarms.on = self._engine.subscribe(self._mailbox)
+        self._alarms.on = subscribed(self._engine, self._mailbox, self.info, remote)
 
     def _deliveries_received(self, event: DeliveriesReceived, now: Now, begin: int = 0) -> int:
         """Take deliveries from an index on. Returns the index of the first that waits for another turn."""
@@ -398,8 +398,7 @@ class Amqp10FrontEnd:
                 return
             if target.address == FLOW_SELF:
                 raise refuse_sender()
-            self._alarms.check_welcome()
-            self._engine.check_links()
+            self._alarms.check_welcome(self._engine, attach)
             queue_name = self._dynamic.make(link, attach.name, target.address) if target.dynamic else None
             effective = termini.effective_target(target, queue_name)
             engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
@@ -417,6 +416,7 @@ class Amqp10FrontEnd:
             settings=self.settings,
             traffic=self.traffic,
             work=self._work,
+            from_node=self._alarms.node is not None,
         )
         self.traffic.publishers += 1
         self._engine.begin_link()
@@ -443,8 +443,7 @@ class Amqp10FrontEnd:
             if source.address == FLOW_SELF and not source.dynamic:
                 self._flow.receiver_attached(link, attach)
                 return
-            self._alarms.check_welcome()
-            self._engine.check_links()
+            self._alarms.check_welcome(self._engine, attach)
             queue_name = self._dynamic.source_queue(link, attach.name, source)
             self._engine.check_source(queue_name)
             user = ConsumerLink(
@@ -456,11 +455,12 @@ class Amqp10FrontEnd:
                 traffic=self.traffic,
                 bytes_wanted=termini.unsettled_bytes_max(attach),
                 sizes=self._windows.grant_size(),
+                to_node=self._alarms.node is not None,
             )
             queue = self._engine.queue_info(queue_name, self.info.identity)
             user.of_stream = queue.type == "stream"
-            stream = termini.checked_filters(source, of_stream=user.of_stream, wall=now.wall)
-            options = termini.consume_options(attach, source, stream)
+            stream = termini.checked_filters(source, queue, now.wall)
+            options = termini.consume_options(attach, source, stream, queue, self._alarms.node)
             user.consumer = self._engine.consume(queue_name, self._mailbox, self.info.identity, options, user)
         except (EngineError, AmqpError) as error:
             self._refuse(link, fault_of(error))

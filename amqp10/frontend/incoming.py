@@ -16,6 +16,7 @@ from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault, settled_as
 from amqp10.frontend.gathered_run import CheckedMessage, GatheredRun, Unrouted
 from amqp10.frontend.headers import AttributesByHeader
+from amqp10.frontend.hop_prefix import HopPrefixes
 from amqp10.frontend.reasons import OPERATOR, REASON_KEY, reason_of_alarms
 from amqp10.frontend.recent_queues import RecentQueues
 from amqp10.frontend.section_sizes import check_sizes
@@ -52,7 +53,7 @@ from core.interface import (
     QueueTarget,
     Target,
 )
-from core.message import Attributes, Run, by_durable
+from core.message import Attributes, Route, Run, by_durable
 from core.observe.flow_events.accounts import LinkAccount
 from core.publish_limit import PublishLimit
 from core.server.arrivals import UnansweredArrivals
@@ -78,33 +79,11 @@ class PublisherLink:
     """A publishing link: joins the peer's sender, our receiving end, and the engine's publisher."""
 
     __slots__ = (
-        "_alarmed",
-        "_arrivals",
-        "_at_home",
-        "_attributes",
-        "_bound_by",
-        "_engine",
-        "_held_up",
-        "_limit",
-        "_own_answers",
-        "_plain",
-        "_rights",
-        "_settings",
-        "_target",
-        "_targets",
-        "_traffic",
-        "_unasked",
-        "_work",
-        "bound_by_operator",
-        "flow",
-        "limits",
-        "limits_changed",
-        "link",
-        "name",
-        "paused",
-        "publisher",
+        "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_engine", "_held_up", "_hop", "_limit",
+        "_own_answers", "_plain", "_rights", "_route", "_settings", "_target", "_targets", "_traffic", "_unasked",
+        "_work", "bound_by_operator", "flow", "limits", "limits_changed", "link", "name", "paused", "publisher",
         "recent",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -118,9 +97,13 @@ class PublisherLink:
         settings: Amqp10Settings,
         traffic: Traffic,
         work: Work,
+        from_node: bool = False,
     ) -> None:
         """``name`` is the broker's own name of the link, ``rights`` are those of the user, whose name a message's
-        user-id must be."""
+        user-id must be. ``from_node``: another node publishes, which says how messages came into the queue."""
+        self._hop = HopPrefixes() if from_node else None
+        self._route: Route | None = None
+        """How the messages that are being published came into the queue."""
         self.name = name
         self.link = link
         self.publisher = publisher
@@ -191,7 +174,7 @@ class PublisherLink:
                 return "store"
             case FlowReason.PAUSED | FlowReason.DRAIN_MODE:
                 return OPERATOR
-            case FlowReason.RATE_LIMIT:
+            case FlowReason.RATE_LIMIT if self.link.credit.held_back_by:
                 return self.link.credit.held_back_by
             case FlowReason.MEMORY_SHARE if self._window is not None:
                 return f"bytes of the {self._window.byte_budget}"
@@ -354,7 +337,23 @@ class PublisherLink:
             run = Run(event.first, event.entries, attributes)
             self._publish(target, run, event, now)
             return len(event.entries)
-        return self._publish_each(event, now, begin, until)
+        if self._hop is None:
+            return self._publish_each(event, now, begin, until)
+        return self._publish_routed(event, self._hop, now)
+
+    def _publish_routed(self, event: DeliveriesReceived, hop: HopPrefixes, now: Now) -> int:
+        """Publish what another node has routed. Raises LinkFault as :meth:`deliveries_received`."""
+        try:
+            for start, stop, (header, size, self._route) in hop.groups(event.entries):
+                part = event.part(start, stop)
+                if size > len(header) and not event.checked:
+                    part = part._replace(entries=[header + entry[size:] for entry in part.entries])
+                self._publish_each(part, now, 0, AMPLE)
+        except DecodeError as error:
+            raise LinkFault(ErrorCondition.DECODE_ERROR, error.description) from error
+        finally:
+            self._route = None
+        return len(event.entries)
 
     def confirmed(self, action: Confirmed, now: Now) -> None:
         """Settle deliveries with the engine's answer."""
@@ -489,7 +488,7 @@ class PublisherLink:
     def _publish(
         self, target: Target, run: Run, event: DeliveriesReceived, now: Now, *, keys: list[str] | None = None
     ) -> None:
-        n = len(run.entries)
+        n, run.routes = len(run.entries), self._route
         try:
             if keys is None:
                 self._engine.publish(self.publisher, target, run, now)

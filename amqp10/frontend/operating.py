@@ -8,6 +8,7 @@ broker's own nodes cannot be paused, because an operator uses them to undo an or
 """
 
 from amqp10.errors import ConnectionFault, ErrorCondition, LinkFault, SessionFault
+from amqp10.frontend.far_clients import NODE_KEY, client_of
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.reasons import BlockWatches, reason_of_alarms
@@ -16,7 +17,8 @@ from amqp10.frontend.snapshots import link_named, session_named
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.session import Link, Session
-from amqp10.wire.performatives import Open
+from amqp10.wire.performatives import Attach, Open
+from core.access.checked_engine import CheckedEngine
 from core.access.rights import IMPERSONATOR, Rights, all_rights
 from core.clock import Now
 from core.config.cluster import ClusterSettings
@@ -25,9 +27,6 @@ from core.interface import FlowReason
 from core.server.drain import DRAINED
 from core.server.frontends import PeerInfo
 from core.server.orders import BoundLink, CloseLink, CloseSession, Order, PauseLink, ResumeLink
-
-NODE_KEY = "headgate:node"
-"""A property of the open of another node of the cluster: its name."""
 
 
 class AlarmEffects:
@@ -55,14 +54,24 @@ class AlarmEffects:
         """Note whether another node has opened the connection. Returns its rights, which are all: it has checked those
         of its clients, and the user-id of their messages. A client keeps its own."""
         named = (remote.properties or {}).get(NODE_KEY)
-        if named is None:
+        if named is None and info.node_names is None:
             return rights
-        if not (isinstance(named, str) and self._cluster.trust_loopback and info.loopback):
-            why = "this connection may not call itself one of another node"
+        if (why := self._why_not(named, info)) is not None:
             self.no_node = ConnectionFault(ErrorCondition.UNAUTHORIZED_ACCESS, why)
             return rights
-        self.node = named
+        self.node = str(named)
         return all_rights(f"node {named}", (IMPERSONATOR,))
+
+    def _why_not(self, named: object, info: PeerInfo) -> str | None:
+        """Why the connection is not believed to be one of the node that it names; None if it is."""
+        if info.node_names is not None:
+            if named is None:
+                return "other nodes connect here, and no clients"
+            shown = " or ".join(info.node_names) or "nobody"
+            return None if named in info.node_names else f"the certificate is that of {shown}, and not of node {named}"
+        if isinstance(named, str) and self._cluster.trust_loopback and info.loopback:
+            return None
+        return "this connection may not call itself one of another node"
 
     def changed(self, alarms: frozenset[str], now: Now) -> None:
         """The alarms changed. An alarm stops publishing: sessions that publish close their window, and no others. A
@@ -87,10 +96,12 @@ class AlarmEffects:
         publishers = [user for link in self.refilled if isinstance(user := link.reference, PublisherLink)]
         return self._blocks.tell(self.on, publishers, now)
 
-    def check_welcome(self) -> None:
-        """Raises LinkFault while the broker is being drained: then only the management node can be attached to."""
+    def check_welcome(self, engine: CheckedEngine, attach: Attach) -> None:
+        """Raises LinkFault while the broker is being drained: then only the management node can be attached to. Raises
+        LimitReached for one link too many."""
         if FlowReason.DRAIN_MODE in self.on:
             raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
+        engine.check_links(client_of(attach, self.node))
 
     def close_window(self, session: Session, now: Now) -> None:
         """Close the window of a session that publishes while an alarm is on. To another node, each link says so: the

@@ -15,6 +15,7 @@ from amqp10.flow.link_credit import QueueGrant
 from amqp10.flow.unsettled_bytes import UnsettledBytes
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
+from amqp10.frontend.hop_prefix import with_routes
 from amqp10.frontend.reasons import OPERATOR, BlockWatches, first_reason
 from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.termini import MAX_UNSETTLED_BYTES
@@ -114,6 +115,7 @@ class ConsumerLink:
         "_engine",
         "_headers",
         "_next_number",
+        "_to_node",
         "_traffic",
         "bound_by_operator",
         "consumer",
@@ -138,9 +140,12 @@ class ConsumerLink:
         traffic: Traffic,
         bytes_wanted: int | None = None,
         sizes: GrantSize | None = None,
+        to_node: bool = False,
     ) -> None:
         """``bytes_wanted`` is the most bytes that its client wants to hold unsettled. ``sizes`` says how large batches
-        are, unless the link sends settled; with None they have at most ``batch`` messages."""
+        are, unless the link sends settled; with None they have at most ``batch`` messages. ``to_node``: another node is
+        at the other end, which adds to messages what clients expect."""
+        self._to_node = to_node
         self.link = link
         self.sizes = sizes
         self.consumer: Consumer | None = None
@@ -356,9 +361,13 @@ class ConsumerLink:
             entries = [render(entry, attributes, Origin.AMQP10) for entry in entries]
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
-        prefix, entries = with_annotations(
-            self._headers.of(action), entries, action.sequences, action.sequence_key, action.enqueued_ms
-        )
+        prefix: bytes | list[bytes] = self._headers.of(action)
+        if self._to_node:
+            prefix = with_routes(prefix, action.routes)
+        if action.sequences is not None or not self._to_node:
+            prefix, entries = with_annotations(
+                prefix, entries, action.sequences, action.sequence_key, action.enqueued_ms
+            )
         link = self.link
         behind = False
         if self._bytes is not None:

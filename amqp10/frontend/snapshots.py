@@ -5,6 +5,7 @@ from math import inf
 
 from amqp10.flow.fair_rate import PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.frontend.far_clients import client_at, client_of, node_of
 from amqp10.frontend.flow_totals import balance_row
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
@@ -33,6 +34,7 @@ def connection_snapshot(info: PeerInfo, connection: Connection, alarms: frozense
         "peer": f"{info.remote_host}:{info.remote_port}",
         "container_id": remote.container_id if remote else None,
         "user": connection.handshake.identity,
+        "node": node_of(remote),
         "vhost": wanted_host(remote.hostname) if remote else None,
         "state": connection.state.value,
         "sessions": len(connection.sessions),
@@ -97,13 +99,14 @@ def session_of(link: Link) -> Session:
 
 def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSubject:
     """The description of a link for the ledger of stalls."""
-    session, address = session_of(link), address_of(link)
+    session, address, remote = session_of(link), address_of(link), connection.remote
+    client = client_of(link.end.remote, node_of(remote)) or client_at(info, remote, connection.handshake.identity)
     return StallSubject(
         identity=link_identity(info, session, link),
         connection=info.identity,
-        peer=f"{info.remote_host}:{info.remote_port}",
-        container_id=connection.remote.container_id if connection.remote else "",
-        user=connection.handshake.identity,
+        peer=client.peer,
+        container_id=client.container_id,
+        user=client.user,
         direction=_direction(link),
         address=shown_name(host_of(connection), address or ""),
         virtual_host=host_of(connection),
@@ -137,8 +140,11 @@ def session_snapshots(info: PeerInfo, connection: Connection) -> list[Snapshot]:
     ]
 
 
-def _link_snapshot(info: PeerInfo, host: str, session: Session, link: Link, now: Now) -> Snapshot:
-    """A link with its link credit; direction as seen from the broker."""
+def _link_snapshot(
+    info: PeerInfo, host: str, session: Session, link: Link, now: Now, node: str | None = None
+) -> Snapshot:
+    """A link with its link credit; direction as seen from the broker. ``node`` is at the other end; None for a
+    client."""
     shown: Snapshot = {
         "identity": link_identity(info, session, link),
         "session": session_identity(info, session),
@@ -162,7 +168,10 @@ def _link_snapshot(info: PeerInfo, host: str, session: Session, link: Link, now:
     else:
         shown["unconfirmed"] = link.credit.unconfirmed
         shown["max_link_credit"] = link.credit.most
-    shown["paused"] = _paused(link)
+    shown["paused"], shown["client"] = _paused(link), None
+    if isinstance(link.reference, PublisherLink | ConsumerLink):
+        client = client_of(link.end.remote, node)
+        shown["client"] = None if client is None else client.shown()
     if link.reference is not None:
         shown |= balance_row(link)
     match link.reference:
@@ -286,12 +295,13 @@ def parts_of(
     """The rows of one kind for a connection; none for kinds that AMQP 1.0 does not have. Rows of links come session by
     session and in parts, for the sessions that existed at the beginning. With an identity there is only the row of that
     link."""
-    host = host_of(connection)
+    host, node = host_of(connection), node_of(connection.remote)
     match kind:
         case "links" if identity is not None:
             if (found := link_named(info, connection, identity)) is not None:
                 session, link = found
-                yield [_link_snapshot(info, host, session, link, now) | _age(link, watches.oldest(session, now), now)]
+                row = _link_snapshot(info, host, session, link, now, node)
+                yield [row | _age(link, watches.oldest(session, now), now)]
         case "connections":
             yield [connection_snapshot(info, connection, alarms)]
         case "sessions":
@@ -304,4 +314,7 @@ def parts_of(
                     if kind == "link_figures":
                         yield [_link_figures(host, link, ages, now) for link in some]
                     else:
-                        yield [_link_snapshot(info, host, session, link, now) | _age(link, ages, now) for link in some]
+                        yield [
+                            _link_snapshot(info, host, session, link, now, node) | _age(link, ages, now)
+                            for link in some
+                        ]

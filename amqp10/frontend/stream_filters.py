@@ -71,6 +71,25 @@ def stream_filters(given: Mapping[str, object] | None, wall: float) -> StreamFil
     return StreamFilters(options, effective)
 
 
+def filters_for(options: StreamOptions) -> dict[str, object] | None:
+    """The filters by which another node is asked for the same; None for those that hold without any."""
+    filters: dict[str, object] = {}
+    match options.position:
+        case StreamPosition.NEXT:
+            pass
+        case StreamPosition():
+            filters[OFFSET_SPEC] = options.position.value
+        case int():
+            filters[OFFSET_SPEC] = ULong(options.position)
+        case _:
+            filters[OFFSET_SPEC] = Timestamp(round(options.position * 1000))
+    if options.filter_values:
+        filters[FILTER] = list(options.filter_values)
+    if options.match_unfiltered:
+        filters[MATCH_UNFILTERED] = True
+    return {name: Described(Symbol(name), value) for name, value in filters.items()} or None
+
+
 def check_unfiltered(given: Mapping[str, object] | None) -> None:
     """Raises LinkFault not-implemented for a filter of a node that is not a stream.
 

@@ -21,7 +21,7 @@ from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong
 from core.access.checked_engine import CheckedEngine
-from core.interface import ConsumeOptions, StreamOptions
+from core.interface import ConsumeOptions, QueueInfo, StreamOptions
 from core.interface import Target as EngineTarget
 
 OUTCOMES = ("amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list")
@@ -51,6 +51,10 @@ declared again has another one, and offsets and sequence numbers of the former q
 MAX_UNSETTLED_BYTES = "headgate:max-unsettled-bytes"
 """A property of a consumer's attach, a positive integer: the most bytes that it is to hold unsettled. The broker's
 attach has what holds."""
+
+
+GETTER_KEY = "headgate:getter"
+"""A property of a consumer's attach, true: another node attaches it for basic.get of AMQP 0.9.1."""
 
 
 def check_fresh(attach: Attach) -> None:
@@ -108,9 +112,14 @@ def check_distribution_mode(source: Source, *, copies: bool) -> None:
         )
 
 
-def checked_filters(source: Source, *, of_stream: bool, wall: float) -> StreamFilters | None:
+def checked_filters(source: Source, queue: QueueInfo, wall: float) -> StreamFilters | None:
     """The filters of a consumer; None for a queue that is no stream. Raises LinkFault for what the node does not have:
-    filters, or the distribution mode."""
+    filters, or the distribution mode. A queue of another node may be a stream; that node checks the filters."""
+    if queue.home is not None:
+        found = stream_filters(source.filter, wall)
+        if found.effective:
+            return found
+    of_stream = queue.type == "stream"
     check_distribution_mode(source, copies=of_stream)
     if of_stream:
         return stream_filters(source.filter, wall)
@@ -118,11 +127,16 @@ def checked_filters(source: Source, *, of_stream: bool, wall: float) -> StreamFi
     return None
 
 
-def consume_options(attach: Attach, source: Source, stream: StreamFilters | None) -> ConsumeOptions:
-    """What the attach asks of its queue; ``stream`` is given for a stream. Raises LinkFault."""
+def consume_options(
+    attach: Attach, source: Source, stream: StreamFilters | None, queue: QueueInfo, node: str | None
+) -> ConsumeOptions:
+    """What the attach asks of its queue; ``stream`` is given for a stream, and for what may be one. ``node`` is at the
+    other end; None for a client. Raises LinkFault."""
+    may_be_alone = stream is None or queue.home is not None
     return ConsumeOptions(
         priority=consumer_priority(attach),
-        exclusive=stream is None and consumes_alone(source),
+        exclusive=may_be_alone and consumes_alone(source),
+        getter=node is not None and (attach.properties or {}).get(GETTER_KEY) is True,
         stream=StreamOptions() if stream is None else stream.options,
         consumer_timeout_ms=consumer_timeout_ms(attach),
         settled_when_sent=attach.snd_settle_mode == SETTLED,

@@ -12,7 +12,7 @@ of what a command of ``headgate`` takes.
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingSettled, ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingOutcome, IncomingSettled, ReceiverLink
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.wire.messaging import DeliveryState, Error
 from amqp10.wire.performatives import Attach, Begin, Flow, Open
@@ -113,4 +113,5 @@ LinkEvent = (
     | DeliveriesSettled
     | DeliveriesSent
     | IncomingSettled
+    | IncomingOutcome
 )

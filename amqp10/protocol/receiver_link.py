@@ -59,6 +59,15 @@ class DeliveriesReceived(NamedTuple):
     delivery_tag: Callable[[int], bytes]
     """Gives the tag of the entry with this index. Tags are seldom needed, so they are not kept for every message."""
 
+    def part(self, start: int, stop: int) -> "DeliveriesReceived":
+        """The deliveries from one index (inclusive) to another (exclusive)."""
+        if stop - start == len(self.entries):
+            return self
+        tag = self.delivery_tag
+        return self._replace(
+            first=self.first + start, entries=self.entries[start:stop], delivery_tag=lambda index: tag(start + index)
+        )
+
 
 class IncomingSettled(NamedTuple):
     """The sending peer disposed of deliveries that it sent (extended ids, both inclusive) [2.6.12]."""
@@ -69,6 +78,17 @@ class IncomingSettled(NamedTuple):
     state: DeliveryState | None
     ranges: Sequence[tuple[int, int]]
     """The exact deliveries, in order, both ends inclusive; :data:`RANGES_OF_AN_EVENT` at most."""
+
+
+class IncomingOutcome(NamedTuple):
+    """The sending peer gave deliveries an outcome, as above, and has not settled them: it does not wait for ours any
+    more, but they are unsettled until we settle them [2.6.12]."""
+
+    link: "ReceiverLink"
+    first: int
+    last: int
+    state: DeliveryState | None
+    ranges: Sequence[tuple[int, int]]
 
 
 class ReceivingChannel(LinkChannel, Protocol):
@@ -89,7 +109,7 @@ class ReceivingChannel(LinkChannel, Protocol):
     def refill_later(self, link: "ReceiverLink") -> None:
         """Look at this link's link credit again before the next output."""
 
-    def report(self, event: DeliveriesReceived | IncomingSettled) -> None:
+    def report(self, event: "DeliveriesReceived | IncomingSettled | IncomingOutcome") -> None:
         """Queue an event for the user of the connection."""
 
 
@@ -310,11 +330,14 @@ class ReceiverLink:
         unsettled = self.channel.incoming.held_by(self)
         self.credit.unsettled_full = self.channel.unsettled_limit.tell(self, unsettled)
 
-    def settled_by_sender(self, ranges: Sequence[tuple[int, int]], state: DeliveryState | None) -> None:
-        """The sender has settled deliveries (extended ids, both inclusive)."""
+    def disposed_by_sender(
+        self, ranges: Sequence[tuple[int, int]], state: DeliveryState | None, *, settled: bool
+    ) -> None:
+        """The sender has settled deliveries (extended ids, both inclusive), or has only given them an outcome."""
+        event = IncomingSettled if settled else IncomingOutcome
         for start in range(0, len(ranges), RANGES_OF_AN_EVENT):
             some = ranges[start : start + RANGES_OF_AN_EVENT]
-            self.channel.report(IncomingSettled(self, some[0][0], some[-1][1], state, some))
+            self.channel.report(event(self, some[0][0], some[-1][1], state, some))
         if self.rcv_settle_mode == SECOND:
             self.count_unsettled()
 

@@ -294,20 +294,20 @@ class Session:
         if role is RECEIVER:
             extended = serial.extend(self.next_delivery_id, first)
             self._outgoing_disposed(extended, extended + span, settled, state if terminal else None)
-        elif settled and self._last_delivery_id is not None:
+        elif self._last_delivery_id is not None and (settled or terminal):
             extended = serial.extend(self._last_delivery_id, first)
-            return self._incoming_disposed(extended, extended + span, state)
+            return self._incoming_disposed(extended, extended + span, settled, state)
         return True
 
-    def _incoming_disposed(self, first: int, last: int, state: DeliveryState | None) -> bool:
-        taken = self.incoming.settle(first, last, RANGES_AT_ONCE)
+    def _incoming_disposed(self, first: int, last: int, settled: bool, state: DeliveryState | None) -> bool:
+        taken = (self.incoming.settle if settled else self.incoming.overlap)(first, last, RANGES_AT_ONCE)
         by_link: dict[ReceiverLink, list[tuple[int, int]]] = {}
         for owner, begin, end, _ in taken:
             by_link.setdefault(owner, []).append((begin, end))
         for link, ranges in by_link.items():
-            link.settled_by_sender(ranges, state)
+            link.disposed_by_sender(ranges, state, settled=settled)
         self._release_held()
-        return len(taken) < RANGES_AT_ONCE
+        return not settled or len(taken) < RANGES_AT_ONCE
 
     def _release_held(self) -> None:
         for link in self.unsettled_limit.released():

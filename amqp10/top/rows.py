@@ -122,7 +122,7 @@ def link_rows(
                 identity=identity,
                 session=text(link, "session"),
                 connection=connection,
-                client=clients.get(connection, connection),
+                client=_far_client(link) or clients.get(connection, connection),
                 direction=text(link, "direction"),
                 address=text(link, "address"),
                 link_credit=int(number(link, "link_credit")),
@@ -252,6 +252,14 @@ def _known(row: Row, key: str) -> float | None:
 def _whole(row: Row, key: str) -> int | None:
     value = _known(row, key)
     return None if value is None else int(value)
+
+
+def _far_client(link: Row) -> str:
+    """The client of another node, with the name of that; "" for a link of a client of this node."""
+    client = link.get("client")
+    if not isinstance(client, dict):
+        return ""
+    return f"{text(client, 'container_id') or text(client, 'peer')}@{text(client, 'node')}"
 
 
 def _client(row: Row) -> str:

@@ -21,6 +21,7 @@ from typing import Literal
 
 from core.clock import Now
 from core.config.audit import AuditEvent, AuditSettings
+from core.flow_facts import ClientIdentity
 
 TEXT_MAX = 256
 """Characters of a text in a record, as in the log: peers choose names, arguments and reasons."""
@@ -195,9 +196,13 @@ class AuditedPeer:
         where: dict[str, object] = {"protocol": self.protocol, "connection": self.connection}
         self.log.put(event, action, result, user=user, peer=f"{self.host}:{self.port}", details={**where, **details})
 
-    def refused(self, action: str, user: str, why: str) -> None:
-        """Record that this peer was refused something."""
-        self.record("refusals", action, "refused", user, {"reason": why})
+    def refused(self, action: str, user: str, why: str, client: ClientIdentity | None = None) -> None:
+        """Record that this peer was refused something. ``client`` is that of another node for which the peer asked."""
+        if client is None:
+            self.record("refusals", action, "refused", user, {"reason": why})
+            return
+        through = {"through_node": client.node, "client": client.peer, "container_id": client.container_id}
+        self.record("refusals", action, "refused", client.user, {"reason": why, **through})
 
 
 def _time(now: Now) -> str:

@@ -20,6 +20,7 @@ from core.clock import Now
 from core.config.audit import AuditEvent
 from core.declaring import Recording
 from core.errors import EngineError, Forbidden, LimitReached, NotFound, StillGoing
+from core.flow_facts import ClientIdentity
 from core.interface import (
     Binding,
     ConsumeOptions,
@@ -215,8 +216,9 @@ class CheckedEngine:
             self._channels -= 1
             self.rights.limits.channels -= 1
 
-    def check_links(self) -> None:
-        """Raises LimitReached if the user, or the virtual host, has as many links as it may have."""
+    def check_links(self, client: ClientIdentity | None = None) -> None:
+        """Raises LimitReached if the user, or the virtual host, has as many links as it may have. ``client`` is that of
+        another node for which the link is."""
         here, name = self.links, self.rights.virtual_host
         why = self.rights.limits.link_refusal()
         if why is None and here.most is not None and here.count >= here.most:
@@ -224,7 +226,7 @@ class CheckedEngine:
                 f"virtual host '{name}' has {here.count} links, and its limit max-links is {here.most}; detach one, or "
                 f"raise the limit: headgate vhosts limit {name} --max-links NUMBER"
             )
-        if self._told_refusal("attach", why) is not None:
+        if self._told_refusal("attach", why, client) is not None:
             raise LimitReached(str(why))
 
     def begin_link(self) -> None:
@@ -240,9 +242,9 @@ class CheckedEngine:
             self.rights.limits.links -= 1
             self.links.count -= 1
 
-    def _told_refusal(self, action: str, why: str | None) -> str | None:
+    def _told_refusal(self, action: str, why: str | None, client: ClientIdentity | None = None) -> str | None:
         if why is not None and self.audit is not None:
-            self.audit.refused(action, self.rights.user, why)
+            self.audit.refused(action, self.rights.user, why, client)
         return why
 
     def check_source(self, queue: str) -> None:

@@ -59,6 +59,14 @@ def _login_name(decoded: Mapping[str, object], login_from: LoginFrom) -> str | N
     return next((value for kind, value in found if kind == _ALTERNATIVES[login_from]), None)
 
 
+def names_of(decoded: Mapping[str, object]) -> tuple[str, ...]:
+    """The common names of a verified certificate, then its DNS names: what a node may call itself."""
+    common = [value for name, value in _attributes(decoded.get("subject")) if name == "commonName"]
+    alternatives = decoded.get("subjectAltName")
+    found = alternatives if isinstance(alternatives, tuple) else ()
+    return tuple(dict.fromkeys([*common, *(value for kind, value in found if kind == "DNS")]))
+
+
 def distinguished_name(subject: object) -> str:
     """A subject or issuer as text, the most specific attribute first [RFC 4514 2.1]: ``CN=client,O=Example``."""
     parts = subject if isinstance(subject, tuple) else ()

@@ -47,6 +47,8 @@ class LoginPeer:
     """Causes ``respond`` of the exchange to be called again after it has replied ``wait``."""
     certificate_name: str | None = None
     """The name that the peer's certificate proves; None if it has none."""
+    node_names: tuple[str, ...] | None = None
+    """The names that the certificate of another node proves; None for a client."""
     encrypted: bool = False
     """Whether the connection uses TLS."""
     audit: AuditedPeer | None = None

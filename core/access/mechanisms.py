@@ -171,6 +171,33 @@ class _ExternalExchange:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeExternal:
+    """The mechanism EXTERNAL for another node, whose certificate has proven its names."""
+
+    access: Access
+    peer: LoginPeer
+    name: str = "EXTERNAL"
+
+    def start(self) -> SaslExchange:
+        """Begin a new attempt."""
+        return _NodeExchange(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeExchange:
+    mechanism: NodeExternal
+
+    def respond(self, response: bytes) -> Reply:
+        """Accept an authorization identity that is empty or one of the names in the certificate."""
+        access, peer = self.mechanism.access, self.mechanism.peer
+        names = peer.node_names or ()
+        name = response.decode(errors="replace") if response else next(iter(names), "")
+        if name not in names:
+            return access.failed(self.mechanism.name, name[:NAME_BYTES_MAX], peer)
+        return access.admitted(self.mechanism.name, f"node {name}", peer)
+
+
+@dataclass(frozen=True, slots=True)
 class Scram:
     """The mechanism SCRAM with one hash for one peer: both sides prove that they know the password, without sending
     it."""
@@ -233,7 +260,11 @@ def offered(access: Access, peer: LoginPeer) -> tuple[SaslMechanism, ...]:
     that user's first login, which gives it keys, must be one with PLAIN. Nor is it offered while the keys of some users
     are of SHA-256 and those of others of SHA-512, because keys fit one mechanism, nor while tokens are accepted, which
     are shown with PLAIN.
+
+    Another node has nothing but its certificate.
     """
+    if peer.node_names is not None:
+        return (NodeExternal(access, peer),)
     plain = (PlainMechanism(access, peer),) if access.takes_password_of(peer) else ()
     hashes, tokens = access.users.hashes, access.tokens
     wants_plain = (

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
+from typing import Any
 
 import cbor2
 
@@ -60,21 +61,24 @@ class Beat:
     """For each group that it has ceased to lead, the node that is to claim it."""
     set_aside: bool = False
     """Whether it is in maintenance mode: it claims nothing."""
+    node_address: str = ""
+    """Where other nodes connect with their certificates; "" if it has no such address."""
 
     def encoded(self) -> bytes:
         """The beat as the value of a key."""
         facts = [self.count, self.life, list(self.addresses), self.version]
         groups = dict(self.synced), dict(self.applied), dict(self.problems), dict(self.leads)
-        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside])
+        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside, self.node_address])
 
     @classmethod
     def decoded(cls, data: bytes) -> "Beat | None":
         """The beat in a value; None if it is none."""
         try:
             count, life, addresses, version, synced, applied, problems, *more = cbor2.loads(data)
-            leads, hands, set_aside, *_ = more or ({}, {}, False)
+            newer: list[Any] = [*more, *({}, {}, False, "")[len(more) :]]
+            leads, hands, set_aside, node_address, *_ = newer
             maps = dict(synced), dict(applied), dict(problems), dict(leads), dict(hands)
-            return cls(int(count), str(life), list(addresses), str(version), *maps, bool(set_aside))
+            return cls(int(count), str(life), list(addresses), str(version), *maps, bool(set_aside), str(node_address))
         except (cbor2.CBORDecodeError, TypeError, ValueError):
             return None
 

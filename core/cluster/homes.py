@@ -95,7 +95,7 @@ class QueueHomes:
     def _reach(self, name: str) -> bool:
         """Make the node, or make it anew at another address. Returns whether there is one."""
         beat = self._member.beats.beat(name)
-        address = "" if beat is None or not beat.addresses else beat.addresses[0]
+        address = "" if beat is None else next(filter(None, (beat.node_address, *beat.addresses)), "")
         if address != self._addresses.get(name, ""):
             self._addresses[name] = address
             made = self._node_at(name, address) if address else None

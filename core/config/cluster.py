@@ -20,7 +20,8 @@ class NodeSettings(Section):
     """Its name: what it has as cluster.node."""
 
     address: str = Field(min_length=1, max_length=512)
-    """Where it listens for AMQP, HOST:PORT."""
+    """Where it listens for other nodes, HOST:PORT: an address in its cluster.listen. With trust_loopback and without
+    cluster.certificate, an address where it listens for clients."""
 
     queues: tuple[str, ...] = Field(default=(), strict=False)
     """The queues that live there, on every virtual host: names, or beginnings of names with * behind them."""
@@ -43,6 +44,21 @@ class ClusterSettings(Section):
 
     nodes: tuple[NodeSettings, ...] = Field(default=(), strict=False)
     """The other nodes."""
+
+    listen: tuple[str, ...] = Field(default=(), strict=False)
+    """Addresses on which other nodes connect, HOST:PORT, with TLS of version 1.3. Both ends show a certificate. Clients
+    are refused there."""
+
+    certificate: FilePath | None = None
+    """A PEM file with the certificate of this node, followed by the intermediate ones. Its common name, or one of its
+    DNS names, is the name of the node; it is for servers and for clients."""
+
+    key: FilePath | None = None
+    """A PEM file with the key of the certificate, without a pass phrase."""
+
+    ca: FilePath | None = None
+    """A PEM file with the certificate of the authority that has signed those of all nodes. It must sign for nodes only:
+    a certificate with the name of a node has all rights."""
 
     name: str = Field(default="headgate", pattern=NAME)
     """The name of the cluster. Its keys in etcd begin with /hg/ and this name."""
@@ -91,6 +107,13 @@ class ClusterSettings(Section):
     etcd_key: FilePath | None = None
     """The key of etcd_certificate, in PEM."""
 
+    @field_validator("listen")
+    @classmethod
+    def _addresses(cls, listen: tuple[str, ...]) -> tuple[str, ...]:
+        for address in listen:
+            parse_address(address)
+        return listen
+
     @field_validator("nodes")
     @classmethod
     def _names_once(cls, nodes: tuple[NodeSettings, ...]) -> tuple[NodeSettings, ...]:
@@ -106,8 +129,20 @@ class ClusterSettings(Section):
         for node in self.nodes:
             if node.name == self.node:
                 raise ValueError(f"must not have this node, {self.node!r}, among the others")
-            if not (self.trust_loopback and is_loopback(parse_address(node.address)[0])):
-                raise ValueError("can have nodes only on this machine, and with trust_loopback, as yet")
+            trusted = self.trust_loopback and is_loopback(parse_address(node.address)[0])
+            if self.certificate is None and not trusted:
+                raise ValueError("with nodes must have certificate, key and ca; or trust_loopback, on this machine")
+        return self
+
+    @model_validator(mode="after")
+    def _proves_its_name(self) -> Self:
+        files = (self.certificate, self.key, self.ca)
+        if any(file is not None for file in files) and None in files:
+            raise ValueError("must have all of certificate, key and ca, or none of them")
+        if self.listen and self.certificate is None:
+            raise ValueError("with listen must have certificate, key and ca")
+        if self.certificate is not None and not self.node:
+            raise ValueError("with certificate must have the name of this node in node")
         return self
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from math import inf
 from core.clock import Now
 from core.config.settings import Settings
 from core.credit_flow.flow import CreditFlow
+from core.declaring import Recording
 from core.engine.confirms import Submission
 from core.engine.enforcement import SEARCH_WORK, Enforcement
 from core.engine.forwarding.nodes import Homes
@@ -60,8 +61,7 @@ VERB_WORK, REMOVAL_WORK = 40, 100
 POLICIES_WORK_PER_TURN = 1_000
 """The most work that one turn spends on applying changed policies, in these units."""
 HEARING_WORK, POLICY_WORK = 1, 20
-"""The cost of checking one queue or exchange after a policy change, and of giving a queue the settings of another
-policy, in these units."""
+"""The cost of checking a queue or exchange after a policy change, and of giving a queue other settings, in these."""
 CONSUMERS_A_UNIT = 20
 """Reading a queue's state costs one unit for this many consumers, because their unsettled messages are added up."""
 REMOVAL_RETRY_S = 1.0
@@ -69,8 +69,7 @@ REMOVAL_RETRY_S = 1.0
 BINDING_REMOVAL_WORK = 5
 """The cost of removing one binding together with its queue or exchange, in these units."""
 EXCLUSIVE_WORK = 2_000
-"""The most work that one step spends on deleting the exclusive queues of a closed connection, in these units. A queue
-is always deleted in one step."""
+"""The most work of one step that deletes exclusive queues of a closed connection, in these; a queue takes one step."""
 
 OPERATOR = object()
 """An owner that owns no queue, so that operators cannot touch the messages of exclusive queues."""
@@ -128,13 +127,13 @@ class Broker:
             found_elsewhere=self._add_queue,
         )
         self._staged = StagedQueues(
-            topology, recorder, self.work, self.declare_queue, self.delete_queue, self._make_queue, self._end_queue
+            topology, recorder, self.work, self.declare_queue, self._delete_here, self._make_queue, self._end_queue
         )
         self.make_anew = partial(self._maker.make_anew, self._queues, topology, self._pump, self._confirms)
         makes = Makes(self._make_queue, self._end_queue, self.queue_info)
         self.shared = SharedNames.of(virtual_host, topology, self._staged, self.policies, recorder, makes)
         declaring = self.shared or self._staged
-        self.begin_declaring, self.begin_deleting = declaring.declare, declaring.delete
+        self.begin_declaring, self.begin_deleting_here = declaring.declare, declaring.delete
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
@@ -335,10 +334,20 @@ class Broker:
         return 0 if queue is None else queue.ready
 
     def delete_queue(self, name: str, owner: object) -> int:
+        if isinstance(queue := self._queues.get(name), RemoteQueue):
+            raise queue.elsewhere()
+        return self._delete_here(name, owner)
+
+    def _delete_here(self, name: str, owner: object) -> int:
         self._staged.settle(name)
         if name in self._queues:
             self._topology.queue(name, owner)
         return self._remove_queue(name)
+
+    def begin_deleting(self, name: str, owner: object) -> Recording[int]:
+        may_be_there = isinstance(self._queues.get(name), RemoteQueue | None)
+        asked = self.machinery.homes.delete(self.virtual_host, name) if may_be_there else None
+        return asked or self.begin_deleting_here(name, owner)
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
         self._topology.queue(name, owner)
@@ -374,8 +383,7 @@ class Broker:
 
     def explain_policies(self, queue: str) -> Snapshot:
         """Explain which policy applies to a queue, why others do not, and what each key does. Raises NotFound."""
-        definition = self._topology.queues.get(queue)
-        if definition is None:
+        if (definition := self._topology.queues.get(queue)) is None:
             raise NotFound(f"there is no queue '{queue}'")
         return self.policies.explain(definition.declaration).shown()
 
@@ -596,4 +604,5 @@ class Broker:
             unacknowledged=queue.unacknowledged,
             consumers=len(queue.consumers),
             identity=definition.identity,
+            home=queue.home if isinstance(queue, RemoteQueue) else None,
         )

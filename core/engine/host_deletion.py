@@ -49,7 +49,7 @@ def _emptied(host: Broker) -> Iterator[float]:
     queues, topology = host.shown.queues, host.shown.topology
     while names := list(islice(queues, DELETED_AT_ONCE)):
         recordings: list[Recording[int]] = []
-        _some(host, names, lambda name: recordings.append(host.begin_deleting(name, OPERATOR)))  # noqa: B023 - at once
+        _some(host, names, lambda name: recordings.append(host.begin_deleting_here(name, OPERATOR)))  # noqa: B023 - at once
         yield 0.0  # the next turn begins to record what is staged
         while not all(recording.done for recording in recordings):
             yield RECORDED_S

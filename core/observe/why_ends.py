@@ -32,6 +32,8 @@ def link_answer(rows: Rows, link: Snapshot) -> Snapshot:
     subject: Snapshot = {"kind": "links", "identity": identity}
     subject |= figures(link, "connection", "session", "name", "direction", "address")
     subject |= figures(connection, "peer", "container_id", "user")
+    if isinstance(client := link.get("client"), dict):  # of another node, which attached the link
+        subject |= figures(client, "peer", "container_id", "user", "node")
     hops = walk(PUBLISHER if publishes else CONSUMER, look)
     return {"subject": subject} | verdict(who, hops, rows.one("stalls", identity))
 

@@ -97,7 +97,9 @@ def _of_consumer(rows: Rows, link: Snapshot, answer: Snapshot) -> Snapshot | Non
     if says is None or answer.get("waits") is not True:
         return None
     connection = rows.one("connections", text(link, "connection"))
-    who = text(connection, "container_id") or text(connection, "peer") or text(link, "connection") or ""
+    client = link.get("client")
+    named = client if isinstance(client, dict) else connection
+    who = text(named, "container_id") or text(named, "peer") or text(link, "connection") or ""
     return _root("links", text(link, "identity") or "", f"consumer {who} {says(link)}")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from core.access.client_certificate import ClientCertificate, distinguished_name
+from core.access.client_certificate import ClientCertificate, distinguished_name, names_of
 from core.config.tls import TlsSettings
 from core.errors import Invalid
 from core.interface import Snapshot
@@ -79,14 +79,18 @@ class _Loaded:
 class Certificates:
     """The certificates in use. Without ``tls.certificate`` there are none, and ``configured`` is False."""
 
-    def __init__(self, settings: TlsSettings, *, wall: Callable[[], float], log: FilteringBoundLogger) -> None:
-        """Read the files. Raises Invalid. ``wall`` returns the wall-clock time in seconds since 1970."""
+    def __init__(
+        self, settings: TlsSettings, *, wall: Callable[[], float], log: FilteringBoundLogger, of_nodes: bool = False
+    ) -> None:
+        """Read the files. Raises Invalid. ``wall`` returns the wall-clock time in seconds since 1970. ``of_nodes``:
+        they are of the section cluster, and the clients are other nodes."""
+        self._of_nodes = of_nodes
         self.tell: Callable[[Sequence[str]], None] = _nothing
         """Called at each look with everything that an operator should mend."""
         self._settings = settings
         self._wall = wall
         self._log = log
-        self._loaded = _load(settings, wall()) if settings.certificate is not None else None
+        self._loaded = _load(settings, wall(), of_nodes) if settings.certificate is not None else None
         self.failure: str | None = None
         """Why the files as they are now cannot be used; None where they are in use."""
         self._refused = b""
@@ -108,12 +112,17 @@ class Certificates:
         """The TLS of one new connection."""
         loaded = self._loaded
         assert loaded is not None
-        return Tunnel(loaded.context, handshake_bytes_max=loaded.handshake_bytes_max)
+        return Tunnel(loaded.context, handshake_bytes_max=loaded.handshake_bytes_max, of_node=self._of_nodes)
 
     def client_certificate(self, tunnel: Tunnel) -> ClientCertificate | None:
         """The certificate that the client has shown in its handshake, verified; None if it has shown none."""
-        decoded = tunnel.client_certificate
+        decoded = tunnel.peer_certificate
         return ClientCertificate.of(decoded, self._settings.login_from) if decoded else None
+
+    @staticmethod
+    def names(tunnel: Tunnel) -> tuple[str, ...]:
+        """The names in the certificate that another node has shown, verified."""
+        return names_of(tunnel.peer_certificate)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -135,7 +144,7 @@ class Certificates:
             self._settings = wanted
             return
         try:
-            loaded = _load(wanted, self._wall())
+            loaded = _load(wanted, self._wall(), self._of_nodes)
         except Invalid as error:
             self._refuse(wanted, error)
             raise
@@ -149,11 +158,11 @@ class Certificates:
         """
         if self._loaded is None:
             return
-        mark = _mark(self._settings)
+        mark = _mark(self._settings, self._of_nodes)
         if mark in (self._loaded.mark, self._refused):
             return
         try:
-            loaded = _load(self._settings, self._wall())
+            loaded = _load(self._settings, self._wall(), self._of_nodes)
         except Invalid as error:
             if mark == self._suspected:
                 self._refuse(self._settings, error)
@@ -175,7 +184,7 @@ class Certificates:
         self.warn()
 
     def _refuse(self, settings: TlsSettings, error: Invalid) -> None:
-        self.failure, self._refused = str(error), _mark(settings)
+        self.failure, self._refused = str(error), _mark(settings, self._of_nodes)
         self._log.error("certificate-not-reloaded", reason=str(error), in_use=self._in_use())
 
     def warn(self) -> None:
@@ -239,12 +248,12 @@ def _nothing(problems: Sequence[str]) -> None:
 # --- contexts ------------------------------------------------------------------------------------------------------
 
 
-def _load(settings: TlsSettings, wall: float) -> _Loaded:
+def _load(settings: TlsSettings, wall: float, of_nodes: bool) -> _Loaded:
     """Make the contexts. Raises Invalid."""
     assert settings.certificate is not None
     assert settings.key is not None
-    mark = _digest(settings)
-    context, own = _context(settings, "", settings.certificate, settings.key)
+    mark = _digest(settings, of_nodes)
+    context, own = _context(settings, "", settings.certificate, settings.key, of_nodes)
     others: dict[str, ssl.SSLContext] = {}
     facts = [own]
     for entry in settings.sni:
@@ -273,8 +282,10 @@ def _choice(
     return choose
 
 
-def _context(settings: TlsSettings, name: str, certificate: Path, key: Path) -> tuple[ssl.SSLContext, CertificateFacts]:
-    label = f"tls.sni of {name}" if name else "tls"
+def _context(
+    settings: TlsSettings, name: str, certificate: Path, key: Path, of_nodes: bool = False
+) -> tuple[ssl.SSLContext, CertificateFacts]:
+    label = f"tls.sni of {name}" if name else _section(of_nodes)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[settings.minimum]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | NO_COMPRESSED_CERTIFICATES
@@ -290,7 +301,8 @@ def _context(settings: TlsSettings, name: str, certificate: Path, key: Path) -> 
         try:
             context.load_verify_locations(settings.client_ca)
         except ssl.SSLError:
-            raise Invalid(f"tls.client_ca {settings.client_ca}: is no PEM file of certificates") from None
+            what = "cluster.ca" if of_nodes else "tls.client_ca"
+            raise Invalid(f"{what} {settings.client_ca}: is no PEM file of certificates") from None
         _look_up_revoked(context, settings.crl)
     return context, _facts(name, certificate, decoded)
 
@@ -354,12 +366,16 @@ def _facts(name: str, path: Path, decoded: Mapping[str, object]) -> CertificateF
     )
 
 
-def _files(settings: TlsSettings) -> Iterable[tuple[str, Path]]:
+def _section(of_nodes: bool) -> str:
+    return "cluster" if of_nodes else "tls"
+
+
+def _files(settings: TlsSettings, of_nodes: bool) -> Iterable[tuple[str, Path]]:
     if settings.certificate is not None and settings.key is not None:
-        yield "tls.certificate", settings.certificate
-        yield "tls.key", settings.key
+        yield f"{_section(of_nodes)}.certificate", settings.certificate
+        yield f"{_section(of_nodes)}.key", settings.key
     if settings.client_ca is not None:
-        yield "tls.client_ca", settings.client_ca
+        yield "cluster.ca" if of_nodes else "tls.client_ca", settings.client_ca
     if settings.crl is not None:
         yield "tls.crl", settings.crl
     for entry in settings.sni:
@@ -367,18 +383,18 @@ def _files(settings: TlsSettings) -> Iterable[tuple[str, Path]]:
         yield f"key of tls.sni {entry.name}", entry.key
 
 
-def _mark(settings: TlsSettings) -> bytes:
+def _mark(settings: TlsSettings, of_nodes: bool) -> bytes:
     """What tells one state of the files from another, also where some cannot be read."""
     try:
-        return _digest(settings)
+        return _digest(settings, of_nodes)
     except Invalid as error:
         return str(error).encode()
 
 
-def _digest(settings: TlsSettings) -> bytes:
+def _digest(settings: TlsSettings, of_nodes: bool) -> bytes:
     """A digest of the content of all files. Raises Invalid for one that cannot be read."""
     digest = hashlib.sha256()
-    for what, path in _files(settings):
+    for what, path in _files(settings, of_nodes):
         try:
             with path.open("rb") as file:
                 content = file.read(FILE_BYTES_MAX + 1)

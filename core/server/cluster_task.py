@@ -6,7 +6,6 @@ import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,6 +14,8 @@ import trio
 from core.access.users import Users
 from core.alarms.registry import ENGINE
 from core.clock import Now
+from core.config import Settings
+from core.config.address import parse_address
 from core.config.cluster import ClusterSettings
 from core.engine.forwarding.nodes import HomeNode
 from core.engine.quorum.groups import QuorumGroups
@@ -24,6 +25,7 @@ from core.errors import Invalid
 from core.interface import Snapshot
 from core.server.etcd_process import EtcdProcess
 from core.server.pump import TURN_SECONDS_MAX
+from core.version import headgate_version
 
 if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start without it
     from core.cluster.etcd import Etcd
@@ -57,26 +59,32 @@ def open_etcd(settings: ClusterSettings, deliver: Callable[[Callable[[], None]],
         raise Invalid(f"cluster.etcd_ca, etcd_certificate or etcd_key: {error}") from None
 
 
+def _node_address(settings: ClusterSettings, listen: Sequence[str]) -> str:
+    """Where other nodes connect: the host that clients are told, and the port for nodes; "" if there is none."""
+    if not settings.listen:
+        return ""
+    host, _ = parse_address(settings.advertise or listen[0])
+    port = parse_address(settings.listen[0])[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class ClusterTask:
     """The node of this broker in its cluster."""
 
     def __init__(
         self,
-        settings: ClusterSettings,
-        folder: Path,
+        of_broker: Settings,
         groups: QuorumGroups,
         hosts: VirtualHosts,
         agreement: Agreement,
         node_at: Callable[[str, str], HomeNode | None],
         *,
-        listen: Sequence[str],
-        version: str,
         clock: Callable[[], Now],
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
-        """``node_at`` returns another node by its name and address. ``listen``: where clients connect, if the
-        settings do not say it. Blocks for a few seconds. Raises Invalid for an etcd that must not be used, and without
-        the packages for it."""
+        """``node_at`` returns another node by its name and address. Blocks for a few seconds. Raises Invalid for an
+        etcd that must not be used, and without the packages for it."""
+        settings, folder, listen = of_broker.cluster, of_broker.data.folder, of_broker.server.listen
         self._answers: deque[Callable[[], None]] = deque()
         self._wake = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -107,7 +115,11 @@ class ClusterTask:
             node=settings.node,
             members=settings.members,
             beat=Beat(
-                0, secrets.token_hex(LIFE_BYTES), (settings.advertise,) if settings.advertise else listen, version
+                0,
+                secrets.token_hex(LIFE_BYTES),
+                (settings.advertise,) if settings.advertise else listen,
+                headgate_version(),
+                node_address=_node_address(settings, listen),
             ),
             identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
             clock=lambda: clock().monotonic,

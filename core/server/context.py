@@ -63,6 +63,8 @@ class ServerContext:
     work: Work
     timers: Timers
     certificates: Certificates
+    node_certificates: Certificates
+    """For the addresses for other nodes."""
     handshakes: Handshakes
     proxies: Sequence[IPv4Network | IPv6Network]
     """The networks of ``server.proxy_from``."""

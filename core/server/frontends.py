@@ -55,6 +55,10 @@ class PeerInfo:
     client_certificate: ClientCertificate | None = None
     """The certificate that the client has shown, verified; None if it has shown none."""
 
+    node_names: tuple[str, ...] | None = None
+    """The names in the certificate of another node, verified, for a connection on an address for nodes; None for any
+    other connection."""
+
     @property
     def certificate_name(self) -> str | None:
         """The name of the user that the client's certificate proves; None if there is none."""
@@ -87,6 +91,7 @@ def login_peer(access: Access, info: PeerInfo, notify: Callable[[], None], *, pr
         loopback=info.loopback,
         wake=notify,
         certificate_name=info.certificate_name,
+        node_names=info.node_names,
         encrypted=info.encrypted,
         audit=access.audited(protocol, info.remote_host, info.remote_port, info.identity),
     )
@@ -176,6 +181,8 @@ class FrontEndFactory:
     accepts: Callable[[bytes], bool]
     make: Callable[[PeerInfo, Callable[[], None]], FrontEnd]
     refusal: Callable[[str], bytes]
+    for_nodes: bool = False
+    """Whether other nodes use it, so that it is served on the addresses for nodes too."""
 
 
 def choose(factories: Sequence[FrontEndFactory], preface: bytes) -> FrontEndFactory:

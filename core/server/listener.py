@@ -78,8 +78,16 @@ class Listener:
     """The accept loop of one listening socket."""
 
     def __init__(
-        self, listening: socket.socket, *, shared: ServerContext, spare: Spare, encrypted: bool = False
+        self,
+        listening: socket.socket,
+        *,
+        shared: ServerContext,
+        spare: Spare,
+        encrypted: bool = False,
+        for_nodes: bool = False,
     ) -> None:
+        self.for_nodes = for_nodes
+        """Whether other nodes connect there, and no clients."""
         self.encrypted = encrypted
         """Whether its connections use TLS."""
         self.host, self.port = listening.getsockname()[:2]
@@ -135,7 +143,7 @@ class Listener:
 
     def _admit(self, accepted: socket.socket, *, host: str, port: int) -> None:
         shared = self._shared
-        proxied = bool(shared.proxies) and is_within(host, shared.proxies)
+        proxied = bool(shared.proxies) and not self.for_nodes and is_within(host, shared.proxies)
         reason = shared.connections.refusal_reason(host, proxy=proxied)
         if reason is not None:
             self._shared.count_refusal(reason, host)
@@ -159,6 +167,7 @@ class Listener:
             local_host=local_host,
             local_port=local_port,
             encrypted=self.encrypted,
+            node_names=() if self.for_nodes else None,
         )
         Peer(accepted, info, shared, proxied=proxied).serve()
 

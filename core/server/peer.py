@@ -29,6 +29,7 @@ from math import inf
 from core.clock import Now
 from core.errors import NotFound
 from core.interface import Snapshot
+from core.server.certificates import Certificates
 from core.server.context import READ_BYTES, ServerContext
 from core.server.frame_tap import TAPPED_READ_BYTES, FrameTap, Traceable
 from core.server.frontends import PREFACE_BYTES, FrontEnd, FrontEndFactory, PeerInfo, choose, hint
@@ -36,7 +37,7 @@ from core.server.orders import Order
 from core.server.output import Listeners, SocketOutput
 from core.server.proxy_header import ProxyHeaderWrong
 from core.server.pump import ALLOWANCE_MIN, ALLOWANCE_OF_ALL, allowance_for
-from core.server.tls import TlsFailed
+from core.server.tls import TlsFailed, Tunnel
 from core.server.wrapping import WRAPPED_READ_BYTES, Wrapping
 
 JOINED_BYTES_MAX = 2048
@@ -76,33 +77,11 @@ class Peer:
     """A connection as the server sees it. Made for an accepted socket; :meth:`serve` begins to read it."""
 
     __slots__ = (
-        "_end_of_input",
-        "_forgiven",
-        "_front_end",
-        "_give_up_at",
-        "_handshake_until",
-        "_heard_at",
-        "_leaving",
-        "_orders",
-        "_output",
-        "_paused",
-        "_phase",
-        "_preface",
-        "_reads_much",
-        "_shared",
-        "_shut_down_reason",
-        "_socket",
-        "_tap",
-        "_touched",
-        "_watched",
-        "_wrapping",
-        "accepted_at",
-        "bytes_in",
-        "established",
-        "info",
-        "protocol",
-        "timer_at",
-    )
+        "_end_of_input", "_forgiven", "_front_end", "_give_up_at", "_handshake_until", "_heard_at", "_leaving",
+        "_orders", "_output", "_paused", "_phase", "_preface", "_reads_much", "_shared", "_shut_down_reason",
+        "_socket", "_tap", "_touched", "_watched", "_wrapping", "accepted_at", "bytes_in", "established", "info",
+        "protocol", "timer_at",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -112,9 +91,11 @@ class Peer:
         *,
         proxied: bool = False,
         make: Callable[[PeerInfo, Callable[[], None]], FrontEnd] | None = None,
+        tunnel: Tunnel | None = None,
     ) -> None:
         """``accepted`` is non-blocking and belongs to the peer from now on. A ``proxied`` connection begins with a
-        header of the PROXY protocol. ``make`` makes the front end of a connection that this broker has begun."""
+        header of the PROXY protocol. ``make`` makes the front end of a connection that this broker has begun,
+        and ``tunnel`` is its TLS, whose handshake is complete."""
         now = shared.clock()
         self.info = info
         self.protocol: str | None = None
@@ -126,8 +107,10 @@ class Peer:
         self._socket = accepted
         self._tap: FrameTap | None = None
         self._shared = shared
-        tunnel = shared.certificates.new_tunnel if info.encrypted else None
-        self._wrapping = Wrapping(tunnel, proxied=proxied) if info.encrypted or proxied else None
+        new_tunnel = self._certificates.new_tunnel if info.encrypted else None
+        self._wrapping = None
+        if info.encrypted or proxied:
+            self._wrapping = Wrapping(new_tunnel, proxied=proxied, tunnel=tunnel)
         self._front_end: FrontEnd | None = None
         self._leaving: FrontEnd | None = None
         """The front end of a connection that is over, until it has given everything back to the engine."""
@@ -152,6 +135,10 @@ class Peer:
         if make is not None:
             self._front_end = make(info, self.touch)
             self.touch()
+
+    @property
+    def _certificates(self) -> Certificates:
+        return self._shared.certificates if self.info.node_names is None else self._shared.node_certificates
 
     def serve(self) -> None:
         """Begin to read, until the socket is gone or the connection is finished."""
@@ -293,14 +280,21 @@ class Peer:
                 sending.send([*sending.unsent, output], sending.unsent_bytes + len(output), now)
             if complete and self._phase is Phase.SERVING:
                 self._shared.counters.handshakes += 1
-                found = self._shared.certificates.client_certificate(tunnel)
-                self.info = replace(self.info, tls=tunnel.facts, client_certificate=found)
+                self._certified(tunnel)
                 self._take_plaintext(wrapping, tunnel.receive(b""), now)
         except TlsFailed as failure:
             self._fail(wrapping, failure, now)
         except Exception as error:  # a bug of ours: see the module's docstring
             self._fault(error, now)
         self.touch()
+
+    def _certified(self, tunnel: Tunnel) -> None:
+        """The handshake is complete: note what the certificate of the peer says, if it has shown one."""
+        certificates, found = self._certificates, None
+        names = None if self.info.node_names is None else certificates.names(tunnel)
+        if names is None:
+            found = certificates.client_certificate(tunnel)
+        self.info = replace(self.info, tls=tunnel.facts, client_certificate=found, node_names=names)
 
     def _take_plaintext(self, wrapping: Wrapping, plaintext: bytes, now: Now) -> None:
         """Take what the peer has sent in whole records. Its close in TLS, and that of its socket, end the input."""
@@ -321,7 +315,10 @@ class Peer:
 
     def _start_front_end(self, preface: bytes) -> FrontEnd:
         shared = self._shared
-        factory: FrontEndFactory = choose(shared.factories, preface)
+        served = shared.factories
+        if self.info.node_names is not None:
+            served = [factory for factory in served if factory.for_nodes]
+        factory: FrontEndFactory = choose(served, preface)
         if not factory.accepts(preface):
             shared.counters.wrong_headers += 1
             shared.log.warning("wrong-protocol-header", header=preface, hint=hint(preface), **self._names())

@@ -8,7 +8,9 @@ every peer, and gives them a bounded time to answer.
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from ipaddress import ip_network
+from itertools import chain
 
 import structlog
 import trio
@@ -26,12 +28,14 @@ from core.server.frame_tap import FrameTaps
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
 from core.server.handshakes import Handshakes
 from core.server.listener import CannotListen, Listener, open_listeners
+from core.server.node_tls import NodeTls
 from core.server.orders import Order
 from core.server.peer import Peer
 from core.server.pump import Pump, Turning
 from core.server.reader import MakeReader, Reader, open_reader
 from core.server.signals import Signals
 from core.server.timers import Timers, TurnTimer
+from core.server.tls import Tunnel
 from core.work import Work
 
 CLOCK_READINGS = 100
@@ -96,12 +100,15 @@ class Server:
         work: Work | None = None,
         make_reader: MakeReader = open_reader,
         certificates: Certificates | None = None,
+        node_tls: NodeTls | None = None,
     ) -> None:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
         ``sockets_changed`` is called with the number of connections when one opens or closes. ``store`` and ``work``
-        are for the pump, ``make_reader`` chooses the way of waiting for sockets."""
+        are for the pump, ``make_reader`` chooses the way of waiting for sockets. ``node_tls`` is for the addresses of
+        other nodes; None for none."""
         self.counters = ConnectionCounters()
         self.certificates = certificates or Certificates(TlsSettings(), wall=time.time, log=log)
+        self._node_tls = node_tls
         self._settings = settings
         self._factories = factories
         self._log = log
@@ -138,18 +145,21 @@ class Server:
         ``started`` is called with the addresses once connections are accepted.
         """
         settings = self._settings
-        plain = await open_listeners(settings.listen, settings.accept_backlog)
+        for_nodes = () if self._node_tls is None else self._node_tls.listen
+        opened: list[Sequence[socket.socket]] = []
         try:
-            encrypted = await open_listeners(settings.tls_listen, settings.accept_backlog)
+            opened += [await open_listeners(settings.listen, settings.accept_backlog)]
+            opened += [await open_listeners(settings.tls_listen, settings.accept_backlog)]
+            opened += [await open_listeners(for_nodes, settings.accept_backlog)]
         except CannotListen:
-            for opened in plain:
-                opened.close()
+            for listening in chain(*opened):
+                listening.close()
             raise
         spare = Spare()
         async with trio.open_nursery() as nursery:
             reader = self._make_reader(self._clock, self._pump, self._work, nursery)
             try:
-                await self._serve(nursery, reader, plain, encrypted, spare, started)
+                await self._serve(nursery, reader, opened, spare, started)
             finally:
                 for listener in self._listeners:
                     listener.close()
@@ -162,11 +172,11 @@ class Server:
         self,
         nursery: trio.Nursery,
         reader: Reader,
-        plain: Sequence[socket.socket],
-        encrypted: Sequence[socket.socket],
+        opened: Sequence[Sequence[socket.socket]],
         spare: Spare,
         started: Callable[[Sequence[tuple[str, int]]], None] | None,
     ) -> None:
+        """``opened`` are the sockets without TLS, those with it, and those for other nodes."""
         shared = self._shared = ServerContext(
             settings=self._settings,
             factories=self._factories,
@@ -176,6 +186,7 @@ class Server:
             reader=reader,
             timers=self._timers,
             certificates=self.certificates,
+            node_certificates=self.certificates if self._node_tls is None else self._node_tls.certificates,
             handshakes=self.handshakes,
             proxies=[ip_network(network) for network in self._settings.proxy_from],
             connections=self._connections,
@@ -184,8 +195,8 @@ class Server:
             log=self._log,
         )
         self._listeners = [
-            Listener(listening, shared=shared, spare=spare, encrypted=with_tls)
-            for sockets, with_tls in ((plain, False), (encrypted, True))
+            Listener(listening, shared=shared, spare=spare, encrypted=kind > 0, for_nodes=kind > 1)
+            for kind, sockets in enumerate(opened)
             for listening in sockets
         ]
         nursery.start_soon(self._timers.run)
@@ -205,14 +216,22 @@ class Server:
         """Take a turn: the engine does its pending work, and the peers send the results."""
         self._pump.turn(self._clock())
 
-    def adopt(self, connected: socket.socket, make: Callable[[PeerInfo, Callable[[], None]], FrontEnd]) -> None:
+    def adopt(
+        self,
+        connected: socket.socket,
+        make: Callable[[PeerInfo, Callable[[], None]], FrontEnd],
+        tunnel: Tunnel | None = None,
+    ) -> None:
         """Serve a connection that this broker has begun, with the front end that ``make`` makes. The socket is
-        non-blocking and connected; its turn is the caller's to take."""
+        non-blocking and connected; its turn is the caller's to take. ``tunnel`` is its TLS, whose handshake is
+        complete."""
         assert self._shared is not None, "nothing connects before the server runs"
         self.counters.begun += 1
         remote, local = connected.getpeername(), connected.getsockname()
         info = PeerInfo(f"n{self.counters.begun}", remote[0], remote[1], local[0], local[1])
-        Peer(connected, info, self._shared, make=make).serve()
+        if tunnel is not None:
+            info = replace(info, encrypted=True, tls=tunnel.facts)
+        Peer(connected, info, self._shared, make=make, tunnel=tunnel).serve()
 
     def read_within(self, seconds: float, whole: bool) -> int:
         """See :meth:`core.server.reader.Reader.read_within`."""
@@ -264,13 +283,17 @@ class Server:
 
     @property
     def listening_on(self) -> list[tuple[str, int]]:
-        """Host and port of each listening socket, those without TLS first."""
-        return [(listener.host, listener.port) for listener in self._listeners]
+        """Host and port of each listening socket for clients, those without TLS first."""
+        return [(listener.host, listener.port) for listener in self._listeners if not listener.for_nodes]
 
     @property
     def tls_listening_on(self) -> list[tuple[str, int]]:
-        """Host and port of each listening socket with TLS."""
-        return [(listener.host, listener.port) for listener in self._listeners if listener.encrypted]
+        """Host and port of each listening socket for clients with TLS."""
+        return [
+            (listener.host, listener.port)
+            for listener in self._listeners
+            if listener.encrypted and not listener.for_nodes
+        ]
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """Rows of the kinds "listeners", "certificates", "descriptors", "server" and "connections"; for any other kind,
@@ -282,11 +305,14 @@ class Server:
                     "host": listener.host,
                     "port": listener.port,
                     "tls": listener.encrypted,
+                    "for_nodes": listener.for_nodes,
                 }
                 for listener in self._listeners
             ]
         elif kind == "certificates":
             rows = self.certificates.rows()
+            if self._node_tls is not None:
+                rows += [row | {"identity": "cluster"} for row in self._node_tls.certificates.rows()]
         elif kind == "descriptors":
             rows = [self._descriptors()]
         elif kind == "server":

@@ -67,26 +67,47 @@ class TlsFacts:
     """Whether a ticket of an earlier connection saved the exchange of certificates."""
 
 
+_REASONS_OF_NODES: Mapping[str, str] = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the node wants a certificate, and this one has sent none",
+    "TLSV1_ALERT_UNKNOWN_CA": "the node does not trust the authority that signed the certificate of this node",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "to the node, the certificate of this node has expired",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the node says that the certificate of this node is not for clients",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the node does not accept the certificate of this node",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the node does not accept the certificate of this node",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the node does not offer TLS 1.3",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the node sent no certificate",
+    "WRONG_VERSION_NUMBER": "the address answers without TLS; is it in cluster.listen of that node?",
+}
+"""The same for a connection between nodes."""
+
+
 class Tunnel:
-    """One connection's TLS, as the server."""
+    """One connection's TLS, as the server; or, to another node, as the client."""
 
     __slots__ = (
         "_begun",
         "_handshake_bytes_left",
         "_incoming",
+        "_of_node",
         "_outgoing",
         "_own_bytes",
         "_tls",
         "closed",
         "complete",
         "failed",
+        "failure",
     )
 
-    def __init__(self, context: ssl.SSLContext, *, handshake_bytes_max: int) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, *, handshake_bytes_max: int, of_node: bool = False, client: bool = False
+    ) -> None:
+        """``of_node``: the peer is another node. ``client``: this broker has begun the connection; :meth:`shake` is
+        called first then."""
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._begun = False
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=not client)
+        self._of_node = of_node
+        self._begun = client
         self._handshake_bytes_left = handshake_bytes_max
         self._own_bytes = 0
         """What OpenSSL itself has said since the protocol spoke last, and was taken."""
@@ -94,6 +115,8 @@ class Tunnel:
         """Whether the handshake is complete."""
         self.failed = False
         """Whether :class:`TlsFailed` was raised."""
+        self.failure = ""
+        """The text of that."""
         self.closed = False
         """Whether the peer has said that it sends nothing more."""
 
@@ -120,7 +143,7 @@ class Tunnel:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError as error:
-            raise self._failure(explained(error)) from None
+            raise self._failure(self._explained(error)) from None
         self.complete = True
         return True
 
@@ -141,8 +164,8 @@ class Tunnel:
         )
 
     @property
-    def client_certificate(self) -> Mapping[str, object]:
-        """The client's certificate, as ``ssl.SSLObject.getpeercert`` decodes it; empty where it sent none."""
+    def peer_certificate(self) -> Mapping[str, object]:
+        """The peer's certificate, as ``ssl.SSLObject.getpeercert`` decodes it; empty where it sent none."""
         return self._tls.getpeercert() or {}
 
     # --- data ------------------------------------------------------------------------------------------
@@ -180,7 +203,7 @@ class Tunnel:
         except ssl.SSLZeroReturnError:
             self.closed, found = True, b""
         except ssl.SSLError as error:
-            raise self._failure(explained(error)) from None
+            raise self._failure(self._explained(error)) from None
         if self._own_bytes + self._outgoing.pending > OWN_BYTES_MAX:
             raise self._failure("the client asks for renegotiation again and again")
         if not pieces:
@@ -204,7 +227,7 @@ class Tunnel:
                 pieces.append(outgoing.read())
             return b"".join(pieces)
         except ssl.SSLError as error:
-            raise self._failure(explained(error)) from None
+            raise self._failure(self._explained(error)) from None
 
     def take_own_output(self) -> bytes:
         """Return what OpenSSL itself says between the bytes of the protocol, such as a refused renegotiation."""
@@ -212,8 +235,15 @@ class Tunnel:
         self._own_bytes += len(own)
         return own
 
+    def _explained(self, error: ssl.SSLError) -> str:
+        if not self._of_node:
+            return explained(error)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"the certificate of the node is not accepted: {error.verify_message}"
+        return _REASONS_OF_NODES.get(error.reason or "") or explained(error)
+
     def _failure(self, reason: str) -> TlsFailed:
-        self.failed = True
+        self.failed, self.failure = True, reason
         return TlsFailed(reason)
 
     def take_output(self) -> bytes:

@@ -18,10 +18,13 @@ class Wrapping:
 
     __slots__ = ("_awaits_header", "_header", "_make_tunnel", "_tunnel", "in_line", "source")
 
-    def __init__(self, make_tunnel: Callable[[], Tunnel] | None, *, proxied: bool) -> None:
-        """``make_tunnel`` is None for a connection without TLS; ``proxied``: it begins with a proxy's header."""
+    def __init__(
+        self, make_tunnel: Callable[[], Tunnel] | None, *, proxied: bool, tunnel: Tunnel | None = None
+    ) -> None:
+        """``make_tunnel`` is None for a connection without TLS; ``proxied``: it begins with a proxy's header.
+        ``tunnel`` is that of a connection whose handshake is complete."""
         self._make_tunnel = make_tunnel
-        self._tunnel: Tunnel | None = None
+        self._tunnel = tunnel
         """Made when the first byte comes: a connection that is silent takes no memory for TLS."""
         self._awaits_header = proxied
         self._header = b""

@@ -2,36 +2,27 @@
 
 import pytest
 
-from amqp10.wire.messaging import ACCEPTED, Accepted, Released
+from amqp10.wire.messaging import ACCEPTED, Accepted, Released, Source
 from amqp10.wire.performatives import Detach, Disposition, Flow, Open
-from core.amqp091.methods import BasicAck, BasicGet, ConfirmSelect, ConfirmSelectOk
-from core.interface import Binding, QueueDeclaration
-from tests.kit.nodes import Joined
+from amqp10.wire.types import Described, Symbol, Timestamp, UInt, ULong
+from core.amqp091.methods import (
+    BasicAck,
+    BasicGet,
+    ChannelClose,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueDelete,
+    QueuePurge,
+    QueuePurgeOk,
+)
+from core.engine.options.policies import PolicyDeclaration
+from core.errors import NotFound
+from core.interface import Binding
+from tests.kit.apart import Apart
+from tests.kit.link_pair import LinkPair
+from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 from tests.kit.wire091 import Wire091Peer
-
-
-class Apart:
-    """The queue ``far`` on the home node, the queue ``near`` on the entry, and a client at the entry."""
-
-    def __init__(self, **arguments: object) -> None:
-        self.home = InProcessBroker(durable=True)
-        self.address = self.home.queue("far", **arguments)
-        self.nodes = Joined(self.home, "far*")
-        self.entry = self.nodes.entry
-        self.entry.engine.declare_queue(QueueDeclaration(name="near", durable=False, arguments={}), self)
-        self.peer = self.client()
-
-    def client(self) -> WirePeer:
-        """One more client at the entry, with a session."""
-        peer = self.entry.connect()
-        peer.begin()
-        return peer
-
-    def lose(self) -> None:
-        """The connection between the nodes is lost."""
-        self.nodes.sockets[-1].disconnect()
-        self.entry.run()
 
 
 def test_the_home_node_keeps_and_confirms():
@@ -248,3 +239,231 @@ def test_what_a_consumer_returns_unsent_is_as_it_was():
     other.grant(1)
     ((_, payload),) = other.deliveries()
     assert payload.startswith(b"\x00Sp\xc0\x05\x04@@@A"), "first-acquirer is still true"
+
+
+# --- whose links they are -----------------------------------------------------------------------------------------
+
+
+def test_the_home_node_shows_the_client_of_each_link_and_through_which_node_it_came():
+    a = Apart()
+    a.peer.attach_sender(a.address, handle=0)
+    a.peer.attach_receiver(a.address, handle=1)
+    info = a.peer.front_end.info
+    client = {
+        "user": "guest",
+        "connection": info.identity,
+        "container_id": "test",
+        "peer": f"{info.remote_host}:{info.remote_port}",
+        "node": "a",
+    }
+    assert {row["direction"]: row["client"] for row in a.links_at_home()} == {"in": client, "out": client}
+    (row,) = a.nodes.sockets[-1].home_end.front_end.snapshot("connections", a.home.now)
+    assert row["node"] == "a"
+
+
+def test_the_links_that_clients_share_name_none():
+    a = Apart()
+    a.peer.attach_sender(None)
+    a.peer.frames.clear()
+    to = b"/queues/far"
+    properties = b"\x00\x53\x73\xc0" + bytes([len(to) + 5]) + b"\x03\x40\x40\xa1" + bytes([len(to)]) + to
+    a.peer.transfer(payload=properties + b"\x00\x53\x75\xa0\x01x")
+    assert [row["client"] for row in a.links_at_home()] == [None]
+
+
+def test_a_stall_at_the_home_node_names_the_client():
+    a = Apart()
+    a.home.fill(numbered(3), "far")
+    a.peer.attach_receiver(a.address)
+    a.peer.grant(1)
+    a.home.go_round(2.0)
+    (stall,) = a.home.stalls.current.values()
+    assert (stall.who.container_id, stall.who.user) == ("test", "guest")
+
+
+def test_a_client_cannot_pretend_to_be_another():
+    broker = InProcessBroker()
+    address = broker.queue()
+    peer = broker.connect()
+    peer.begin()
+    peer.attach_receiver(address, properties={"headgate:client": {"user": "root"}})
+    assert [row["client"] for row in peer.front_end.snapshot("links", broker.now)] == [None]
+
+
+@pytest.mark.parametrize("client", ["alice", {"user": 7}, {"user": "x" * 1025}], ids=["no map", "a number", "too long"])
+def test_a_node_that_describes_a_client_wrongly_is_refused_the_link(client: object):
+    broker = InProcessBroker(make_settings(cluster={"trust_loopback": True}))
+    address = broker.queue()
+    peer = WirePeer(broker)
+    peer.handshake()
+    peer.open(properties={"headgate:node": "a"})
+    peer.begin()
+    peer.attach_receiver(address, handle=0, properties={"headgate:client": client})
+    assert peer.detached_with("amqp:invalid-field")
+    peer.attach_sender(address, handle=1, properties={"headgate:client": client})
+    assert peer.detached_with("amqp:invalid-field")
+
+
+# --- what the home node decides ------------------------------------------------------------------------------------
+
+
+def test_a_rate_of_the_home_nodes_policy_is_kept_and_told():
+    a = Apart()
+    a.home.engine.policies.set(
+        PolicyDeclaration(name="slow", pattern="far", priority=0, apply_to="queues", definition={"publish-rate": 10})
+    )
+    a.home.run()
+    a.peer.attach_sender(a.address)
+    given = a.peer.expect(Flow).link_credit
+    assert 0 < given <= 10
+    a.peer.publish(numbered(given))
+    assert a.home.ready("far") == given
+    sent = given
+    for _ in range(40):
+        a.home.advance(0.1)
+        a.entry.advance(0.1)
+        flows = [flow for flow in a.peer.take(Flow) if flow.link_credit]
+        if flows:
+            count = flows[-1].link_credit
+            a.peer.publish(numbered(count))
+            sent += count
+    assert 30 <= sent <= 60, "10 a second for 4 seconds, beside the first"
+
+
+def test_a_publisher_that_waits_for_a_rate_of_the_home_node_is_told_so():
+    a = Apart()
+    a.home.engine.policies.set(
+        PolicyDeclaration(
+            name="slow", pattern="far", priority=0, apply_to="queues", definition={"publish-rate-bytes": 1}
+        )
+    )
+    a.home.run()
+    a.peer.attach_sender(a.address)
+    a.peer.publish(numbered(a.peer.expect(Flow).link_credit))
+    a.home.go_round(2.0)
+    a.entry.go_round(2.0)
+    (stall,) = a.entry.stalls.current.values()
+    assert (stall.labels.reason, stall.culprit) == ("rate-limit", "queue far@b")
+    told = [flow.properties for flow in a.peer.take(Flow) if flow.properties]
+    assert Symbol("rate-limit") in [one.get("headgate:reason") for one in told]
+
+
+def test_what_the_home_node_takes_back_after_a_time_out_is_released_at_the_client():
+    a = Apart(x_queue_type="quorum")
+    a.home.fill(numbered(3), "far")
+    a.peer.attach_receiver(a.address, properties={"rabbitmq:consumer-timeout": UInt(1000)})
+    a.peer.grant(3)
+    assert a.peer.bodies() == numbered(3)
+    a.peer.dispose(1, state=ACCEPTED)
+    a.home.advance(1.1)
+    told = a.peer.take(Disposition)
+    assert [(one.first, one.settled) for one in told] == [(0, False), (2, False)]
+    assert all(isinstance(one.state, Released) for one in told)
+    assert a.home.ready("far") == 2
+    a.peer.dispose(0, 2, state=ACCEPTED)
+    assert (a.home.ready("far"), a.home.unacknowledged("far")) == (2, 0), "it has no effect any more"
+
+
+# --- what the home node is asked to do -----------------------------------------------------------------------------
+
+
+def test_purging_at_the_entry_purges_at_the_home_node():
+    a = Apart()
+    a.home.fill(numbered(5), "far")
+    answer = LinkPair(a.peer, handle=30).attach().ask("DELETE", "/queues/far/messages")
+    assert (answer.status, answer.body) == (200, {"message_count": 5})
+    assert a.home.ready("far") == 0
+
+
+def test_purging_on_a_channel_of_the_entry():
+    a = Apart()
+    a.home.fill(numbered(5), "far")
+    client = Wire091Peer(a.entry)
+    client.open(1)
+    assert client.call(1, QueuePurge(queue="far"), QueuePurgeOk).message_count == 5
+    assert a.home.ready("far") == 0
+
+
+def test_deleting_at_the_entry_deletes_at_the_home_node_and_detaches_everyone():
+    a = Apart()
+    a.home.fill(numbered(2), "far")
+    a.peer.attach_receiver(a.address, handle=5)
+    answer = LinkPair(a.peer, handle=30).attach().ask("DELETE", "/queues/far")
+    assert (answer.status, answer.body) == (200, {"message_count": 2})
+    with pytest.raises(NotFound):
+        a.home.ready("far")
+    assert a.peer.detached_with("amqp:resource-deleted")
+
+
+def test_a_conditional_deletion_is_refused_with_the_name_of_the_home_node():
+    a = Apart()
+    client = Wire091Peer(a.entry)
+    client.open(1)
+    client.send(1, QueueDelete(queue="far", if_unused=True))
+    (closed,) = client.methods(ChannelClose)
+    assert "queue 'far' lives on node b" in closed.reply_text
+    assert a.home.ready("far") == 0
+
+
+def test_a_purge_while_the_node_is_down_or_is_lost_has_an_answer():
+    a = Apart()
+    pair = LinkPair(a.peer, handle=30).attach()
+    pair.ask("DELETE", "/queues/far/messages")
+    a.lose()
+    answer = pair.ask("DELETE", "/queues/far/messages")
+    assert answer.status == 409
+    assert "its home node b is down" in str(answer.body)
+
+
+def test_a_deleted_virtual_host_leaves_the_queues_of_other_nodes_alone():
+    a = Apart()
+    a.peer.attach_sender(a.address)
+    assert a.entry.engine.begin_deleting_here("far", a).done
+    a.entry.run()
+    assert a.peer.detached_with("amqp:resource-deleted")
+    assert a.home.ready("far") == 0
+
+
+def test_getting_does_not_count_as_a_consumer_at_the_home_node():
+    a = Apart(x_single_active_consumer=True)
+    a.home.fill(numbered(3), "far")
+    a.peer.attach_receiver(a.address)
+    a.peer.grant(1)
+    assert a.peer.bodies() == numbered(1)
+    client = Wire091Peer(a.entry)
+    client.open(1)
+    for n in (1, 2):
+        client.send(1, BasicGet(queue="far"))
+        got = client.got()
+        assert got is not None
+        assert got[2] == b"%d" % n
+    assert a.home.engine.queue_info("far", a).consumers == 1
+    client.send(1, BasicGet(queue="far"))
+    assert client.got() is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"rabbitmq:stream-offset-spec": "first"}, numbered(9)),
+        ({"rabbitmq:stream-offset-spec": ULong(4)}, numbered(5, first=4)),
+        ({"rabbitmq:stream-offset-spec": Timestamp(1_700_000_000_000)}, numbered(9)),
+        ({"rabbitmq:stream-offset-spec": Timestamp(1_800_000_000_000)}, []),
+        ({"rabbitmq:stream-offset-spec": "first", "rabbitmq:stream-filter": "none has it"}, []),
+        (
+            {
+                "rabbitmq:stream-offset-spec": "first",
+                "rabbitmq:stream-filter": "none has it",
+                "rabbitmq:stream-match-unfiltered": True,
+            },
+            numbered(9),
+        ),
+    ],
+)
+def test_offsets_and_filters_of_a_stream_go_to_the_home_node(wanted: dict[str, object], expected: list[bytes]):
+    a = Apart(x_queue_type="stream")
+    a.home.fill(numbered(9), "far")
+    filters = {name: Described(Symbol(name), value) for name, value in wanted.items()}
+    a.peer.attach_receiver(a.address, source=Source(address=a.address, filter=filters))
+    a.peer.grant(100)
+    assert a.peer.bodies() == expected

@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from amqp10.cli.trial_certificates import SignedKey, new_authority, new_client, new_server
+from amqp10.cli.trial_certificates import SignedKey, new_authority, new_client, new_node, new_server
 from core.config.access import ScramKeys
 from core.config.tls import TlsSettings
 
@@ -43,6 +43,9 @@ class Trial:
         self, user: str, *, alternatives: Sequence[x509.GeneralName] = (), days: float = 90, now: datetime | None = None
     ) -> SignedKey:
         return self._write(user, new_client(self.authority, user, alternatives=alternatives, days=days, now=now))
+
+    def write_node(self, node: str, *, days: float = 90, now: datetime | None = None) -> SignedKey:
+        return self._write(node, new_node(self.authority, node, days=days, now=now))
 
     def _write(self, name: str, signed: SignedKey) -> SignedKey:
         (self.folder / f"{name}.pem").write_bytes(signed.certificate_pem)

@@ -236,7 +236,8 @@ class InProcessBroker:
         """Run turns and flushes until nothing is left, as the server's pump does; with storage also writes and
         syncs."""
         for _ in range(1000 if self.rounds_max is None else self.rounds_max):
-            if not any(node.step() for node in (self, *self.beside)):
+            worked = [node.step() for node in (self, *self.beside)]  # each of them, also when the first has worked
+            if not any(worked):
                 return
         assert self.rounds_max is not None, "the broker does not come to rest"
 

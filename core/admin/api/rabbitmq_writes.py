@@ -57,7 +57,7 @@ def _declare_queue(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return MADE if made else DONE
 
 
-def _delete_queue(control: BrokerControl, arguments: Arguments) -> Reply:
+def _delete_queue(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     name, engine = arguments.text("name"), arguments.engine(control)
     engine.rights.check("configure", "queue", name)
     info = engine.queue_info(name, OPERATOR)
@@ -65,7 +65,14 @@ def _delete_queue(control: BrokerControl, arguments: Arguments) -> Reply:
         raise PreconditionFailed(f"queue '{name}' is not empty")
     if arguments.flag("if-unused") and info.consumers:
         raise PreconditionFailed(f"queue '{name}' has consumers")
-    engine.delete_queue(name, OPERATOR)
+    if arguments.flag("if-empty") or arguments.flag("if-unused"):
+        engine.delete_queue(name, OPERATOR)
+        return DONE
+    recording = yield from once_gone(lambda: engine.begin_deleting(name, OPERATOR))
+    while not recording.done:
+        control.turn()
+        yield
+    recording.result()
     return DONE
 
 

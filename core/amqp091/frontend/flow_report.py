@@ -14,7 +14,7 @@ from core.amqp091.connection import Amqp091Connection
 from core.amqp091.frontend.throttle import Throttle
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
-from core.flow_facts import FlowConnection, Settled, StageCreditState, StallSubject
+from core.flow_facts import ClientIdentity, FlowConnection, Settled, StageCreditState, StallSubject
 from core.interface import Disposal, Outcome, Snapshot
 from core.message import Return
 from core.observe.flow_events.accounts import StageAccount
@@ -43,6 +43,16 @@ def client_name(connection: Amqp091Connection) -> str | None:
     """The name that the client has announced; None without one."""
     name = connection.client_properties.get("connection_name") or connection.client_properties.get("product")
     return name if isinstance(name, str) else None
+
+
+def client_identity(info: PeerInfo, connection: Amqp091Connection) -> ClientIdentity:
+    """The client of a connection, as other nodes are told of it."""
+    return ClientIdentity(
+        user=connection.identity,
+        connection=info.identity,
+        container_id=client_name(connection) or "",
+        peer=f"{info.remote_host}:{info.remote_port}",
+    )
 
 
 def stall_subject(info: PeerInfo, connection: Amqp091Connection) -> StallSubject:

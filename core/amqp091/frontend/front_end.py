@@ -35,7 +35,13 @@ from core.amqp091.events import (
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
-from core.amqp091.frontend.flow_report import StageReports, connection_snapshot, flow_connection, stall_subject
+from core.amqp091.frontend.flow_report import (
+    StageReports,
+    client_identity,
+    connection_snapshot,
+    flow_connection,
+    stall_subject,
+)
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
 from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
 from core.amqp091.frontend.replies import channel_fault, rights_fault
@@ -381,6 +387,7 @@ class Amqp091FrontEnd:
                     self.shut_down(f"vhost {host} was deleted", now)
                     return
                 self._shared.engine.enter(engine, self._rights_of(self.connection.identity).on(host))
+                self._shared.mailbox.client = client_identity(self.info, self.connection)
                 self.throttle.alarms = self._shared.engine.subscribe(self._shared.mailbox)
                 if FlowReason.DRAIN_MODE in self.throttle.alarms:
                     self.shut_down(DRAINED, now)

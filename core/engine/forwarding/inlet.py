@@ -13,7 +13,7 @@ from core.engine.queue.consumers import Attachment
 from core.engine.queue.queue_counters import QueueCounters
 from core.engine.ready.batch import Batch
 from core.errors import EngineError
-from core.interface import ActivityChanged, Delivered, Disposal
+from core.interface import ActivityChanged, Delivered, Disposal, TakenBack
 from core.message import Attributes, Return, Routes, RunAttributes
 
 UNSENT = Return(unsent=True)
@@ -99,6 +99,19 @@ class Inlet:
             Delivered(consumer, number, entries, attributes, delivery_count, first_acquirer, routes=routes)
         )
 
+    def taken_back(self, first: int, last: int) -> None:
+        """The home node has taken deliveries back, which were held too long: numbers of the session, both inclusive.
+        The consumer is told, and they wait for it to settle them."""
+        consumer = self.attachment.consumer
+        unsettled = self.attachment.unsettled
+        for number, batch in unsettled.numbered():
+            low, high = batch.sequences[0], batch.sequences[-1]
+            if high < first or low > last:
+                continue
+            places = [place for place, one in enumerate(batch.sequences) if first <= one <= last]
+            if places:
+                consumer.mailbox.put(TakenBack(consumer, number + places[0], number + places[-1]))
+
     def answered(self, available: int) -> None:
         """The home node has answered the last grant: all that it brings at once has come."""
         self.available = available
@@ -109,11 +122,11 @@ class Inlet:
             self.attachment.reply(available)
 
     def activity_changed(self, *, active: bool) -> None:
-        """The consumer has become the single active one, or has ceased to be it."""
+        """The consumer has become the single active one, or has ceased to be it. The home node tells changes only, and
+        not that a new consumer is not active."""
         consumer = self.attachment.consumer
-        if consumer.active is not active:
-            consumer.active = active
-            consumer.mailbox.put(ActivityChanged(consumer, active))
+        consumer.active = active
+        consumer.mailbox.put(ActivityChanged(consumer, active))
 
     def link_ended(self, error: EngineError) -> None:
         """The link is over, by the home node or because it was lost. What the consumer holds is the home node's."""

@@ -7,12 +7,21 @@ mailboxes.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
+from core.declaring import Recording
 from core.engine.forwarding.inlet import Inlet
 from core.engine.forwarding.links import FarReceiver, FarSender
 from core.engine.forwarding.outlet import Outlet
 from core.interface import ConsumeOptions
+
+
+class FarChange(Enum):
+    """What a node asks the home of a queue to do to it."""
+
+    PURGE = "purge"
+    DELETE = "delete"
 
 
 class HomeNode(Protocol):
@@ -29,6 +38,9 @@ class HomeNode(Protocol):
 
     def new_receiver(self, virtual_host: str, queue: str, options: ConsumeOptions, user: Inlet) -> FarReceiver:
         """Attach a link that consumes from a queue, as soon as there is a connection."""
+
+    def change(self, virtual_host: str, queue: str, what: FarChange, recording: Recording[int]) -> None:
+        """Have the node change a queue. The recording gets how many messages have gone, or why it was not done."""
 
 
 def nowhere_else(virtual_host: str, queue: str) -> str | None:
@@ -51,3 +63,12 @@ class Homes:
         """Return the other node on which a queue lives; None if it lives here, or nowhere yet."""
         home = self.home_of(virtual_host, queue)
         return None if home is None or home == self.node else self.nodes.get(home)
+
+    def delete(self, virtual_host: str, queue: str) -> Recording[int] | None:
+        """Have the other node on which a queue lives delete it; None if it does not live on another."""
+        home = self.elsewhere(virtual_host, queue)
+        if home is None:
+            return None
+        recording: Recording[int] = Recording()
+        home.change(virtual_host, queue, FarChange.DELETE, recording)
+        return recording

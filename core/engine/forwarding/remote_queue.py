@@ -18,9 +18,10 @@ from math import inf
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.credit_flow.stage import Stage
+from core.declaring import Recording
 from core.engine.confirms import Confirms, Submission
 from core.engine.forwarding.inlet import Inlet
-from core.engine.forwarding.nodes import HomeNode
+from core.engine.forwarding.nodes import FarChange, HomeNode
 from core.engine.forwarding.outlet import Outlet
 from core.engine.options.in_force import QueueOptions
 from core.engine.queue.attachments import Attachments
@@ -282,15 +283,17 @@ class RemoteQueue:
 
     def peek(self, n: int) -> list[Peeked]:
         """Raises Invalid: the messages are on the home node."""
-        raise self._elsewhere()
+        raise self.elsewhere()
 
     def move(self, target: Target | None, n: int | None) -> int:
         """Raises Invalid: the messages are on the home node."""
-        raise self._elsewhere()
+        raise self.elsewhere()
 
     def purge(self, let_go: LetGo) -> Walk[int]:
-        """Raises Invalid: the messages are on the home node."""
-        raise self._elsewhere()
+        """Have the home node purge it. The walk waits for the answer, and raises PreconditionFailed for a refusal."""
+        recording: Recording[int] = Recording()
+        self._home.change(self._virtual_host, self.name, FarChange.PURGE, recording)
+        return recording.walk()
 
     def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo) -> None:
         """See :class:`core.engine.queue.kinds.AnyQueue`."""
@@ -311,5 +314,6 @@ class RemoteQueue:
         self._asking.clear()
         self.attachments.dissolve(error, let_go)
 
-    def _elsewhere(self) -> Invalid:
+    def elsewhere(self) -> Invalid:
+        """The error for what only the home node can do."""
         return Invalid(f"queue '{self.name}' lives on node {self._home.name}: ask there")

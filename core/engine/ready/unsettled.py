@@ -8,7 +8,7 @@ total.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from core.engine.ready.batch import Batch
 
@@ -85,6 +85,11 @@ class Unsettled:
             else:
                 ranges.append((first, last))
         return ranges
+
+    def numbered(self) -> Iterable[tuple[int, Batch]]:
+        """The batches, each with the delivery number of its first, in ascending order. The caller must not change
+        them."""
+        return zip(self._firsts, self._batches, strict=True)
 
     def batches(self) -> Sequence[Batch]:
         """All unsettled deliveries, in ascending order of delivery numbers. The caller must not change them."""

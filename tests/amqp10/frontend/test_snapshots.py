@@ -13,8 +13,8 @@ from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
 CONNECTION_KEYS = {
-    "identity", "protocol", "peer", "container_id", "user", "vhost", "state", "sessions", "links", "frames_received",
-    "frames_sent", "backlog_bytes", "alarms",
+    "identity", "protocol", "peer", "container_id", "user", "node", "vhost", "state", "sessions", "links",
+    "frames_received", "frames_sent", "backlog_bytes", "alarms",
 }  # fmt: skip
 
 
@@ -93,6 +93,7 @@ def test_links_in_both_directions():
         "vhost": "/",
         "state": "ATTACHED",
         "drain": False,
+        "client": None,
         "paused": False,
     }
     common |= {"queue": "q", "bound_by_policy": None, "drained": 0, "withdrawn": 0, "unbalanced": 0}

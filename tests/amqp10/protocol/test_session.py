@@ -17,7 +17,7 @@ from amqp10.protocol.events import (
 )
 from amqp10.protocol.lifecycle import IllegalTransition, LinkState, SessionState
 from amqp10.protocol.link import RECEIVER, SENDER
-from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingSettled, ReceiverLink
+from amqp10.protocol.receiver_link import DeliveriesReceived, IncomingOutcome, IncomingSettled, ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import IncomingChannel, OutgoingChannel, Session
 from amqp10.protocol.settings import SessionLimits
@@ -547,8 +547,11 @@ def test_the_peer_settles_what_it_has_sent():
     for number in range(3):
         world.take(transfer(number), b"x")
     world.events()
+    world.take(Disposition(role=SENDER, first=1, last=5, settled=False))
+    assert world.events() == [], "it says nothing"
     world.take(Disposition(role=SENDER, first=1, last=5, settled=False, state=ACCEPTED))
-    assert world.events() == []
+    assert world.events() == [IncomingOutcome(link, 1, 2, ACCEPTED, [(1, 2)])]
+    assert world.session.incoming.count == 3, "they are unsettled until this end settles them"
     world.take(Disposition(role=SENDER, first=1, last=5, settled=True, state=ACCEPTED))
     assert world.events() == [IncomingSettled(link, 1, 2, ACCEPTED, [(1, 2)])]
     assert world.session.incoming.count == 1

@@ -58,3 +58,29 @@ def test_an_etcd_of_the_broker_s_own_is_taken():
 def test_an_incomplete_one_of_the_broker_s_own_is_refused(change, why):
     with pytest.raises(ConfigError, match=why):
         load(overrides={**OWN, **change})
+
+
+NODES = {"cluster.node": "a", "cluster.nodes": [{"name": "b", "address": "10.0.0.2:5670", "queues": ["far"]}]}
+FILES = {"cluster.certificate": "a.pem", "cluster.key": "a.key", "cluster.ca": "ca.pem"}
+
+
+def test_nodes_on_other_machines_need_certificates():
+    with pytest.raises(ConfigError, match="certificate, key and ca; or trust_loopback"):
+        load(overrides=NODES)
+    with pytest.raises(ConfigError, match="certificate, key and ca; or trust_loopback"):
+        load(overrides={**NODES, "cluster.trust_loopback": True})
+    assert load(overrides={**NODES, **FILES}).cluster.home_of("/", "far") == "b"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"cluster.node": "a", "cluster.certificate": "a.pem"}, "all of certificate, key and ca"),
+        ({"cluster.node": "a", "cluster.listen": ["127.0.0.1:1"]}, "with listen must have certificate, key and ca"),
+        (FILES, "the name of this node"),
+        ({**NODES, **FILES, "cluster.listen": ["nowhere"]}, "cluster.listen"),
+    ],
+)
+def test_certificates_of_nodes_are_complete(settings, why):
+    with pytest.raises(ConfigError, match=why):
+        load(overrides=settings)
