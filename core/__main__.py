@@ -78,6 +78,10 @@ class Amqp091Alone:
         """None: nodes speak AMQP 1.0 with each other."""
         return {}
 
+    def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
+        """Connections between nodes speak AMQP 1.0, so there are none."""
+        return None
+
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """Make a message whose timestamp is the wall-clock time in whole seconds."""
         properties = BasicProperties(content_type=PACKET_CONTENT_TYPE, timestamp=int(wall))
