@@ -79,7 +79,7 @@ class Amqp091Alone:
         return {}
 
     def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
-        """None: as above."""
+        """Connections between nodes speak AMQP 1.0, so there are none."""
         return None
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:

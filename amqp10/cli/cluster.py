@@ -26,6 +26,13 @@ def print_cluster(*, json: bool, url: str) -> None:
     print_rows([_group(one) for one in _rows(status["groups"])], ("group", "leader", "end", "lag"), as_json=False)
 
 
+def print_leaders(*, json: bool, url: str) -> None:
+    """Print the quorum queues of a cluster with the nodes that lead them."""
+    body = ask_once(url, "queues.leaders").body
+    rows = [row for row in body if isinstance(row, dict)] if isinstance(body, list) else []
+    print_rows(rows, ("queue", "vhost", "group", "leader"), as_json=json)
+
+
 def _rows(value: object) -> Sequence[Row]:
     return value if isinstance(value, list) else []
 

@@ -206,7 +206,7 @@ class DefinitionsLog:
         return reading(range_of(keys.topology_number), changes)
 
     def _read(self) -> None:
-        if self._reading or self._putting:
+        if self._reading or self._putting or self._differences is not None:  # changes come after the state
             return
         if self._known < 0:
             self._read_state()

@@ -131,9 +131,14 @@ class Following:
             for subject, change in reversed(list(here.items())):
                 if subject not in wanted:
                     yield _removing(change)
+        anew: set[tuple[ChangeKind, str, str]] = set()
+        """Exchanges and queues that are made anew: their bindings go with the old ones."""
         for number, (subject, change) in enumerate(wanted.items()):
             mine = here.get(subject)
             if mine is None or encoded(mine) != encoded(change):
+                anew.add((change.kind, change.host, change.name))
+                yield change
+            elif isinstance(change.value, Binding) and not anew.isdisjoint(_ends(change.host, change.value)):
                 yield change
             if number % COMPARED_AT_ONCE == 0:
                 yield None
@@ -172,6 +177,11 @@ class Following:
                 yield from host.shared.present()
         if self.users is not None:
             yield from (Change(ChangeKind.USER, "", one.name, one.render()) for one in self.users.records())
+
+
+def _ends(host: str, binding: Binding) -> set[tuple[ChangeKind, str, str]]:
+    kind = ChangeKind.QUEUE if binding.destination_is_queue else ChangeKind.EXCHANGE
+    return {(ChangeKind.EXCHANGE, host, binding.source), (kind, host, binding.destination)}
 
 
 def _removing(change: Change) -> Change:

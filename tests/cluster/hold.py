@@ -31,18 +31,18 @@ END = object()
 
 
 def definitions(count: int) -> list[Change]:
-    """As many changes: a fifth exchanges, a fifth queues, and the rest bindings between them."""
+    """As many changes: a tenth exchanges, a tenth queues, and the rest bindings between them."""
     found: list[Change] = []
-    fifth = count // 5
-    for number in range(fifth):
+    tenth = min(count // 10, 900)
+    for number in range(tenth):
         one = ExchangeDeclaration(name=f"x{number}", type=ExchangeType.TOPIC, arguments={})
         found.append(Change(ChangeKind.EXCHANGE, "/", one.name, one))
-    for number in range(fifth):
+    for number in range(tenth):
         declaration = QueueDeclaration(name=f"q{number}", arguments={"x-queue-type": "quorum"})
         queue = SharedQueue("/", declaration, f"{number + 1:032x}")
         found.append(Change(ChangeKind.QUEUE, "/", declaration.name, queue))
-    for number in range(count - 2 * fifth):
-        source, destination = f"x{number % fifth}", f"q{number % fifth}"
+    for number in range(count - 2 * tenth):
+        source, destination = f"x{number % tenth}", f"q{number % tenth}"
         binding = Binding(
             source=source, destination=destination, destination_is_queue=True, binding_key=f"k.{number}", arguments={}
         )
