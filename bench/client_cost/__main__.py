@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from amqp10.client.scripts import connect
 from bench.broker import started
 from bench.client_cost.one_client import CLIENTS, QUEUE
-from bench.clients.programs import GO_PROGRAM, missing
+from bench.clients.programs import GO_PROGRAM, Client, missing
 from bench.run import HEADGATE
 
 FIGURES = ("one by one", "together", "received")
 SECONDS_MAX = 120
-GO = "go-amqp"
+GO: Client = "go-amqp"
 
 
 def main(words: Sequence[str] | None = None) -> int:
