@@ -39,7 +39,7 @@ def broker() -> Iterator[BrokerAddress]:
 
 def connection_ids(connection: ScriptConnection) -> dict[object, str]:
     """The connections of the broker, by their clients' names."""
-    return {row["container_id"]: str(row["identity"]) for row in listed(connection, "connections")}
+    return {row.get("container_id"): str(row["identity"]) for row in listed(connection, "connections")}
 
 
 def listed(connection: ScriptConnection, kind: str) -> list[dict[str, object]]:
