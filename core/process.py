@@ -62,6 +62,7 @@ from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
 from core.server.signals import Signals
+from core.standard_streams import print_on_terminal
 from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ async def _serve(
         _settle_memory(give_back)
         await run_server(
             server,
-            lambda addresses: surface.ready(addresses, said, server.tls_listening_on),
+            partial(_tell_ready, surface.ready, said, server, admin),
             signals=surface.signals,
             reload=reload,
             before_stop=_last_work(reload, control),
@@ -343,6 +344,15 @@ async def _serve(
         if admin is not None:
             admin.close()
         resident.close()
+
+
+def _tell_ready(
+    ready: Ready, said: str, server: Server, admin: "AdminServer | None", addresses: Sequence[tuple[str, int]]
+) -> None:
+    ready(addresses, said, server.tls_listening_on)
+    if admin is not None and admin.login_url is not None:
+        print_on_terminal(f"log in to the console, once and within five minutes: {admin.login_url}")
+        admin.login_url = None
 
 
 def _settle_memory(give_back: Callable[[], None]) -> None:

@@ -18,6 +18,13 @@ def print_notice(line: str) -> None:
         discard(sys.stdout)
 
 
+def print_on_terminal(line: str) -> None:
+    """Write a line with a secret to standard output if that is a terminal. A file, or the journal of a service, would
+    keep it."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        print_notice(line)
+
+
 def leave_streams() -> None:
     """Write what standard output and standard error still have, at the end of a process. Call this before it ends.
 

@@ -16,7 +16,7 @@ QUEUE = {"arguments": {"x-max-length": 100, "x-overflow": "block"}}
 
 def tell(address: str | None, wait: LinkWait | None) -> None:
     """Print why a link waits, when that changes."""
-    print(f"{address}: {'goes on' if wait is None else f'waits: {wait.reason} ({wait.culprit})'}", flush=True)
+    print(f"{address}: {'waits no more' if wait is None else f'waits: {wait.reason} ({wait.culprit})'}", flush=True)
 
 
 def fill(connection: ScriptConnection) -> None:

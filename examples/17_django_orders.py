@@ -45,7 +45,7 @@ def order(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"order": "accepted"}, status=202)
 
 
-urlpatterns = [path("orders", order)]
+urlpatterns = (path("orders", order),)
 
 
 def application() -> WSGIHandler:

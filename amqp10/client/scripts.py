@@ -20,6 +20,7 @@ with ``receive_batch``. Whatever is not accepted is an error here: :class:`~amqp
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import current_thread
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -52,7 +53,8 @@ T = TypeVar("T")
 @contextmanager
 def connect(url: str | Url, settings: ClientSettings | None = None) -> Iterator["ScriptConnection"]:
     """A connection for the block, which is closed at the end of the block. Raises what the connect that awaits does."""
-    with start_blocking_portal(name="AMQP 1.0 connection") as portal:
+    with start_blocking_portal() as portal:
+        portal.call(_name_thread)
         loop = LoopThread(portal)
         opened = portal.wrap_async_context_manager(awaiting.connect(url, settings))
         connection = opened.__enter__()
@@ -62,6 +64,10 @@ def connect(url: str | Url, settings: ClientSettings | None = None) -> Iterator[
             loop.over = True
             # The error of the block stays in the calling thread: an interrupt would end the event loop too early.
             opened.__exit__(None, None, None)
+
+
+def _name_thread() -> None:
+    current_thread().name = "AMQP 1.0 connection"
 
 
 class LoopThread:

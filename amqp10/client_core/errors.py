@@ -74,7 +74,7 @@ class TimedOut(ClientError):
     """The broker did not answer in time."""
 
 
-class SendTimedOut(TimedOut):
+class SendTimedOut(ClientError):
     """A message has no outcome in time. ``sent`` says whether it was sent: one that was not can be sent again without
     making a duplicate."""
 

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from core.access.rights import Rights, all_rights
+from core.admin.console.login_link import LoginLink
 from core.admin.console.sessions import ConsoleSession, ConsoleSessions
 from core.admin.signing_in import LOGIN_BYTES_MAX, TOKEN_NAME, AdminTokens, SignIn, given_token
 from core.clock import Now
@@ -49,6 +50,8 @@ class Callers:
     clock: Callable[[], Now]
     users_only: bool
     """Whether a request that shows nothing is refused even if no token is configured."""
+    login_link: LoginLink | None = None
+    """What logs in once, with the link that the start of the broker has shown; None where there is none."""
 
     async def caller(self, scope: Scope, headers: Headers) -> Caller | None:
         """Return who sent a request; None if it shows something wrong, or nothing where a login is needed."""

@@ -16,6 +16,7 @@ from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
 from core.admin.callers import Callers
 from core.admin.connection import AdminConnection
+from core.admin.console.login_link import LoginLink
 from core.admin.console.sessions import ConsoleSessions
 from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
@@ -85,6 +86,7 @@ def make_service(
     *,
     token: bytes | None,
     read_token: bytes | None,
+    login_link: LoginLink | None,
     control: BrokerControl,
     overview: Overview,
     sources: MetricSources,
@@ -109,6 +111,7 @@ def make_service(
                 monotonic=lambda: clock().monotonic,
             ),
             users_only=settings.users_only,
+            login_link=login_link,
         ),
         api=make_api(control, live, body_max=settings.body_max, log=log),
         health=Health(

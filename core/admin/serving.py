@@ -62,6 +62,9 @@ class AdminServer:
         self._serving = 0
         self._places = trio.Semaphore(settings.connections_max + BUSY_MAX)
         self._sockets: list[socket.socket] = []
+        self.login_url: str | None = None
+        """The login link of the console, to be shown once on a terminal; None if no login is needed or there is none.
+        It is a secret: no log may get it."""
 
     @property
     def listening_on(self) -> Sequence[tuple[str, int]]:

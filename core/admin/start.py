@@ -3,6 +3,7 @@
 What answers requests is loaded when the first client connects; see :mod:`core.admin.serving`.
 """
 
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from core.admin.console.login_link import LoginLink, link_url
 from core.admin.encrypted import EncryptedStream
 from core.admin.sampling import Sampling, record
 from core.admin.serving import AdminServer
@@ -45,6 +47,7 @@ async def open_admin_server(
     own_token = None if token is None else read_token(token)
     own_read_token = None if second is None else read_token(second, "admin.read_token_file")
     started = sources.monotonic()
+    secret, login_link = LoginLink.make(random_bytes=secrets.token_bytes, monotonic=lambda: read_clocks().monotonic)
 
     def load() -> "AdminService":
         from core.admin.service import make_service
@@ -53,6 +56,7 @@ async def open_admin_server(
             settings,
             token=own_token,
             read_token=own_read_token,
+            login_link=login_link,
             control=control,
             overview=overview,
             sources=sources,
@@ -65,6 +69,8 @@ async def open_admin_server(
     sampling = Sampling(overview=overview, timelines=timelines)
     server = AdminServer(load, settings=settings, log=log, background=[sampling.run])
     await server.open()
+    if settings.users_only or own_token is not None:
+        server.login_url = link_url("https" if settings.tls else "http", server.listening_on, secret)
     return server
 
 

@@ -22,6 +22,7 @@ from core.admin.api.live import LiveFeed
 from core.admin.api.opening import live_feed, make_api
 from core.admin.application import admin_application
 from core.admin.callers import Callers
+from core.admin.console.login_link import LoginLink
 from core.admin.console.sessions import ConsoleSessions
 from core.admin.encrypted import EncryptedStream
 from core.admin.health import Health
@@ -137,6 +138,7 @@ class Facts:
     collect: Callable[[], Iterable[Metric]] = lambda: two_families()
     links_asked: list[tuple[str | None, int]] = field(default_factory=list)
     log: LogCapture = field(default_factory=LogCapture)
+    login_link: LoginLink | None = None
 
     def snapshot(self, kind: str, identity: str | None = None) -> list[Snapshot]:
         """The rows of alarms."""
@@ -247,6 +249,7 @@ class Facts:
                 sessions=self.sessions,
                 clock=lambda: self.now,
                 users_only=own.users_only,
+                login_link=self.login_link,
             ),
             api=api or self.api(**settings)[0],
             health=Health(observable=self, started=lambda: self.started, draining=lambda: self.draining),

@@ -238,6 +238,13 @@ func (p *process) run() error {
 }
 
 func main() {
+	if len(os.Args) == 5 && os.Args[1] == "cost" {
+		if err := runCost(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	p := &process{
 		input: bufio.NewReaderSize(os.Stdin, 1<<20), output: json.NewEncoder(os.Stdout), failures: make(chan error, 3),
 	}

@@ -12,16 +12,17 @@ from starlette.routing import Route
 from starlette.types import Scope
 from structlog.typing import FilteringBoundLogger
 
-from core.access.rights import OPERATOR_TAGS, Rights
+from core.access.rights import OPERATOR_TAGS, Rights, all_rights
 from core.admin.answers import HEADERS, problem
 from core.admin.callers import CALLER, Caller, Callers, address_of, cookie
 from core.admin.console.sessions import ConsoleSession
-from core.admin.signing_in import ProvenUser
+from core.admin.signing_in import TOKEN_NAME, ProvenUser
+from core.config.address import is_loopback
 
 LOGIN_PATH = "/console/login"
 CHALLENGE = {"www-authenticate": "Cookie"}
 """What a browser is told with 401. After ``Basic`` it would ask for a password by itself."""
-FORMS: tuple[frozenset[str], ...] = (frozenset(("user", "password")), frozenset(("token",)))
+FORMS: tuple[frozenset[str], ...] = (frozenset(("user", "password")), frozenset(("token",)), frozenset(("link",)))
 """The fields that a login may have."""
 
 
@@ -57,16 +58,7 @@ class ConsoleLogin:
         given = await _fields(request, self._callers.login_bytes_max)
         if isinstance(given, Response):
             return given
-        token = given.get("token")
-        with_oauth2 = await self._begin_with_oauth2(
-            given.get("user"), given["password"] if token is None else token, request.scope
-        )
-        if with_oauth2 is not None:
-            begun = with_oauth2
-        elif token is not None:
-            begun = self._begin_with_token(token, request.scope)
-        else:
-            begun = await self._begin_with_password(given["user"], given["password"], request.scope)
+        begun = await self._begun(given, request.scope)
         if isinstance(begun, Response):
             return begun
         before: Caller | None = request.scope[CALLER]
@@ -84,6 +76,32 @@ class ConsoleLogin:
             self._callers.sessions.end(caller.session)
             self._log.info("console-logout", user=caller.rights.user, peer=_peer(request.scope))
         return Response(status_code=204, headers={**HEADERS, **cookie(request.scope, "")})
+
+    async def _begun(self, given: dict[str, str], scope: Scope) -> tuple[str, ConsoleSession] | Response:
+        """Begin a console session with what the client has given."""
+        if (link := given.get("link")) is not None:
+            return self._begin_with_link(link, scope)
+        token = given.get("token")
+        shown = given["password"] if token is None else token
+        with_oauth2 = await self._begin_with_oauth2(given.get("user"), shown, scope)
+        if with_oauth2 is not None:
+            return with_oauth2
+        if token is not None:
+            return self._begin_with_token(token, scope)
+        return await self._begin_with_password(given["user"], given["password"], scope)
+
+    def _begin_with_link(self, secret: str, scope: Scope) -> tuple[str, ConsoleSession] | Response:
+        """Begin a console session with the login link: from this machine only, once, and with all rights, which the
+        person at the terminal has by starting the broker. A wrong link counts as a wrong token."""
+        (host, port), sign_in, link = address_of(scope), self._callers.sign_in, self._callers.login_link
+        if sign_in is not None and sign_in.puts_off(host):
+            return _put_off()
+        if link is None or not is_loopback(host) or not link.take(secret):
+            if sign_in is not None:
+                sign_in.token_failed(host, port)
+            self._log.warning("admin-token-wrong", peer=_peer(scope), given=True)
+            return problem(401, "unauthorized", "the login link is wrong, was used before, or is too old", CHALLENGE)
+        return self._callers.sessions.begin(all_rights(TOKEN_NAME), is_user=False)
 
     async def _begin_with_oauth2(
         self, name: str | None, given: str, scope: Scope
@@ -167,7 +185,9 @@ async def _fields(request: Request, bytes_max: int) -> dict[str, str] | Response
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict) or given.keys() not in FORMS or not all(isinstance(v, str) for v in given.values()):
-        return problem(400, "bad-request", "a login is a map with the texts user and password, or with the text token")
+        return problem(
+            400, "bad-request", "a login is a map with the texts user and password, or with the text token or link"
+        )
     return given
 
 

@@ -4,8 +4,9 @@ import { logIn, logOut } from "./api.js";
 import { element, say } from "./dom.js";
 
 /** The page that asks for a login. After one, the page loads itself again, with what the user may see. */
-export function loginPage({ takes_token: takesToken, takes_oauth2: takesOAuth2 }) {
+export function loginPage({ takes_token: takesToken, takes_oauth2: takesOAuth2 }, refused = "") {
   const said = element("p", { role: "alert" });
+  if (refused) say(said, `Not logged in: ${refused}.`);
   const secret = (name) => element("input", { type: "password", name, required: true, autocomplete: name === "token" ? "off" : "current-password" });
   const user = element("input", { name: "user", required: true, autofocus: true, autocomplete: "username" });
   const [password, token] = [secret("password"), secret("token")];

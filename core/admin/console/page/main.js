@@ -1,6 +1,6 @@
 /** The frame of the console: which page is shown, what runs while it is, alarms, colours. */
 
-import { DEFAULT_HOST, get, learnOperations, may, Refused, virtualHosts, whoIsLoggedIn } from "./api.js";
+import { DEFAULT_HOST, get, learnOperations, logIn, may, Refused, virtualHosts, whoIsLoggedIn } from "./api.js";
 import { element, empty, say } from "./dom.js";
 import { useKeys } from "./keys.js";
 import { Live } from "./live.js";
@@ -59,6 +59,7 @@ const DETAILS = {
 /** Pages of the menu that show the whole broker; the others show one virtual host. */
 const OF_THE_BROKER = new Set(["overview", "store", "cluster", "limits", "virtual-hosts", "users", "operations"]);
 const THEMES = [["", "Auto", "as the system has them"], ["light", "Light", "chosen here"], ["dark", "Dark", "chosen here"]];
+const LOGIN_LINK = "#login=";
 const THEME_KEY = "headgate-theme";
 
 const EFFECTS = {
@@ -261,14 +262,31 @@ async function login() {
   }
 }
 
+/**
+ * Log in with the link that the start of the broker has shown, if the address has one. The address loses it first, so
+ * that the history does not keep it. Returns why it was refused, or nothing.
+ */
+async function takeLoginLink() {
+  if (!location.hash.startsWith(LOGIN_LINK)) return "";
+  const link = location.hash.slice(LOGIN_LINK.length);
+  history.replaceState(null, "", location.pathname);
+  try {
+    await logIn({ link });
+    return "";
+  } catch (error) {
+    return error.message;
+  }
+}
+
 async function start() {
   makeTheme();
+  const refused = await takeLoginLink();
   const found = await login();
   pages = ALL_PAGES.filter(([, , , operation]) => may(operation));
   document.body.classList.toggle("alone", pages.length === 0);
   if (found.user === null) {
     document.title = "Log in · Headgate";
-    main.replaceChildren(loginPage(found));
+    main.replaceChildren(loginPage(found, refused));
     main.querySelector("input").focus();
     return;
   }
