@@ -50,6 +50,7 @@ GOOD = {
     "publish-rate": 500,
     "publish-rate-bytes": 1_000_000,
     "sync": "always",
+    "deduplicate": True,
     "alternate-exchange": "other",
 }
 """A value for each key that may appear alone."""
