@@ -15,6 +15,7 @@ from core.declaring import Recording
 from core.errors import EngineError
 from core.message import Attributes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
+from core.taken_numbers import PublishingId
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
     from core.credit_flow.flow import CreditFlow
@@ -202,8 +203,7 @@ class Delivered:
     routes: Routes = None
     """How these messages came into the queue."""
     enqueued_ms: int | None = None
-    """When these messages came into the queue, in milliseconds since the epoch, sent as an annotation; None when no
-    time is sent."""
+    """When these messages came into the queue, to be sent: in milliseconds since the epoch; None for no time."""
 
     @property
     def origin(self) -> Origin:
@@ -487,8 +487,7 @@ class Engine(Protocol):
         """Delete a queue; returns how many ready messages it had, 0 when there is no such queue. Raises Locked."""
 
     def begin_deleting(self, name: str, owner: object) -> Recording[int]:
-        """The same, recorded in the next turn together with others; the queue stays until then. Raises also
-        StillGoing."""
+        """The same, recorded in the next turn with others; the queue stays until then. Raises also StillGoing."""
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
         """Remove the ready messages; returns how many, when it is to be written. Raises NotFound, Locked, Invalid."""
@@ -556,10 +555,8 @@ class Converter(Protocol):
         """The fields that a headers exchange compares, with plain values."""
 
     def render(self, entry: bytes, attributes: Attributes, wanted: Origin) -> bytes:
-        """The message in another protocol's encoding; the same bytes when it is already in it.
-
-        ``attributes`` are those of the delivery: some protocols keep these facts beside the entry, some inside it.
-        """
+        """The message in another protocol's encoding; the same bytes when it is already in it. ``attributes`` are those
+        of the delivery: some protocols keep these facts beside the entry, some inside it."""
 
     def annotated(self, entry: bytes, origin: Origin, annotations: Mapping[object, object]) -> bytes:
         """The message with the annotations that consumers have added merged into its own."""
@@ -573,6 +570,9 @@ class Converter(Protocol):
 
     def deaths(self, entry: bytes, origin: Origin) -> Sequence[tuple[str, DeathReason]]:
         """Queue and reason of each of the message's deaths; [] for one that was never dead-lettered."""
+
+    def publishing_id(self, entry: bytes, origin: Origin) -> PublishingId | None:
+        """What the publisher calls the message; None if it says nothing. Raises Invalid for what cannot be an id."""
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
         """The value that stream consumers' filters compare; None when the publisher has set none, or an empty text."""

@@ -7,12 +7,14 @@ at which they expire. Each of these facts is *one value or a list*: one value if
 list with the value of each. A list is sliced with its messages. So messages that came together stay together.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeAlias, TypeVar
+
+from core.taken_numbers import PublishingId
 
 
 class Origin(Enum):
@@ -191,6 +193,8 @@ class RunPart:
     stop: int
     expires_at: Expiries = None
     """When these messages expire. A list is as long as the part."""
+    names: Sequence[PublishingId | None] | None = None
+    """What their publishers call them, one for each; None in a queue that drops no repeats."""
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -213,14 +217,18 @@ class RunPart:
 
     def part(self, start: int, stop: int) -> "RunPart":
         """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive), counted from the first."""
-        return RunPart(self.run, self.start + start, self.start + stop, part_of(self.expires_at, start, stop))
+        return RunPart(
+            self.run, self.start + start, self.start + stop, part_of(self.expires_at, start, stop),
+            None if self.names is None else self.names[start:stop],
+        )  # fmt: skip
 
     def alike(self) -> "Iterator[tuple[RunPart, Attributes, Route | None, float | None]]":
         """Cut the part into parts whose messages have the same attributes, route and expiry."""
         for start, stop, attributes, route, expiry in like_ranges(
             len(self), self.attributes, self.routes, self.expires_at
         ):
-            yield RunPart(self.run, self.start + start, self.start + stop, expiry), attributes, route, expiry
+            names = None if self.names is None else self.names[start:stop]
+            yield RunPart(self.run, self.start + start, self.start + stop, expiry, names), attributes, route, expiry
 
 
 @dataclass(frozen=True, slots=True)

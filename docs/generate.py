@@ -320,6 +320,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "engine.bindings_max": "the binding is refused",
     "engine.policies_max": "the policy is refused",
     "engine.cached_routes_max": "the cache is emptied",
+    "engine.publishing_id_ranges_max": "the ids of the publishers that published least recently are forgotten",
     "engine.work_per_turn.peer": "the rest of its input, its output and its end waits until the others had a turn",
     "engine.work_per_turn.queues": "the other queues, and the rest of these, wait for the next turn",
     "engine.stage_messages_per_turn.channel": "the rest waits in the channel's stage",

@@ -70,15 +70,29 @@ def stream_json(offsets: Mapping[str, int]) -> Json:
     return {"amqp10": VERSION, "mode": "stream", "offsets": dict(sorted(offsets.items()))}
 
 
-def stream_offsets(json: Mapping[str, object], addresses: Sequence[str]) -> dict[str, int]:
-    """The next offset of each address. Raises BadOffset for an offset of another query."""
+def stream_offsets(json: Mapping[str, object], addresses: Sequence[str] | None) -> dict[str, int]:
+    """The next offset of each address; ``addresses`` None: of whatever streams it has. Raises BadOffset for an offset
+    of another query."""
     offsets = _offsets(json, "stream", addresses)
     if not all(isinstance(offset, int) and offset >= 0 for offset in offsets.values()):
         raise BadOffset(f"the checkpoint has the offsets {offsets!r}; they must be whole numbers")
     return {address: offset for address, offset in offsets.items() if isinstance(offset, int)}
 
 
-def _offsets(json: Mapping[str, object], mode: str, addresses: Sequence[str]) -> dict[str, object]:
+def first_offsets(json: Mapping[str, object]) -> dict[str, int]:
+    """Where streams begin that a micro-batch has found, and the one before it did not have. Raises BadOffset."""
+    found = json.get("found", {})
+    if not isinstance(found, dict) or not all(isinstance(offset, int) and offset >= 0 for offset in found.values()):
+        raise BadOffset(f"the checkpoint has found streams at {found!r}; they must be whole numbers")
+    return dict(found)
+
+
+def with_found(json: Json, found: Mapping[str, int]) -> Json:
+    """Offsets, with the first offsets of streams that were found."""
+    return json | {"found": dict(sorted(found.items()))} if found else json
+
+
+def _offsets(json: Mapping[str, object], mode: str, addresses: Sequence[str] | None) -> dict[str, object]:
     offsets = json.get("offsets")
     if json.get("amqp10") != VERSION or not isinstance(offsets, dict):
         raise BadOffset("the checkpoint is not of an amqp10 source of this version: use another checkpointLocation")
@@ -87,7 +101,7 @@ def _offsets(json: Mapping[str, object], mode: str, addresses: Sequence[str]) ->
             f"the checkpoint is of a query with mode {json.get('mode')!r}, this one has {mode!r}: use another "
             "checkpointLocation, or the former mode"
         )
-    if set(offsets) != set(addresses):
+    if addresses is not None and set(offsets) != set(addresses):
         raise BadOffset(
             f"the checkpoint is of a query that reads {', '.join(sorted(map(str, offsets)))}, this one reads "
             f"{', '.join(sorted(addresses))}: use another checkpointLocation, or the former addresses"

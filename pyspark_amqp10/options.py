@@ -131,6 +131,14 @@ def mechanisms(value: str) -> tuple[MechanismName, ...]:
     return known
 
 
+def pattern(value: str) -> re.Pattern[str]:
+    """A regular expression."""
+    try:
+        return re.compile(text(value))
+    except re.error as error:
+        raise ValueError(f"it must be a regular expression: {error}") from None
+
+
 def positions(value: str) -> Position | dict[str, Position]:
     """``earliest``, ``latest``, or a JSON object from addresses to offsets or these words."""
     if value.lower() in {"earliest", "latest"}:
@@ -201,6 +209,14 @@ CONNECTION_OPTIONS: Final = (
 
 SOURCE_OPTIONS: Final = (
     Option("addresses", addresses, None, "instead of `address`: several, with commas between them"),
+    Option(
+        "subscribePattern",
+        pattern,
+        None,
+        "streams of Headgate, instead of `address`: all whose whole name fits this regular expression, also those that "
+        "are declared while the query runs",
+        "pattern",
+    ),
     Option(
         "mode",
         choice("queue", "stream"),
@@ -338,6 +354,8 @@ class SourceOptions:
     include_headers: bool = True
     map_values: MapValues = "typed"
     settle: Settle = "commit"
+    pattern: re.Pattern[str] | None = None
+    """Which streams are read; then there are no ``addresses``."""
 
     @classmethod
     def read(cls, given: Mapping[str, str], *, others: Sequence[Option] = ()) -> "SourceOptions":
@@ -355,6 +373,11 @@ class SourceOptions:
         ):
             if offsets is not None and time is not None:
                 raise BadOption(f"options {names[0]} and {names[1]} exclude each other: keep one of them")
+            if isinstance(offsets, dict) and self.pattern is not None:
+                raise BadOption(
+                    f"option {names[0]} with offsets of addresses needs option addresses; with subscribePattern it is "
+                    "earliest or latest"
+                )
             if isinstance(offsets, dict) and set(offsets) != set(self.addresses):
                 raise BadOption(
                     f"option {names[0]} has offsets for {', '.join(sorted(offsets))}, but the query reads "
@@ -363,6 +386,8 @@ class SourceOptions:
             if self.mode == "queue" and (offsets is not None or time is not None):
                 given = names[0] if offsets is not None else names[1]
                 raise BadOption(f"option {given} is for streams: set option mode to stream, or take it away")
+        if self.mode == "queue" and self.pattern is not None:
+            raise BadOption("option subscribePattern is for streams: set option mode to stream, or name the queues")
         if self.mode == "queue" and self.min_partitions is not None:
             raise BadOption("option minPartitions is for streams: a queue is read by one process")
         if self.mode == "stream" and self.settle == "fetch":
@@ -382,8 +407,14 @@ def read_login(values: dict[str, object]) -> Login:
 
 def _addresses(values: dict[str, object]) -> tuple[str, ...]:
     one, several = values.pop("address"), values.pop("addresses")
+    if values["pattern"] is not None:
+        if one is not None or several is not None:
+            raise BadOption("options address, addresses and subscribePattern exclude each other: keep one of them")
+        return ()
     if isinstance(one, str) and several is None:
         return (one,)
     if one is None and isinstance(several, tuple):
         return several
-    raise BadOption("one of the options address and addresses must say what is read, such as /queues/orders")
+    raise BadOption(
+        "one of the options address, addresses and subscribePattern must say what is read, such as /queues/orders"
+    )

@@ -10,7 +10,7 @@ offsets may leap), in bytes by the mean size of a row, and in seconds since the 
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
 from typing import Final
@@ -20,15 +20,18 @@ import pyarrow as pa
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import ReceivingLink
 from pyspark_amqp10.errors import BadMessage, DataLost, TimedOut
+from pyspark_amqp10.found_streams import FoundStreams
 from pyspark_amqp10.offsets import (
     Json,
     OffsetRange,
     admitted,
     are_two,
+    first_offsets,
     identities_in,
     split,
     stream_json,
     stream_offsets,
+    with_found,
     with_identities,
 )
 from pyspark_amqp10.options import Position, SourceOptions
@@ -61,7 +64,8 @@ class StreamSource:
         self._target: dict[str, int] | None = None
         """With AvailableNow: the offsets at which the query ends."""
         self._reached: dict[str, int] = {}
-        self._lags: dict[str, Lag] = {address: Lag() for address in options.addresses}
+        self._lags: dict[str, Lag] = defaultdict(Lag)
+        self._found: FoundStreams | None = None
 
     def first(self) -> Json:
         """The offset at which a query without a checkpoint begins, by ``startingOffsets`` or ``startingTimestamp``."""
@@ -82,14 +86,15 @@ class StreamSource:
 
     def latest(self, start: Json, rows_max: int | None, bytes_max: int | None) -> Json:
         """The end of the micro-batch that begins at ``start``."""
-        begins = stream_offsets(start, self._options.addresses)
+        begins = self._begins(start)
         known = identities_in(start)
         ends = self._ask()
+        found = self._follow_pattern(begins)
         self._check_same(begins, known)
         self._check_kept(begins)
         latest = {address: one.end for address, one in ends.items()}
         if self._target is not None:
-            latest = {address: min(end, self._target[address]) for address, end in latest.items()}
+            latest = {address: min(end, self._target.get(address, begins[address])) for address, end in latest.items()}
         for address in latest:
             if ends[address].end < begins[address]:  # declared again, and data loss is allowed
                 begins[address] = ends[address].first
@@ -99,14 +104,18 @@ class StreamSource:
             if row_bytes:
                 limit = min(max(1, int(bytes_max / row_bytes)), rows_max or bytes_max)
         self._reached = admitted(begins, latest, limit)
-        return self._json(self._reached, known)
+        for address, first in list(found.items()):
+            if self._reached[address] == first:  # it is found again when it has something to read
+                del self._reached[address], found[address]
+        known = {address: identity for address, identity in known.items() if address in self._reached}
+        return with_found(self._json(self._reached, known), found)
 
     def ranges(self, start: Json, end: Json) -> list[OffsetRange]:
         """The ranges for the tasks of a micro-batch."""
-        begins = stream_offsets(start, self._options.addresses)
+        begins = first_offsets(end) | self._begins(start)
         before, after = identities_in(start), identities_in(end)
         ranges: list[OffsetRange] = []
-        for address, last in sorted(stream_offsets(end, self._options.addresses).items()):
+        for address, last in sorted(self._begins(end).items()):
             identity = after.get(address)
             anew = begins[address] > last or are_two(before.get(address), identity)  # and data loss is allowed
             ranges.append(OffsetRange(address, 0 if anew else begins[address], last, identity))
@@ -123,7 +132,7 @@ class StreamSource:
         report["lag"] = {
             "rows": sum(rows for rows, _, _ in lags),
             "bytes": sum(size for _, size, _ in lags),
-            "seconds": round(max(seconds for _, _, seconds in lags), 3),
+            "seconds": round(max((seconds for _, _, seconds in lags), default=0.0), 3),
         }
         return report
 
@@ -135,12 +144,32 @@ class StreamSource:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
+    def _begins(self, start: Json) -> dict[str, int]:
+        """The offsets that a checkpoint has of the streams of this query."""
+        return stream_offsets(start, None if self._options.pattern is not None else self._options.addresses)
+
+    def _follow_pattern(self, begins: dict[str, int]) -> dict[str, int]:
+        """Add the streams to ``begins`` that were not there before, from their first message on, and take those away
+        that are gone. Returns the new ones. Raises DataLost."""
+        if self._options.pattern is None:
+            return {}
+        for address in sorted(set(begins) - set(self._ends)):
+            lost(
+                self._options, f"{address}: the stream was deleted, or its name does not fit subscribePattern any more"
+            )
+            del begins[address]
+        found = {address: ends.first for address, ends in self._ends.items() if address not in begins}
+        begins |= found
+        return found
+
     def _ask(self) -> dict[str, Ends]:
         options = self._options
         if self._connection is None or self._asking is None or self._connection.failure is not None:
             self._connection = options.login.connect(container_id=options.container_id)
             self._asking = StreamEnds(self._connection, drain_time_out_s=options.drain_time_out_s, probe=self._probe)
-        self._ends = {address: self._asking.of(address) for address in options.addresses}
+            self._found = None if options.pattern is None else FoundStreams(self._connection, options.pattern)
+        addresses = options.addresses if self._found is None else self._found.addresses()
+        self._ends = {address: self._asking.of(address) for address in addresses}
         for address, ends in self._ends.items():
             self._lags[address].sampled(ends.end, self._clock())
         return self._ends
@@ -163,7 +192,8 @@ class StreamSource:
 
     def _json(self, offsets: Mapping[str, int], known: Mapping[str, str] | None = None) -> Json:
         """Offsets with the identities that the broker sends, or with those ``known`` where it sends none."""
-        told = {address: one.identity for address, one in self._ends.items() if one.identity is not None}
+        ends = self._ends.items()
+        told = {address: one.identity for address, one in ends if one.identity is not None and address in offsets}
         return with_identities(stream_json(offsets), {**(known or {}), **told})
 
     def _check_same(self, begins: dict[str, int], known: Mapping[str, str]) -> None:

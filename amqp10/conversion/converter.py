@@ -28,6 +28,7 @@ from amqp10.wire.types import Symbol, plain
 from core.amqp091.inspection import PREVIEW_BYTES, Inspection
 from core.interface import Death, DeathReason, Snapshot
 from core.message import Attributes, Origin
+from core.taken_numbers import ENCODED_KEYS, PublishingId, check_size, publishing_id
 
 COMPARED_BYTES_MAX = 65_536
 """Size of the largest application-properties that are decoded for routing: 13 ms, and more than any headers exchange
@@ -118,6 +119,22 @@ class MessageConverter:
             return None
         value = (_annotations(entry) or {}).get(FILTER_VALUE)
         return value if isinstance(value, str) and value else None
+
+    def publishing_id(self, entry: bytes, origin: Origin) -> PublishingId | None:
+        """From the message annotations; if they say nothing, from the application-properties."""
+        if origin is Origin.AMQP091:
+            return self._inspection_091.publishing_id(entry, origin)
+        with suppress(DecodeError):
+            bounds = scan(entry)
+            for section in (bounds.message_annotations, bounds.application_properties):
+                if section is None or all(entry.find(key, *section) < 0 for key in ENCODED_KEYS):
+                    continue
+                check_size(_size(section))
+                fields = decode_map_section(entry, *section)
+                found = publishing_id({str(plain(key)): plain(value) for key, value in fields.items()})
+                if found is not None:
+                    return found
+        return None
 
 
 def _routing_headers(entry: bytes) -> Mapping[str, object]:

@@ -19,6 +19,7 @@ from core.amqp091.properties import BasicProperties, decode_properties, encode_p
 from core.amqp091.table import Amqp091Timestamp, FieldTable, FieldValue, OpaqueString
 from core.interface import Death, DeathReason, Snapshot
 from core.message import Attributes, Origin
+from core.taken_numbers import ENCODED_KEYS, PublishingId, check_size, publishing_id
 
 PREVIEW_BYTES = 256
 """Bytes of a body that are shown."""
@@ -77,6 +78,15 @@ class Inspection:
             return None
         value = _headers(entry, origin).get(FILTER_VALUE)
         return value if isinstance(value, str) and value else None
+
+    def publishing_id(self, entry: bytes, origin: Origin) -> PublishingId | None:
+        if origin is not Origin.AMQP091:
+            return None
+        size = header_length(entry)
+        if all(entry.find(key, 0, size) < 0 for key in ENCODED_KEYS):
+            return None
+        check_size(size)
+        return publishing_id(self.routing_headers(entry, origin))
 
 
 def plain(value: FieldValue) -> object:

@@ -47,6 +47,11 @@ class EngineSettings(Section):
     policies_max: Annotated[int, Unit("policies")] = Field(default=100, ge=0)
     """Policies that may exist at once. Each is looked at whenever a queue is declared."""
 
+    publishing_id_ranges_max: Annotated[int, Unit("ranges")] = Field(default=10_000, ge=2, le=10**6)
+    """Ranges of publishing ids that a queue with x-deduplicate remembers for each priority level. Ids that follow each
+    other are one range, and each takes some 200 bytes. Beyond it, the publishers that published least recently are
+    forgotten. All nodes of a cluster should have the same value."""
+
     cached_routes_max: Annotated[int, Unit("routes")] = Field(default=10_000, ge=1)
     """Routing results that are cached, by exchange and routing keys. A full cache is emptied."""
 

@@ -109,7 +109,8 @@ class Broker:
         self._queues: dict[str, AnyQueue] = {}
         self._confirms, self._pump, self._totals = shared.confirms, shared.pump, shared.totals
         self._removal_at = -inf  # when to go on removing bindings (monotonic seconds)
-        context = CourierContext(self._confirms, converter, self._route_inside, self._submit, self._pump.touch)
+        ranges_max, touch = engine.publishing_id_ranges_max, self._pump.touch
+        context = CourierContext(self._confirms, converter, self._route_inside, self._submit, touch, ranges_max)
         self._maker = QueueMaker(settings, context=context, storage=storage, machinery=shared, host=virtual_host)
         self._converter, self._storage = converter, storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)

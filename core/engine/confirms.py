@@ -115,7 +115,7 @@ class Confirms:
     """Puts ``Confirmed`` actions into the publishers' mailboxes, as few as possible. A publisher that has left gets
     none."""
 
-    __slots__ = ("_closed", "_latest", "_own", "_publishers", "accepted", "in_turn", "rejected", "released")
+    __slots__ = ("_closed", "_latest", "_own", "_publishers", "accepted", "in_turn", "rejected", "released", "repeated")
 
     def __init__(self) -> None:
         self.accepted = 0
@@ -123,6 +123,8 @@ class Confirms:
         self.rejected = 0
         self.released = 0
         """Messages that were routed to no queue, or whose queues were all deleted first."""
+        self.repeated = 0
+        """Messages that queues had taken on before and dropped; each queue counts its own."""
         self._publishers: dict[Publisher, None] = {}
         self._own: set[Publisher] = set()
         self._closed: set[Publisher] = set()
@@ -146,6 +148,10 @@ class Confirms:
         """Register a publisher inside the engine. It is neither shown nor counted, and may empty its mailbox during a
         turn."""
         self._own.add(publisher)
+
+    def is_own(self, publisher: Publisher) -> bool:
+        """Return whether this is a publisher inside the engine."""
+        return publisher in self._own
 
     def leave(self, publisher: Publisher) -> None:
         """Unregister a publisher: it gets no more actions."""

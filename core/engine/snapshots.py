@@ -171,6 +171,7 @@ class Snapshots:
             "exchanges": sum(len(one.topology.exchanges) for one in self.beside),
             "bindings": sum(one.topology.bindings_count for one in self.beside),
             "policies": sum(one.policies.count for one in self.beside),
+            "messages_repeated": self.confirms.repeated,
             "queue_blocked_seconds": self.totals.queues_without_stage_credit.seconds(self.now()),
             "store_blocked_seconds": 0.0 if self.store is None else self.store.blocked_seconds(self.now()),
             **self.totals.counts(),

@@ -261,6 +261,8 @@ QUEUES: Sequence[Family[Scrape]] = (
         "Queues that were made; not those found at the start"),
     _counter("rabbitmq_queues_deleted_total", _row("totals", "queues_deleted"),
         "Queues that were removed, by whomever"),
+    _counter("headgate_messages_repeated_total", _row("totals", "messages_repeated"),
+        "Messages that a queue with x-deduplicate had taken on before, and dropped"),
     _gauge("rabbitmq_queue_messages", _queues("messages_ready", "messages_unacknowledged"),
         "Ready and unacknowledged messages of all queues"),
     _gauge("rabbitmq_queue_messages_ready", _queues("messages_ready"),

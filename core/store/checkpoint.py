@@ -21,6 +21,7 @@ from core.store.disk import Disk
 from core.store.message_store import FileSummary, StoreState
 from core.store.places import CHECKPOINT, SegmentSummary
 from core.store.queue_index import IndexState
+from core.taken_numbers import Packed, TakenNumbers
 
 VERSION = 1
 _FRAME = Struct("<II")
@@ -102,7 +103,7 @@ def _contents(checkpoint: Checkpoint) -> Iterator[list[object]]:
             yield [name, [key for key, _ in part], [value for _, value in part]]
 
 
-def _segment_numbers(number: int, segment: SegmentSummary) -> list[int]:
+def _segment_numbers(number: int, segment: SegmentSummary) -> list[object]:
     assert segment.settled is None, "settlements that are not staged"
     flags = segment.mixed | segment.stored << 1
     return [
@@ -113,13 +114,24 @@ def _segment_numbers(number: int, segment: SegmentSummary) -> list[int]:
         segment.file_bytes,
         segment.incarnation,
         flags,
+        *(() if segment.taken is None else (segment.taken.packed(),)),
     ]
 
 
 def _segment(
-    published: int, live: int, live_bytes: int, file_bytes: int, incarnation: int, flags: int
+    published: int,
+    live: int,
+    live_bytes: int,
+    file_bytes: int,
+    incarnation: int,
+    flags: int,
+    taken: Packed | None = None,
 ) -> SegmentSummary:
-    return SegmentSummary(published, live, live_bytes, file_bytes, incarnation, bool(flags & 1), bool(flags & 2))
+    segment = SegmentSummary(published, live, live_bytes, file_bytes, incarnation, bool(flags & 1), bool(flags & 2))
+    if taken is not None:
+        segment.taken = TakenNumbers()
+        segment.taken.merge(taken)
+    return segment
 
 
 def _frames(disk: Disk, size: int) -> Iterator[list[object]]:

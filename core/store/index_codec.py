@@ -11,9 +11,10 @@ offset  type   the head
 8       u32    how many messages; 0: the numbers below are in use
 12      u32    time-to-live in ms, when flag 4 is set
 16      f64    wall-clock seconds of the expiry, when flag 8 is set
-24      u32    bytes of the route: CBOR of exchange and routing keys; 0: none
+24      u32    bytes of the route: CBOR of exchange and routing keys; 0: none. With flag 64
+               CBOR of two values: the route or null, and the publishing ids
 28      u8     flags: 1 durable, 2 transient, 4 time-to-live, 8 expires, 16 AMQP 0-9-1,
-               32 redelivered
+               32 redelivered, 64 publishing ids
 29      u8     priority
 30      u16    0
 ======  =====  ====================================================================
@@ -31,10 +32,11 @@ from typing import NamedTuple, TypeAlias
 from core.message import Attributes, Origin, Route
 from core.store.places import SEGMENT_MESSAGES
 from core.store.record import HEADER_BYTES, RecordKind
-from core.store.route_codec import decode_route, encode_route
+from core.store.route_codec import decode_route, decode_route_and_taken, encode_route, encode_route_and_taken
+from core.taken_numbers import Packed
 
 _HEAD = Struct("<QIIdIBB2x")
-_DURABLE, _TRANSIENT, _TTL, _EXPIRES, _AMQP091, _REDELIVERED = 1, 2, 4, 8, 16, 32
+_DURABLE, _TRANSIENT, _TTL, _EXPIRES, _AMQP091, _REDELIVERED, _NAMED = 1, 2, 4, 8, 16, 32, 64
 _BIG_ENDIAN = sys.byteorder == "big"
 
 NOTHING = b"\xff"
@@ -58,12 +60,20 @@ class Published(NamedTuple):
     """The offset of the first body in the file."""
     ids: "array[int] | None"
     """Ids in the message store; None if the record has the bodies."""
+    taken: Packed | None = None
+    """The publishing ids that this record says were taken on."""
 
 
 def encode_head(
-    first: int, count: int, attributes: Attributes, transient: bool, expires_at: float | None, route: Route | None
+    first: int,
+    count: int,
+    attributes: Attributes,
+    transient: bool,
+    expires_at: float | None,
+    route: Route | None,
+    taken: Packed | None = None,
 ) -> bytes:
-    """Encode head and route of a record that publishes."""
+    """Encode head, route and publishing ids of a record that publishes."""
     flags = (
         (_DURABLE if attributes.durable else 0)
         | (_TRANSIENT if transient else 0)
@@ -71,8 +81,12 @@ def encode_head(
         | (_EXPIRES if expires_at is not None else 0)
         | (_AMQP091 if attributes.origin is Origin.AMQP091 else 0)
         | (_REDELIVERED if attributes.redelivered else 0)
+        | (_NAMED if taken is not None else 0)
     )
-    way = b"" if route is None else encode_route(route)
+    if taken is not None:
+        way = encode_route_and_taken(route, taken)
+    else:
+        way = b"" if route is None else encode_route(route)
     head = _HEAD.pack(first, count, attributes.ttl_ms or 0, expires_at or 0.0, len(way), flags, attributes.priority)
     return head + way
 
@@ -103,7 +117,11 @@ def decode_published(kind: RecordKind, offset: int, payload: bytes, known: Known
             bool(flags & _REDELIVERED),
         )
         known[key] = attributes
-    route = decode_route(payload[_HEAD.size : sizes_at]) if way_bytes else None
+    route, taken = None, None
+    if flags & _NAMED:
+        route, taken = decode_route_and_taken(payload[_HEAD.size : sizes_at])
+    elif way_bytes:
+        route = decode_route(payload[_HEAD.size : sizes_at])
     return Published(
         first,
         _numbers("I", payload[sizes_at:bodies_at]),
@@ -113,6 +131,7 @@ def decode_published(kind: RecordKind, offset: int, payload: bytes, known: Known
         route,
         offset + HEADER_BYTES + bodies_at,
         _numbers("Q", payload[bodies_at : bodies_at + 8 * count]) if kind is RecordKind.PUBLISH_STORED else None,
+        taken,
     )
 
 

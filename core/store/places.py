@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.message import Attributes, Route
+from core.taken_numbers import TakenNumbers
 
 SEGMENT_BITS = 14
 SEGMENT_MESSAGES = 1 << SEGMENT_BITS
@@ -109,6 +110,9 @@ class SegmentSummary:
     """Sequence numbers settled since the last batch and not staged yet; each element is ascending."""
     late: bool = False
     """Whether messages were appended to its file after newer ones. These are transient, so it is False at a start."""
+    taken: TakenNumbers | None = None
+    """The publishing ids in its file: those of its durable messages, and those of files that were removed. None for
+    none. Of each publisher it takes some 200 bytes."""
 
 
 class Loaded(NamedTuple):

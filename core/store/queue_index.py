@@ -10,6 +10,8 @@ Invariants:
   the settlements since the last batch.
 - A file is removed when all messages in it are settled, except the newest file, which keeps the numbering. Before the
   removal one record settles the whole segment, so that a file that a power cut restores contains no live message.
+- The publishing ids in a file outlive it: when it is removed, those that are still remembered are written to the newest
+  file. All its messages are settled then, so an id never outlives a message that is not.
 - A sequence number is never used twice: see :attr:`QueueIndex.next_sequence_floor`. After an unclean stop 65,536
   segments are skipped (:mod:`core.store.recovery`), so nothing has to be written or synced for this.
   :meth:`QueueIndex.reserve` covers the numbers of messages that are never in the index.
@@ -46,6 +48,7 @@ from core.store.places import (
 from core.store.record import Damaged, RecordKind, record_bytes
 from core.store.segment_replay import SegmentReplay, SegmentSearch
 from core.store.staging import READ_BYTES_MAX, Staging
+from core.taken_numbers import Packed, TakenNumbers, packed
 
 RECORD_MESSAGES_MAX = 1024
 RECORD_BYTES_MAX = 256 * 1024
@@ -98,6 +101,8 @@ class QueueIndex:
         """How many times a segment, or a part of one, was loaded."""
         self.body_reads = 0
         """How many reads of bodies were made; adjoining bodies take one read."""
+        self.taken: TakenNumbers | None = None
+        """The publishing ids that are remembered; None until :meth:`remember` was called."""
         self.kept = BodiesKept()
         """All indexes of a queue may share this object."""
         self._folder = folder
@@ -160,9 +165,10 @@ class QueueIndex:
                 and (size < embed_below or len(max(entries, key=len)) < embed_below)
             ):
                 transient = not (self._durable and attributes.durable)
-                head = encode_head(first, count, attributes, transient, expires_at, route)
+                names = None if transient or run_part.names is None else packed(run_part.names)
+                head = encode_head(first, count, attributes, transient, expires_at, route, names)
                 payload = (head + encode_numbers(array("I", map(len, entries))), body)
-                return self._append(RecordKind.PUBLISH, first, count, payload, size, transient)
+                return self._append(RecordKind.PUBLISH, first, count, payload, size, transient, names)
         staged = [
             self._publish_piece(first + start, run_part, start, stop, attributes, route, expires_at, stored=stored)
             for start, stop, stored in _pieces(first, entries, embed_below)
@@ -175,22 +181,23 @@ class QueueIndex:
     ) -> tuple[int, int]:  # fmt: skip
         """Stage messages that fit into one record. ``start`` and ``stop`` count from the beginning of the part."""
         run = run_part.run
+        transient = not (self._durable and attributes.durable)
+        names = None if transient or run_part.names is None else packed(run_part.names[start:stop])
         start += run_part.start
         stop += run_part.start
         entries = run.entries[start:stop]
-        transient = not (self._durable and attributes.durable)
         sizes = array("I", map(len, entries))
-        head = encode_head(first, stop - start, attributes, transient, expires_at, route)
+        head = encode_head(first, stop - start, attributes, transient, expires_at, route, names)
         head += encode_numbers(sizes)
         if not stored:
             payload = (head, b"".join(entries))
-            return self._append(RecordKind.PUBLISH, first, stop - start, payload, sum(sizes), transient)
+            return self._append(RecordKind.PUBLISH, first, stop - start, payload, sum(sizes), transient, names)
         ids = self._bodies.keep(run, start, stop, transient)
         self.kept.count += stop - start
         payload = (head, encode_numbers(ids))
         number = first >> SEGMENT_BITS
         known = self._ids(number, self._segments.get(number) or self._begin(number))
-        staged = self._append(RecordKind.PUBLISH_STORED, first, stop - start, payload, sum(sizes), transient)
+        staged = self._append(RecordKind.PUBLISH_STORED, first, stop - start, payload, sum(sizes), transient, names)
         known.update(zip(range(first, first + stop - start), ids, strict=True))
         return staged
 
@@ -206,8 +213,9 @@ class QueueIndex:
             )
 
     def _append(
-        self, kind: RecordKind, first: int, count: int, payload: Sequence[bytes], size: int, transient: bool
-    ) -> tuple[int, int]:
+        self, kind: RecordKind, first: int, count: int, payload: Sequence[bytes], size: int, transient: bool,
+        names: Packed | None = None,
+    ) -> tuple[int, int]:  # fmt: skip
         """Stage a record that publishes. Returns its position and its offset."""
         number = first >> SEGMENT_BITS
         segment = self._segments.get(number)
@@ -222,6 +230,9 @@ class QueueIndex:
         segment.live_bytes += size
         if transient:
             segment.mixed = True
+        if names:
+            segment.taken = segment.taken or TakenNumbers()
+            segment.taken.merge(names)
         if first + count > self._end:
             self._end = first + count
         offset = segment.file_bytes
@@ -322,7 +333,34 @@ class QueueIndex:
         segment.file_bytes = offset + record_bytes(len(payload))
         self._staging.append(self._path(number), offset, RecordKind.SETTLE, (payload,))
 
+    def remember(self, ranges_max: int) -> TakenNumbers:
+        """Remember publishing ids from now on, at first those in the files. Returns them: add what is taken on."""
+        if self.taken is None:
+            self.taken = TakenNumbers(ranges_max)
+            for number in sorted(self._segments):
+                of_file = self._segments[number].taken
+                if of_file is not None:
+                    self.taken.merge(of_file.packed())
+        return self.taken
+
+    def _carry(self, taken: TakenNumbers) -> None:
+        """Write publishing ids of a file that is to be removed to the newest one."""
+        if self.taken is not None:
+            taken = taken.still_in(self.taken)
+        if not taken.ranges:
+            return
+        newest = self._segments[self._newest]
+        newest.taken = newest.taken or TakenNumbers()
+        names = taken.packed()
+        newest.taken.merge(names)
+        head = encode_head(self._newest << SEGMENT_BITS, 0, Attributes(), False, None, None, names)
+        offset = newest.file_bytes
+        newest.file_bytes = offset + record_bytes(len(head))
+        self._staging.append(self._newest_path, offset, RecordKind.PUBLISH, (head,))
+
     def _remove(self, number: int, segment: SegmentSummary) -> None:
+        if segment.taken is not None:
+            self._carry(segment.taken)
         base = number << SEGMENT_BITS
         segment.settled = [range(base, base + SEGMENT_MESSAGES)]
         self._stage_settled(number, segment)

@@ -228,7 +228,7 @@ class Recovery:
             path = f"{folder}/{segment_name(number, 0)}"
             facts = _FileFacts()
             segment = self._segment(number, path, facts, bodies)
-            if segment.live or number == numbers[-1] or segment.settled is not None:
+            if segment.live or number == numbers[-1] or segment.settled is not None or segment.taken is not None:
                 state.segments[number] = segment
                 self._count(segment)
             else:
@@ -259,6 +259,7 @@ class Recovery:
             file_bytes=facts.end,
             stored=replay.stored,
             settled=settled,
+            taken=replay.taken,
         )
 
     def _count(self, segment: SegmentSummary) -> None:

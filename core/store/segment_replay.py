@@ -14,6 +14,7 @@ from core.message import Attributes
 from core.store.index_codec import KnownAttributes, Published, decode_published, decode_settled, encode_head
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, Embedded, Stored, StoredRun
 from core.store.record import HEADER_BYTES, RecordKind
+from core.taken_numbers import TakenNumbers
 
 RUN_MESSAGES_MAX = 1024
 """The most consecutive messages joined into one run, because taking parts of a run copies its tables."""
@@ -62,7 +63,7 @@ class Runs:
     def expect_like(self, record: Published, payload: bytes, below: int) -> None:
         """Remember the payload of the record that was just added as a whole. Following records with numbers under
         ``below`` may be equal to it."""
-        if len(record.sizes) == 1 and record.ids is None and record.route is None:
+        if len(record.sizes) == 1 and record.ids is None and record.route is None and record.taken is None:
             self._last_head = payload[_NUMBER_BYTES:_HEAD_BYTES]
             self._below = below
 
@@ -166,6 +167,8 @@ class SegmentReplay:
         self.published = 0
         self.stored = False
         """Whether messages have their bodies in the message store."""
+        self.taken: TakenNumbers | None = None
+        """The publishing ids that the records say were taken on; None for none."""
         self.passed_over = 0
         """How many transient messages of earlier starts were ignored, settled or not."""
         self._base = segment << SEGMENT_BITS
@@ -197,6 +200,9 @@ class SegmentReplay:
         if record.transient and generation != self._generation:
             self.passed_over += count
             return
+        if record.taken is not None:
+            self.taken = self.taken or TakenNumbers()
+            self.taken.merge(record.taken)
         if not count:
             return
         runs.add(record, 0, count)

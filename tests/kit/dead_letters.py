@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from core.interface import Death, DeathReason, Snapshot
 from core.message import Attributes, Origin
+from core.taken_numbers import PublishingId, publishing_id
 
 MARK = b"|"
 
@@ -36,6 +37,11 @@ class PlainConverter:
 
     def filter_value(self, entry: bytes, origin: Origin) -> str | None:
         return None
+
+    def publishing_id(self, entry: bytes, origin: Origin) -> PublishingId | None:
+        """An entry ``publisher#number`` has one."""
+        publisher, found, number = body(entry).decode().partition("#")
+        return publishing_id({"x-opt-publisher": publisher, "x-opt-publishing-id": int(number)}) if found else None
 
 
 def body(entry: bytes) -> bytes:

@@ -1,12 +1,14 @@
 """``kill -9`` of driver, worker and broker at every stage of a batch that the sink writes, and an audit of the queue.
 
     python -m tests.pyspark_amqp10.kill_sink --runs 24
+    python -m tests.pyspark_amqp10.kill_sink --runs 24 --exactly-once
 
 A job writes files of numbered lines, a file for each micro-batch, into a queue that takes so many messages and then
 gives no link credit. So the job stands still at a place that is known, and there somebody is killed: the driver, the
 Python processes that write, or the broker. Then the queue is emptied while the job, started again if it has ended,
 comes to its end. Every line must have come, and by the annotations of the messages a consumer must be able to keep each
-exactly once.
+exactly once. With ``--exactly-once`` the queue drops repeats itself (``x-deduplicate``): then every line must have come
+once from the queue.
 
 =============  =========================================================================================
 stage          what has happened last
@@ -144,7 +146,14 @@ class SessionJob:
         self._query.stop()
 
 
-def run(subjects: Sequence[str], stage: str, folder: Path, spark: "SparkSession | None" = None) -> Audit:
+def run(
+    subjects: Sequence[str],
+    stage: str,
+    folder: Path,
+    spark: "SparkSession | None" = None,
+    *,
+    exactly_once: bool = False,
+) -> Audit:
     """One run, in which each subject is killed, one after the other and in a batch of its own.
 
     More than one only while ``sending``: behind each kill the queue has room for as much again, and fills in the middle
@@ -161,7 +170,7 @@ def run(subjects: Sequence[str], stage: str, folder: Path, spark: "SparkSession 
         broker = Broker(folder / "data")
         stack.callback(broker.close)
         login = Login.parse(broker.url, user="guest", password_file=str(password_file))
-        _declare(broker, ROOM[stage])
+        _declare(broker, ROOM[stage], exactly_once=exactly_once)
         checkpoint = folder / "checkpoint"
         arguments = (str(folder / "in"), str(checkpoint), broker.url, str(password_file), "/queues/kill")
         job = Job(folder, *arguments)
@@ -175,7 +184,8 @@ def run(subjects: Sequence[str], stage: str, folder: Path, spark: "SparkSession 
         last = job if spark is None else SessionJob(spark, *arguments)
         stack.callback(last.kill)
         messages += _taken_until_the_job_ends(login, last)
-    check(messages, batches=batches, repeated=stage == "sending")
+    check(messages, batches=batches, repeated=stage == "sending" and not exactly_once)
+    assert not exactly_once or len(messages) == batches * BATCH_ROWS, "a row has come twice from the queue"
     return Audit(len(messages), len(messages) - batches * BATCH_ROWS, job.starts + (0 if last is job else last.starts))
 
 
@@ -185,10 +195,10 @@ def _write_lines(folder: Path, batches: int) -> None:
         (folder / f"{batch}.txt").write_text("".join(f"{batch}-{row}\n" for row in range(BATCH_ROWS)))
 
 
-def _declare(broker: Broker, room: int) -> None:
+def _declare(broker: Broker, room: int, *, exactly_once: bool) -> None:
     url = f"amqp://guest:guest@127.0.0.1:{broker.port}"
     declare = [sys.executable, "-m", "amqp10", "queues", "declare", "kill", "--url", url]
-    for argument in (f"x-max-length={room}", "x-overflow=block"):
+    for argument in (f"x-max-length={room}", "x-overflow=block", f"x-deduplicate={str(exactly_once).lower()}"):
         declare += ["--argument", argument]
     subprocess.run(declare, cwd=ROOT, check=True, capture_output=True)
 
@@ -289,6 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=24, help="12 are every subject at every stage (default: 24)")
     parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, default=SUBJECTS, help="only runs that kill these")
+    parser.add_argument("--exactly-once", action="store_true", help="into a queue that drops repeats")
     arguments = parser.parse_args()
     for number, (stage, subject) in enumerate(plan(arguments.runs)):
         if subject not in arguments.subjects:
@@ -296,7 +307,7 @@ def main() -> None:
         folder, began = Path(tempfile.mkdtemp(prefix="headgate-kill-sink-")), time.monotonic()
         said = f"run {number}: kill {subject} at {stage}"
         try:
-            audit = run([subject], stage, folder)
+            audit = run([subject], stage, folder, exactly_once=arguments.exactly_once)
         except AssertionError as error:
             sys.exit(f"{said}, folder {folder} (kept): {error}")
         shutil.rmtree(folder, ignore_errors=True)

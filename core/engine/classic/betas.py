@@ -16,6 +16,7 @@ from typing import TypeAlias
 from core.engine.ready.remains import Objects
 from core.message import Attributes, Expiries, RunAttributes, like_ranges
 from core.store.places import SEGMENT_BITS, StoredRun
+from core.store.queue_index import QueueIndex
 
 NEAR_BYTES = 65_536
 """Runs whose search offsets are further apart than this are looked up separately."""
@@ -234,3 +235,16 @@ class Delta:
         """Drop all messages."""
         self.start = self.count = self.end = self.at = 0
         self.expiring = False
+
+
+def found_at_start(index: QueueIndex) -> Delta:
+    """Put all live messages of the index into a delta."""
+    numbers = [number for number, segment in index.segments.items() if segment.live]
+    if not numbers:
+        return Delta()
+    return Delta(
+        start=min(numbers) << SEGMENT_BITS,
+        count=sum(segment.live for segment in index.segments.values()),
+        end=min((max(numbers) + 1) << SEGMENT_BITS, index.next_sequence_floor),
+        expiring=True,
+    )

@@ -37,14 +37,14 @@ queue index reads it from the records that the lane has staged, whose size the l
 This module knows neither consumers nor lanes, and no clock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import inf
 
 from core.clock import Now
 from core.engine.classic.acks import HandedOut, write
 from core.engine.classic.alphas import NO_CONSUMER, Alphas
-from core.engine.classic.betas import Betas, Delta, Unplaced, between, next_boundary, unplaced
+from core.engine.classic.betas import Betas, Unplaced, between, found_at_start, next_boundary, unplaced
 from core.engine.classic.q3 import Q3
 from core.engine.classic.residency import (
     RATES_MESSAGES,
@@ -63,6 +63,7 @@ from core.engine.ready.remains import LetGo
 from core.message import RunPart, first_of
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, StoredRun
 from core.store.queue_index import QueueIndex
+from core.taken_numbers import PublishingId, TakenNumbers, packed
 
 
 class VariableQueue:
@@ -86,7 +87,7 @@ class VariableQueue:
         """Whether messages may have to be paged out."""
         self._q1 = Alphas()
         self._q2 = Betas()
-        self._delta = _found_at_start(index)
+        self._delta = found_at_start(index)
         self._q3 = Q3(index, self._paging)
         self._q4 = Alphas()
         self._out = HandedOut(index)
@@ -268,6 +269,13 @@ class VariableQueue:
         self._direct += count
         self._out.take(batch, count, sum(map(len, entries)))
         return batch, position
+
+    def taken_names(self, ranges_max: int) -> TakenNumbers:
+        return self._index.remember(ranges_max)
+
+    def took(self, names: Sequence[PublishingId | None]) -> None:
+        if self._index.taken is not None:
+            self._index.taken.merge(packed(names))
 
     def _reserve(self, upto: int) -> None:
         """Reserve the sequence numbers of messages that never go to the index, so that they are not used again after a
@@ -585,16 +593,3 @@ class VariableQueue:
         live = sum(segment.live for segment in self._index.segments.values())
         durable_alphas = self._q1.stored + self._q4.stored
         assert live == self.depth - self._alphas + durable_alphas + self._out.on_disk + self.lost, "the rest is on disk"
-
-
-def _found_at_start(index: QueueIndex) -> Delta:
-    """Put all live messages of the index into a delta."""
-    numbers = [number for number, segment in index.segments.items() if segment.live]
-    if not numbers:
-        return Delta()
-    return Delta(
-        start=min(numbers) << SEGMENT_BITS,
-        count=sum(segment.live for segment in index.segments.values()),
-        end=min((max(numbers) + 1) << SEGMENT_BITS, index.next_sequence_floor),
-        expiring=True,
-    )

@@ -20,6 +20,7 @@ x-single-active-consumer           boolean                             c q     y
 x-consumer-timeout                 integer > 0, milliseconds           c q     yes
 x-sequence                         boolean                             c q     yes: deliveries carry
                                                                                ``x-opt-sequence``
+x-deduplicate                      boolean                             c q     yes: repeats are dropped
 x-max-priority                     integer 1 to 255                    c       yes
 x-queue-mode                       ``default`` ``lazy``                c       yes
 x-queue-version                    1 2                                 c       never: one kind of index
@@ -125,6 +126,7 @@ _CLASSIC_AND_QUORUM: Mapping[str, Rule] = {
     "x-dead-letter-routing-key": TEXT,
     "x-consumer-timeout": integer(1, unit="milliseconds"),
     "x-sequence": BOOLEAN,
+    "x-deduplicate": BOOLEAN,
 }
 
 QUEUE_ARGUMENTS: Mapping[str, Mapping[str, Rule]] = {

@@ -58,6 +58,8 @@ class QueueOptions:
     """Whether messages of a classic queue or stream are accepted only when synced."""
     sequence_annotation: bool = False
     """Whether deliveries carry their sequence number in the queue as the annotation x-opt-sequence."""
+    deduplicate: bool = False
+    """Whether a message whose publishing id was taken on before is dropped."""
     enqueued_annotation: bool = False
     """Streams: whether deliveries carry the time of their arrival as the annotation x-opt-enqueued-time."""
     max_priority: int | None = None
@@ -115,6 +117,7 @@ def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> Qu
         single_active_consumer=arguments.get("x-single-active-consumer") is True,
         sync_always=choose.first("sync", str) == "always",
         sequence_annotation=arguments.get("x-sequence") is True,
+        deduplicate=choose.first("deduplicate", bool) is True,
         enqueued_annotation=arguments.get("x-enqueued-time") is True,
         max_priority=choose.first("max-priority", int),
         message_ttl_ms=choose.lower("message-ttl"),

@@ -27,6 +27,7 @@ from enum import Enum
 from typing import Protocol
 
 from core.engine.options.arguments import (
+    BOOLEAN,
     CLASSIC,
     COUNT,
     LINK_CREDIT_MAX,
@@ -102,6 +103,7 @@ KEYS: Mapping[str, Rule] = {
     PUBLISH_RATE: integer(1, RATE_MAX),
     PUBLISH_RATE_BYTES: integer(1, RATE_MAX),
     "sync": one_of("always", "default"),
+    "deduplicate": BOOLEAN,
     "alternate-exchange": TEXT,
     "ha-mode": one_of("all", "exactly", "nodes"),
     "ha-params": Rule(lambda value: POSITIVE.check(value) or _NODES.check(value), "a count or a list of nodes"),

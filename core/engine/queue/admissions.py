@@ -43,6 +43,8 @@ class Admission:
     """Whether it waits for a sync."""
     error: EngineError | None = None
     """Why the messages were rejected; None if they were taken on."""
+    repeat: bool = False
+    """Whether the messages had been taken on before: they are as safe as those."""
     refused: bool = False
     """Whether the log has refused them, so that they were not taken on after all."""
 
@@ -54,7 +56,16 @@ class Admission:
 class Admissions:
     """Answers the messages that were published to one queue, in order."""
 
-    __slots__ = ("_pending", "_queue", "_ready_before", "_synced", "_synced_waits", "_waits", "_written_waits")
+    __slots__ = (
+        "_pending",
+        "_queue",
+        "_ready_before",
+        "_refused",
+        "_synced",
+        "_synced_waits",
+        "_waits",
+        "_written_waits",
+    )
 
     def __init__(
         self,
@@ -74,6 +85,9 @@ class Admissions:
         self._waits: Waits[PositionWaiter] | None = None
         self._synced = False
         """Whether ``_waits`` is ``_synced_waits``."""
+        self._refused = False
+        """Whether the log has refused one of the admissions that were answered since the last time that none was left.
+        What repeats it was not taken on either."""
         self._pending: deque[Admission] = deque()
         """Admissions that are not answered yet, in order."""
         self.expect(sync=False)
@@ -108,6 +122,13 @@ class Admissions:
         else:
             confirms.took(submission, self._queue, start, stop)
 
+    def repeated(self, confirms: Confirms, submission: Submission, start: int, stop: int) -> None:
+        """The queue had taken these messages on before, and drops them. They are answered after all messages before
+        them, so as soon as what they repeat is safe."""
+        self.took(confirms, submission, start, stop, None)
+        if self._pending:
+            self._pending[-1].repeat = True
+
     def reject(self, confirms: Confirms, submission: Submission, start: int, stop: int, error: EngineError) -> None:
         """The queue has rejected these messages with ``error``."""
         if submission.publisher.stage_credit is not None:
@@ -129,7 +150,9 @@ class Admissions:
         pending = self._pending
         while pending and pending[0].due:
             one = pending.popleft()
-            if one.refused:
+            lost = self._refused or one.refused
+            self._refused = lost and bool(pending)
+            if one.refused or (one.repeat and lost):
                 confirms.withdrawn(one.submission, self._queue, one.start, one.stop, NOT_COMMITTED)
             elif one.error is None:
                 confirms.took(one.submission, self._queue, one.start, one.stop)

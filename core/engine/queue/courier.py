@@ -30,6 +30,8 @@ class CourierContext:
     """Put a run into the inboxes of queues. Without queues, it is answered as released."""
     touch: Callable[[AnyQueue], None]
     """Wake this queue: it gets a turn."""
+    publishing_id_ranges_max: int = 10_000
+    """How much each queue that drops repeats remembers, for each priority level."""
 
     def entries(self, batch: Batch) -> list[bytes]:
         """Return the encoded messages as they are published, with the annotations that consumers have added."""

@@ -41,6 +41,7 @@ from core.engine.queue.moving import Move, counts_of_move, peek
 from core.engine.queue.parts import parts
 from core.engine.queue.pump import PositionWaiter
 from core.engine.queue.queue_counters import QueueCounters, counts_of
+from core.engine.queue.repeats import Repeats, fitting
 from core.engine.queue.store_stage import ToStore
 from core.engine.quorum.leadership import Leadership
 from core.engine.ready.backing import Backing
@@ -61,8 +62,8 @@ class Queue:
     __slots__ = (
         "_admissions", "_asking", "_blocked", "_by_durable", "_cares", "_context", "_disuse", "_endings", "_getting",
         "_letters", "_limit", "_mortal", "_move", "_next_sequence", "_one_place", "_paging", "_passes",
-        "_removable", "_sub_queues", "_to_store", "_work_left", "arrivals", "attachments", "consumers", "counters",
-        "deadline", "expired", "inbox", "led", "name", "options", "publishers", "stage_credit",
+        "_removable", "_repeats", "_sub_queues", "_to_store", "_work_left", "arrivals", "attachments", "consumers",
+        "counters", "deadline", "expired", "inbox", "led", "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +109,7 @@ class Queue:
         self._letters = DeadLetters(self, context)
         self._endings = Endings(self._sub_queues, self._letters, self.counters, options)
         self._context = context
+        self._repeats: Repeats | None = None
         self._move: Move | None = None
         """The latest move, which may be finished; None if there was none."""
         self._limit = LengthLimit(name, options)
@@ -163,13 +165,8 @@ class Queue:
 
     def counts(self) -> Mapping[str, object]:
         """Counters and states for the snapshot."""
-        return {
-            **asdict(self.counters),
-            **self._letters.counts(),
-            **counts_of(self._sub_queues),
-            **counts_of_move(self._move),
-            "next_sequence": self._next_sequence,
-        }
+        counted = {**asdict(self.counters), **self._letters.counts(), **counts_of(self._sub_queues)}
+        return {**counted, **counts_of_move(self._move), "next_sequence": self._next_sequence}
 
     # --- what the pump does: taking on ----------------------------------------------------------------------
 
@@ -200,7 +197,7 @@ class Queue:
                 continue
             cut = parts(run, start, stop, self.options, len(self._sub_queues), by_durable=self._by_durable, now=now)
             alone = alone and len(cut) == 1
-            for level, part in cut:
+            for level, part in cut if self._repeats is None else self._repeats.without(cut, submission, confirms):
                 self._take_on(self._sub_queues[-1 - level], part, submission, confirms, now, alone=alone)
         return inbox.waiting > 0 and not inbox.stalled
 
@@ -367,8 +364,7 @@ class Queue:
                 passed_over = 0
 
     def _expire(self, sub_queue: SubQueue, batch: Batch) -> bool:
-        """Dead-letter or drop expired messages. Returns False if no more may be removed in this turn: they are put
-        back."""
+        """Dead-letter or drop expired messages. Returns False if no more may be removed now: they are put back."""
         if self._removable <= 0 or not self._letters.room:
             sub_queue.put_back(batch)
             return False
@@ -500,7 +496,11 @@ class Queue:
 
     def _take_note(self) -> None:
         """Recompute ``_cares`` and ``_one_place`` after consumers, options or the move have changed."""
-        self._one_place = len(self._sub_queues) == 1 and self.options.message_ttl_ms is None
+        if self.options.deduplicate is (self._repeats is None):
+            of_queue = self.inbox, self._sub_queues, self._admissions, self.counters
+            self._repeats = fitting(self._repeats, self._context, *of_queue)
+        alike = self.options.message_ttl_ms is None and self._repeats is None
+        self._one_place = alike and len(self._sub_queues) == 1
         limits = self._limit.blocks or self.options.expires_ms is not None
         moving = self._move is not None and not self._move.done
         self._cares = limits or self.attachments.timed or bool(self._paging) or moving

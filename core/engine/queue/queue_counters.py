@@ -28,6 +28,8 @@ class QueueCounters:
     """Messages taken on."""
     refused: int = 0
     """Messages rejected at the length limit."""
+    repeated: int = 0
+    """Messages that were accepted and dropped, because they had been taken on before."""
     delivered: int = 0
     """Messages delivered to consumers; each redelivery counts again."""
     direct: int = 0

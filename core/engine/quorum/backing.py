@@ -35,6 +35,7 @@ from core.engine.quorum.commands import (
     History,
     ReturnedRecord,
     Settle,
+    Taken,
     as_ranges,
     encode,
     encode_facts,
@@ -48,6 +49,7 @@ from core.engine.ready.remains import LetGo
 from core.message import Attributes, Route, RunPart
 from core.store.command_log import NOWHERE, CommandPlace, LeaseLost
 from core.store.record import JOIN_BELOW
+from core.taken_numbers import PublishingId, TakenNumbers, packed
 
 RESIDENT_MESSAGES_MAX = 2048
 RESIDENT_BYTES_MAX = 4 << 20
@@ -72,7 +74,7 @@ class QuorumBacking:
     __slots__ = (
         "_annotations", "_cleaner", "_fencing_token", "_log", "_lost", "_machine", "_next_sequence", "_paged",
         "_paged_bytes", "_paged_from", "_resident", "_resident_bytes", "_resident_count", "_route", "_route_facts",
-        "_settled", "_uncommitted", "reads",
+        "_settled", "_taken", "_uncommitted", "reads",
     )  # fmt: skip
 
     keeps_durable = False
@@ -111,6 +113,8 @@ class QuorumBacking:
         self._route: Route | None = None
         self._route_facts = b""
         """The encoded route of the newest run, because the next run usually has the same route."""
+        self._taken: TakenNumbers | None = None
+        """The publishing ids of the machine and those of commands that are not committed; None while no one asks."""
         self.reads = 0
 
     # --- what is ready
@@ -200,11 +204,15 @@ class QuorumBacking:
         if route is not self._route:
             self._route = route
             self._route_facts = encode_facts(route)
+        taken, facts = None, self._route_facts
+        if run_part.names is not None and self._taken is not None and any(run_part.names):
+            taken = Taken(self._taken.ranges_max, packed(run_part.names))
+            facts = encode_facts(route, taken=taken)
         lengths = list(map(len, entries))
         size = sum(lengths)
         sizes = array("I", lengths)
         machine = self._machine
-        head = enqueue_head(machine.key, first, sizes, attributes, expires_at, self._route_facts)
+        head = enqueue_head(machine.key, first, sizes, attributes, expires_at, facts)
         head_bytes = len(head)
         payload = (head + b"".join(entries),) if size < JOIN_BELOW else (head, *entries)
         try:
@@ -213,10 +221,12 @@ class QuorumBacking:
             self._lost()
             return NOWHERE.position
         self._next_sequence = first + len(sizes)
+        if taken is not None and self._taken is not None:
+            self._taken.merge(taken.names)
         if file:
             machine.enqueue(
                 first, sizes, attributes, route, expiry=inf if expires_at is None else expires_at,
-                file=file, offset=offset + head_bytes, head_bytes=head_bytes, body_bytes=size,
+                file=file, offset=offset + head_bytes, head_bytes=head_bytes, body_bytes=size, taken=taken,
             )  # fmt: skip
         batch = Batch(
             range(first, first + len(sizes)),
@@ -231,6 +241,16 @@ class QuorumBacking:
 
     def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, int | None]:
         raise AssertionError("a message of a quorum queue must not be delivered before it is committed")
+
+    def taken_names(self, ranges_max: int) -> TakenNumbers:
+        if self._taken is None:
+            self._taken = TakenNumbers(ranges_max)
+            if self._machine.taken is not None:
+                self._taken.merge(self._machine.taken.packed())
+        return self._taken
+
+    def took(self, names: Sequence[PublishingId | None]) -> None:
+        """See :class:`core.engine.ready.backing.Backing`. They were remembered when their command was appended."""
 
     def fetch(self, n: int) -> Batch | None:
         if self._uncommitted:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from core.engine.quorum.block import DISCARDED, READY, Block, Held, SpanPart
-from core.engine.quorum.commands import CountersRecord, Messages, carried_head, encode
+from core.engine.quorum.commands import Messages, carried_head, encode
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
 from core.store.command_log import LeaseLost, LocalCommandLog
@@ -149,9 +149,10 @@ class Cleaner:
     def _remove_before(self, file: int) -> None:
         """Remove the files before this one, which have nothing live but counters; write those counters again first."""
         for machine in self._machines():
-            if machine.counted_in < file:
-                payload = encode(machine.key, CountersRecord(machine.next_sequence))
-                _, machine.counted_in, _ = self._log.append((payload,), len(payload), self._fencing_token, prompt=False)
+            if machine.counted_in < file or (machine.taken is not None and machine.taken_from < file):
+                payload = encode(machine.key, machine.counters())
+                _, now_in, _ = self._log.append((payload,), len(payload), self._fencing_token, prompt=False)
+                machine.counted_in = machine.taken_from = now_in
         self._repeat(file)
         self.files_removed += sum(number < file for number in self._log.files())
         self._log.truncate(file)

@@ -30,6 +30,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import cbor2
 
 from core.message import Attributes, Origin, Route
+from core.taken_numbers import Packed
 
 _LEAD = Struct("<BBQ")
 _HEAD = Struct("<BBQBBBqIII")
@@ -71,6 +72,13 @@ class History(NamedTuple):
     """Encoded annotations that consumers have added; empty for none."""
 
 
+class Taken(NamedTuple):
+    """Publishing ids that were taken on. The log has the bound too: what is remembered follows from the log alone."""
+
+    ranges_max: int
+    names: Packed
+
+
 @dataclass(slots=True)
 class Messages:
     """New messages, or messages carried to another place in the log. They have the same attributes and route."""
@@ -90,6 +98,8 @@ class Messages:
     """Histories by sequence number; only for carried messages."""
     discards: dict[int, str] = field(default_factory=dict)
     """Reasons of discarded messages by sequence number; only for carried messages."""
+    taken: "Taken | None" = None
+    """Their publishing ids; only for new messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,8 @@ class CountersRecord:
 
     next_sequence: int
     """All sequence numbers below this may have been used."""
+    taken: Taken | None = None
+    """All publishing ids that are remembered."""
 
 
 Command: TypeAlias = Messages | Settle | ReturnedRecord | Discard | Delete | CountersRecord
@@ -158,13 +170,17 @@ def carried_head(key: QueueKey, messages: Messages) -> bytes:
 
 
 def encode_facts(
-    route: Route | None, histories: dict[int, History] | None = None, discards: dict[int, str] | None = None
+    route: Route | None,
+    histories: dict[int, History] | None = None,
+    discards: dict[int, str] | None = None,
+    taken: Taken | None = None,
 ) -> bytes:
-    """Encode what only some messages have: route, histories and discards. Empty without any of them."""
-    if route is None and not histories and not discards:
+    """Encode what only some messages have: route, histories, discards and publishing ids. Empty without any of them."""
+    if route is None and not histories and not discards and taken is None:
         return b""
     known = [[sequence, *history] for sequence, history in (histories or {}).items()]
-    return cbor2.dumps([packed_route(route), known, list((discards or {}).items())])
+    more = () if taken is None else (list(taken),)
+    return cbor2.dumps([packed_route(route), known, list((discards or {}).items()), *more])
 
 
 def encode(key: QueueKey, command: Settle | ReturnedRecord | Discard | Delete | CountersRecord) -> bytes:
@@ -178,8 +194,9 @@ def encode(key: QueueKey, command: Settle | ReturnedRecord | Discard | Delete | 
             kind, said = CommandType.DISCARD, cbor2.dumps([_bounds(ranges), reason])
         case Delete():
             kind, said = CommandType.DELETE, b""
-        case CountersRecord(next_sequence):
-            kind, said = CommandType.COUNTERS, cbor2.dumps(next_sequence)
+        case CountersRecord(next_sequence, taken):
+            said = cbor2.dumps(next_sequence if taken is None else [next_sequence, *taken])
+            kind = CommandType.COUNTERS
     return _LEAD.pack(kind, key.level, key.queue) + said
 
 
@@ -208,7 +225,7 @@ def _decoded(kind: CommandType, payload: bytes) -> Command:
         return Delete()
     said = cbor2.loads(payload[_LEAD.size :])
     if kind is CommandType.COUNTERS:
-        return CountersRecord(said)
+        return CountersRecord(said) if isinstance(said, int) else CountersRecord(said[0], Taken(*said[1:]))
     if kind is CommandType.SETTLE:
         return Settle(_ranges(said))
     if kind is CommandType.RETURN:
@@ -222,7 +239,7 @@ def _decode_messages(payload: bytes) -> Messages:
     kind, _, _, *attributes, spans, count, facts_bytes = _HEAD.unpack_from(payload)
     layout = (8 * spans, 4 * spans, 8 * spans, 4 * count, facts_bytes)
     _, counts_at, expiries_at, sizes_at, facts_at, bodies_at = accumulate(layout, initial=_HEAD.size)
-    route, histories, discards = _decode_facts(payload[facts_at:bodies_at])
+    route, histories, discards, taken = _decode_facts(payload[facts_at:bodies_at])
     return Messages(
         unpacked_attributes(attributes),
         route,
@@ -234,14 +251,16 @@ def _decode_messages(payload: bytes) -> Messages:
         kind == CommandType.CARRIED,
         histories,
         discards,
+        taken,
     )
 
 
-def _decode_facts(facts: bytes) -> tuple[Route | None, dict[int, History], dict[int, str]]:
+def _decode_facts(facts: bytes) -> tuple[Route | None, dict[int, History], dict[int, str], Taken | None]:
     if not facts:
-        return None, {}, {}
-    path, histories, discards = cbor2.loads(facts)
-    return unpacked_route(path), {sequence: History(*history) for sequence, *history in histories}, dict(discards)
+        return None, {}, {}, None
+    path, histories, discards, *more = cbor2.loads(facts)
+    known = {sequence: History(*history) for sequence, *history in histories}
+    return unpacked_route(path), known, dict(discards), Taken(*more[0]) if more else None
 
 
 def as_ranges(positions: Sequence[int]) -> list[range]:

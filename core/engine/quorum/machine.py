@@ -30,10 +30,12 @@ from core.engine.quorum.commands import (
     QueueKey,
     ReturnedRecord,
     Settle,
+    Taken,
 )
 from core.engine.ready.remains import Objects
 from core.message import Attributes, Route
 from core.store.record import record_bytes
+from core.taken_numbers import TakenNumbers
 
 ValueT = TypeVar("ValueT")
 
@@ -43,7 +45,7 @@ class QuorumMachine:
 
     __slots__ = (
         "_blocks", "_firsts", "counted_in", "delivered_below", "discards", "histories", "key", "live", "live_bytes",
-        "next_sequence",
+        "next_sequence", "taken", "taken_from",
     )  # fmt: skip
 
     def __init__(self, key: QueueKey) -> None:
@@ -60,6 +62,10 @@ class QuorumMachine:
         """Histories of messages that were returned as failed or with annotations, by sequence number."""
         self.discards: dict[int, str] = {}
         """Reasons of the messages that are being dead-lettered, by sequence number."""
+        self.taken: TakenNumbers | None = None
+        """The publishing ids that were taken on and are remembered; None for none."""
+        self.taken_from = 0
+        """The first file of the log with a command from which ``taken`` follows."""
         self._blocks: list[Block] = []
         self._firsts: list[int] = []
         """The first sequence number of each block."""
@@ -79,9 +85,12 @@ class QuorumMachine:
                 self.discard(ranges, reason)
             case Delete():
                 self.clear()
-            case CountersRecord(next_sequence):
+            case CountersRecord(next_sequence, taken):
                 self.next_sequence = max(self.next_sequence, next_sequence)
                 self.counted_in = file
+                if taken is not None:
+                    self.taken = None
+                    self._take(taken, file)
 
     def _apply_messages(self, messages: Messages, file: int, offset: int) -> None:
         if messages.carried:
@@ -91,11 +100,12 @@ class QuorumMachine:
         self.enqueue(
             messages.firsts[0], sizes, messages.attributes, messages.route,
             expiry=messages.expiries[0], file=file, offset=offset, head_bytes=messages.bodies_at, body_bytes=sum(sizes),
+            taken=messages.taken,
         )  # fmt: skip
 
     def enqueue(
         self, first: int, sizes: "array[int]", attributes: Attributes, route: Route | None, *,
-        expiry: float, file: int, offset: int, head_bytes: int, body_bytes: int,
+        expiry: float, file: int, offset: int, head_bytes: int, body_bytes: int, taken: Taken | None = None,
     ) -> None:  # fmt: skip
         """Add new messages, whose bodies are at ``offset`` in the file. ``expiry``: wall-clock seconds, infinity for
         never."""
@@ -118,6 +128,15 @@ class QuorumMachine:
         self.counted_in = file
         self.live += len(sizes)
         self.live_bytes += body_bytes
+        if taken is not None:
+            self._take(taken, file)
+
+    def _take(self, taken: Taken, file: int) -> None:
+        if self.taken is None:
+            self.taken = TakenNumbers()
+            self.taken_from = file
+        self.taken.ranges_max = taken.ranges_max
+        self.taken.merge(taken.names)
 
     def carry(self, messages: Messages, file: int, offset: int) -> Block:
         """Apply that messages were carried to another place. No other message between the first and the last of them is
@@ -174,6 +193,11 @@ class QuorumMachine:
         return blocks
 
     # --- messages
+
+    def counters(self) -> CountersRecord:
+        """Return what outlives the messages."""
+        taken = self.taken
+        return CountersRecord(self.next_sequence, None if taken is None else Taken(taken.ranges_max, taken.packed()))
 
     @property
     def blocks(self) -> Sequence[Block]:
@@ -263,6 +287,7 @@ class QuorumMachine:
                 self.delivered_below,
                 histories,
                 list(self.discards.items()),
+                *(() if self.taken is None else (self.taken_from, self.taken.ranges_max, self.taken.packed())),
             ]
         )
         for block in self._blocks:
@@ -280,7 +305,9 @@ class QuorumMachine:
                 machine._add_block(unpacked(rest))
                 continue
             machine = machines[key] = QuorumMachine(key)
-            machine.next_sequence, machine.counted_in, machine.delivered_below, histories, discards = rest
+            machine.next_sequence, machine.counted_in, machine.delivered_below, histories, discards, *taken = rest
+            if taken:
+                machine._take(Taken(*taken[1:]), taken[0])
             machine.histories = {sequence: History(*history) for sequence, *history in histories}
             machine.discards = dict(discards)
         return machines

@@ -19,7 +19,7 @@ from core.engine.quorum.batches import (
     is_of_order,
 )
 from core.engine.quorum.cleaning import Cleaner, carried
-from core.engine.quorum.commands import CountersRecord, Delete, QueueKey, decode, encode, key_of
+from core.engine.quorum.commands import Delete, QueueKey, decode, encode, key_of
 from core.engine.quorum.leadership import Leadership
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.replicated_log import ReplicatedLog
@@ -276,7 +276,7 @@ class QuorumQueues:
                     if block.live:
                         _, head, bodies = carried(machine, block, self.log)
                         yield b"".join((head, *bodies))
-                yield encode(key, CountersRecord(machine.next_sequence))
+                yield encode(key, machine.counters())
 
     def retain(self, queues: Collection[int]) -> None:
         """Delete the state of all queues but these, which still exist."""

@@ -10,7 +10,7 @@ them costs no more than a backlog of runs: the ``bytes`` object and one pointer,
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ from core.clock import Now
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
 from core.message import Expiries, Routes, RunAttributes, RunPart, first_of, joined, may_join, part_of
+from core.taken_numbers import PublishingId, TakenNumbers, packed
 
 ARRIVAL_GRAIN = 0.010
 """Seconds. Messages that arrive within this time may share one arrival time: far finer than any
@@ -68,6 +69,13 @@ class Backing(Protocol):
     def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, int | None]:
         """Pass messages straight to a waiting consumer without storing them as ready. Allowed only while the backing is
         empty. Returns the messages, and the position as for ``publish_run``."""
+
+    def taken_names(self, ranges_max: int) -> TakenNumbers:
+        """The publishing ids of the messages that were taken on, as far as they are remembered: ``ranges_max`` ranges
+        at most. The caller must not change them."""
+
+    def took(self, names: Sequence[PublishingId | None]) -> None:
+        """Remember the publishing ids of messages that this backing was just given, with a part that has them."""
 
     def fetch(self, n: int) -> Batch | None:
         """Take up to ``n`` (at least 1) of the oldest messages, as far as they are alike. Returns None if the backing
@@ -157,9 +165,10 @@ class _Record:
 class MemoryBacking:
     """A backing in memory: its messages are lost when the process ends."""
 
-    __slots__ = ("_records", "depth", "ready_bytes")
+    __slots__ = ("_records", "_taken", "depth", "ready_bytes")
 
     def __init__(self) -> None:
+        self._taken = TakenNumbers()
         self.depth = 0
         self.ready_bytes = 0
         self._records: deque[_Record] = deque()
@@ -199,6 +208,13 @@ class MemoryBacking:
         assert not self.depth
         entries = run_part.entries.copy()
         return _batch(first, entries, run_part.attributes, expires_at=run_part.expires_at, routes=run_part.routes), None
+
+    def taken_names(self, ranges_max: int) -> TakenNumbers:
+        self._taken.ranges_max = ranges_max
+        return self._taken
+
+    def took(self, names: Sequence[PublishingId | None]) -> None:
+        self._taken.merge(packed(names))
 
     def fetch(self, n: int) -> Batch | None:
         if not self._records:

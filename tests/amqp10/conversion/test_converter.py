@@ -21,8 +21,10 @@ from core.amqp091.content import entry_of
 from core.amqp091.inspection import PREVIEW_BYTES
 from core.amqp091.properties import BasicProperties
 from core.amqp091.properties import encode_properties as encode_basic_properties
+from core.errors import Invalid
 from core.interface import Death, DeathReason
 from core.message import Attributes, Origin
+from core.taken_numbers import NAMED_BYTES_MAX, PublishingId
 from tests.kit.wire import data_message
 
 CONVERTER = MessageConverter()
@@ -203,3 +205,62 @@ def test_the_message_id_as_text(message_id, text):
 def test_sections_that_are_too_large_to_be_shown_are_not_decoded():
     entry = encode_properties(Properties(message_id="m", subject="s" * DESCRIBED_BYTES_MAX)) + BODY
     assert CONVERTER.describe(entry, Origin.AMQP10) == {"message_id": None, "deaths": [], "body": b"body"}
+
+
+NAMED = {"x-opt-publisher": "p", "x-opt-publishing-id": ULong(7)}
+AS_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {Symbol(key): value for key, value in NAMED.items()})
+AS_PROPERTIES = encode_section(APPLICATION_PROPERTIES, NAMED)
+OF_SPARK = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-opt-spark-batch"): "p", Symbol("x-opt-spark-row"): ULong(7)})
+
+
+def of_091(headers):
+    return entry_of(encode_basic_properties(BasicProperties(headers=headers)), b"body")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        AS_ANNOTATIONS + BODY,
+        AS_PROPERTIES + BODY,
+        ANNOTATIONS + AS_PROPERTIES + BODY,
+        AS_ANNOTATIONS + APPLICATION + BODY,
+        OF_SPARK + BODY,
+    ],
+)
+def test_a_publishing_id_is_an_annotation_or_a_property(entry):
+    assert CONVERTER.publishing_id(entry, Origin.AMQP10) == PublishingId("p", 7)
+
+
+def test_a_publishing_id_is_a_header_in_091():
+    entry = of_091({"x-opt-publisher": "p", "x-opt-publishing-id": 7})
+    assert CONVERTER.publishing_id(entry, Origin.AMQP091) == PublishingId("p", 7)
+
+
+@pytest.mark.parametrize("entry", [BODY, ANNOTATIONS + APPLICATION + BODY, data_message(b"x-opt-publishing-id")])
+def test_most_messages_have_no_publishing_id(entry):
+    assert CONVERTER.publishing_id(entry, Origin.AMQP10) is None
+    assert CONVERTER.publishing_id(of_091({"a": "x-opt-publisher"}), Origin.AMQP091) is None
+
+
+def test_an_annotation_that_names_a_key_as_its_value_is_no_publishing_id():
+    entry = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-kind"): "x-opt-publishing-id"}) + BODY
+    assert CONVERTER.publishing_id(entry, Origin.AMQP10) is None
+
+
+@pytest.mark.parametrize("origin", list(Origin))
+def test_a_publishing_id_among_too_many_bytes_is_refused(origin):
+    padding = {"x-long": "x" * NAMED_BYTES_MAX}
+    if origin is Origin.AMQP091:
+        entry = of_091({"x-opt-publisher": "p", "x-opt-publishing-id": 7, **padding})
+    else:
+        entry = encode_section(APPLICATION_PROPERTIES, {**NAMED, **padding}) + BODY
+    with pytest.raises(Invalid, match="2048"):
+        CONVERTER.publishing_id(entry, origin)
+
+
+@pytest.mark.parametrize("number", [-1, "7", None, 2**63])
+def test_what_cannot_be_a_publishing_id_is_refused(number):
+    value = ULong(number) if number == 2**63 else number
+    entry = encode_section(APPLICATION_PROPERTIES, {"x-opt-publisher": "p", "x-opt-publishing-id": value}) + BODY
+    with pytest.raises(Invalid, match="x-opt-publishing-id is"):
+        CONVERTER.publishing_id(entry, Origin.AMQP10)

@@ -60,6 +60,7 @@ def test_queues():
             "returned": 1,
             "purged": 0,
             "refused": 0,
+            "repeated": 0,
             "direct": 6,
             "moved": 0,
             "dead_letters_waiting": 0,

@@ -28,6 +28,7 @@ GOOD = {
     "x-single-active-consumer": True,
     "x-consumer-timeout": 1,
     "x-sequence": True,
+    "x-deduplicate": True,
     "x-max-priority": 255,
     "x-queue-mode": "lazy",
     "x-queue-version": 2,

@@ -50,6 +50,7 @@ GOOD = {
     "publish-rate": 500,
     "publish-rate-bytes": 1_000_000,
     "sync": "always",
+    "deduplicate": True,
     "alternate-exchange": "other",
 }
 """A value for each key that may appear alone."""
@@ -315,7 +316,9 @@ def test_the_keys_that_act_give_the_options_in_force(kind, given_, said):
         made = {}
         for key, n in chosen.items():
             value = GOOD[key]
-            if isinstance(value, int):
+            if isinstance(value, bool):
+                value = n % 2 == 0
+            elif isinstance(value, int):
                 value += n
             elif key == "max-age":
                 value = f"{n + 1}h"
