@@ -23,7 +23,8 @@ class SilentEtcd:
         self.asked = []
 
     def ask(self, method, request, answered, unanswered, *, timeout_s, member=None):
-        self.asked.append((request, answered, unanswered, member))
+        if method == "KV/Txn":
+            self.asked.append((request, answered, unanswered, member))
 
     def member_after(self, count):
         return count
