@@ -198,7 +198,8 @@ def options(settings: ClusterSettings, folder: Path, version: str) -> list[str]:
         "--listen-peer-urls", f"{scheme}://{_bound(peer)}", "--initial-advertise-peer-urls", f"{scheme}://{peer}",
         "--initial-cluster", ",".join(f"{name}={scheme}://{address}" for name, address in everyone),
         "--max-request-bytes", str(REQUEST_BYTES_MAX), "--quota-backend-bytes", str(QUOTA_BYTES),
-        "--snapshot-count", str(SNAPSHOT_ENTRIES), "--logger", "zap", "--log-level", "error",
+        "--snapshot-count", str(SNAPSHOT_ENTRIES),
+        "--heartbeat-interval", str(HEARTBEAT_MS), "--election-timeout", str(ELECTION_MS), "--logger", "zap", "--log-level", "error",
     ]  # fmt: skip
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < CHECKS_BEFORE:
         words.append("--experimental-initial-corrupt-check")
@@ -235,3 +236,6 @@ def said_in(line: bytes) -> str:
     if not isinstance(facts, dict):
         return text
     return ": ".join(str(facts[key]) for key in ("msg", "error") if key in facts)
+HEARTBEAT_MS, ELECTION_MS = 50, 500
+"""For members in one data centre. With etcd's own 100 and 1000 ms, no message was accepted for up to 5 s after the
+leaders of a group and of etcd had ended together, and for 2.6 s at most with these."""

@@ -39,6 +39,8 @@ def check_options(given: Mapping[str, str]) -> None:
     assert given["--max-request-bytes"] == str(etcd_process.REQUEST_BYTES_MAX)
     assert given["--quota-backend-bytes"] == str(etcd_process.QUOTA_BYTES)
     assert given["--snapshot-count"] == str(etcd_process.SNAPSHOT_ENTRIES)
+    assert given["--heartbeat-interval"] == str(etcd_process.HEARTBEAT_MS)
+    assert given["--election-timeout"] == str(etcd_process.ELECTION_MS)
     assert "--experimental-initial-corrupt-check" in given
     assert given["--listen-client-urls"] == f"http://0.0.0.0:{CLIENTS}"
     assert given["--listen-peer-urls"] == f"http://0.0.0.0:{PEERS}"
