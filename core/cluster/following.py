@@ -128,9 +128,11 @@ class Following:
                 if number % COMPARED_AT_ONCE == 0:
                     yield None
         if removes:
-            for subject, change in reversed(list(here.items())):
+            for number, (subject, change) in enumerate(reversed(here.items())):
                 if subject not in wanted:
                     yield _removing(change)
+                elif number % COMPARED_AT_ONCE == 0:
+                    yield None
         anew: set[tuple[ChangeKind, str, str]] = set()
         """Exchanges and queues that are made anew: their bindings go with the old ones."""
         for number, (subject, change) in enumerate(wanted.items()):
@@ -138,7 +140,7 @@ class Following:
             if mine is None or encoded(mine) != encoded(change):
                 anew.add((change.kind, change.host, change.name))
                 yield change
-            elif isinstance(change.value, Binding) and not anew.isdisjoint(_ends(change.host, change.value)):
+            elif anew and isinstance(change.value, Binding) and not anew.isdisjoint(_ends(change.host, change.value)):
                 yield change
             if number % COMPARED_AT_ONCE == 0:
                 yield None

@@ -122,6 +122,8 @@ class DefinitionsDatabase:
         self.is_gone: Callable[[int], bool] = lambda number: False
         """Returns whether no data of a deleted queue is on disk."""
         self._underway = _Underway()
+        self._together: _Together | None = None
+        """The changes that are being collected; None outside of :meth:`together`."""
         self._folder = folder
         self._lock_wait_s = lock_wait_s
         self._paths = folder / DEFINITIONS_FILE, folder / COPY_FILE
@@ -140,8 +142,6 @@ class DefinitionsDatabase:
             self._host = self._host_id(host)
             self._checked = 0
             """The number of the last deleted queue that was checked; they are checked in turn."""
-            self._together: _Together | None = None
-            """The changes that are being collected; None outside of :meth:`together`."""
         except OSError as error:
             self.close()
             raise refusal(error, f"{folder}: the definitions cannot be written: {error.strerror}") from None

@@ -31,6 +31,7 @@ from tests.kit.engine import exchange, queue
 LAZY = {"queue-mode": "lazy"}
 
 GOOD = {
+    "target-group-size": 3,
     "queue-mode": "lazy",
     "max-length": 10,
     "max-length-bytes": 1000,
