@@ -375,8 +375,12 @@ def bound_collections(phase: Literal["start", "stop"], info: dict[str, int]) -> 
     if phase == "stop":
         if generation == 2:
             gc.freeze()
-    elif sum(len(gc.get_objects(younger)) for younger in range(generation + 1)) > COLLECTED_MAX:
-        gc.freeze()
+    else:
+        # One expression in C: no other thread may run while the list of the objects lives. If it has begun to make a
+        # tuple out of an iterator, the list is a second reference to that tuple, which then cannot grow: SystemError.
+        present = sum(map(len, map(gc.get_objects, range(generation + 1))))
+        if present > COLLECTED_MAX:
+            gc.freeze()
 
 
 async def console(
