@@ -43,7 +43,6 @@ from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
 from core.server.audit_writer import AuditWriter, open_audit
-from core.server.certificates import Certificates
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
 from core.server.dialling import Dialling
@@ -53,7 +52,7 @@ from core.server.hashing import Hashing
 from core.server.key_fetching import KeyFetching
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
-from core.server.node_tls import NodeTls
+from core.server.node_tls import open_certificates, watched
 from core.server.reader import own_waiting_reader
 from core.server.reload import Reload
 from core.server.rounds import IdleRounds, StallRounds
@@ -222,31 +221,6 @@ def _hosts(
     return hosts
 
 
-def _certificates(settings: Settings, log: FilteringBoundLogger) -> tuple[Certificates, NodeTls | None]:
-    """Return the certificates of this broker, and what it shows to other nodes, after a warning about those that should
-    be mended. Raises Invalid."""
-    certificates = Certificates(settings.tls, wall=time.time, log=log)
-    certificates.warn()
-    if settings.cluster.certificate is None:
-        return certificates, None
-    node_tls = NodeTls(settings.cluster, wall=time.time, log=log)
-    node_tls.certificates.warn()
-    return certificates, node_tls
-
-
-def _watched(certificates: Certificates, node_tls: NodeTls | None, broker: Broker) -> list[Background]:
-    """The tasks that look after certificates, with one notice for all."""
-    all_of_them = [certificates] if node_tls is None else [certificates, node_tls.certificates]
-
-    def tell(_: Sequence[str]) -> None:
-        problems = [problem for one in all_of_them for problem in one.problems]
-        broker.alarms.notice("certificate", bool(problems), "; ".join(problems))
-
-    for one in all_of_them:
-        one.tell = tell
-    return [one.run for one in all_of_them]
-
-
 def _cluster(
     settings: Settings,
     data: OpenData,
@@ -277,15 +251,14 @@ async def _serve(
     settings: Settings, protocols: Protocols, data: OpenData, clock: Callable[[], Now], surface: _Surface
 ) -> None:
     log = surface.log
-    certificates, node_tls = _certificates(settings, log)
+    certificates, node_tls = open_certificates(settings, wall=time.time, log=log)
     dialling = Dialling(lambda *connected: server.adopt(*connected), node_tls)
     broker = (hosts := _hosts(settings, protocols, data, log, dialling)).default
     flow = open_flow_events(settings.flow_events, clock=clock, node=node_name())
     stall_log, idle = StallLog(log, settings.log, clock), IdleConsumers(addresses_max=settings.metrics.addresses_max)
     stalls = Stalls(clock=clock, listeners=[stall_log, flow], addresses_max=settings.metrics.addresses_max)
     resident, give_back, notice = ResidentSet(), memory_giver(), ServiceNotice(os.environ, status=data.status)
-    measures = _measures(settings, resident, give_back, sockets=lambda: server.sockets)
-    sampler = _sampler(settings, broker, measures, clock, log)
+    sampler = _sampler(settings, broker, _measures(settings, resident, give_back, lambda: server.sockets), clock, log)
     admin: AdminServer | None = None
 
     async def serve_admin(turn: Callable[[], None]) -> None:
@@ -305,7 +278,7 @@ async def _serve(
         factories=protocols.front_ends(settings, hosts, access, stalls, flow),
         log=log,
         clock=clock,
-        background=[sampler.run, serve_admin, notice.run, *_watched(certificates, node_tls, broker), *tasks],
+        background=[sampler.run, serve_admin, notice.run, *watched(certificates, node_tls, broker.alarms), *tasks],
         sockets_changed=data.sockets_changed,
         store=data.write_inline,
         work=broker.work,
@@ -417,11 +390,7 @@ def _sampler(
 
 
 def _measures(
-    settings: Settings,
-    resident: ResidentSet,
-    give_back: Callable[[], None],
-    *,
-    sockets: Callable[[], tuple[int, int]],
+    settings: Settings, resident: ResidentSet, give_back: Callable[[], None], sockets: Callable[[], tuple[int, int]]
 ) -> Measures:
     return Measures(
         memory_used=resident,

@@ -19,6 +19,8 @@ from core.engine.forwarding.nodes import Homes
 from core.engine.forwarding.remote_queue import RemoteQueue
 from core.engine.machinery import Machinery
 from core.engine.making import QueueMaker, check_memory_can_keep
+from core.engine.operator_moves import OPERATOR as OPERATOR
+from core.engine.operator_moves import OperatorMoves
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import effective
 from core.engine.options.policies import Policies, acting
@@ -26,15 +28,15 @@ from core.engine.publish_limits import PublishLimits
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
-from core.engine.queue.moving import shown
 from core.engine.routing.agreement import ChangeKind
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
 from core.engine.routing.shared_names import Makes, SharedNames
 from core.engine.routing.staged import StagedQueues
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
+from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
-from core.errors import EngineError, Forbidden, Invalid, Locked, NotFound, PreconditionFailed, ResourceDeleted
+from core.errors import EngineError, Forbidden, Locked, NotFound, PreconditionFailed, ResourceDeleted
 from core.interface import (
     Binding,
     ConsumeOptions,
@@ -70,9 +72,6 @@ BINDING_REMOVAL_WORK = 5
 """The cost of removing one binding together with its queue or exchange, in these units."""
 EXCLUSIVE_WORK = 2_000
 """The most work of one step that deletes exclusive queues of a closed connection, in these; a queue takes one step."""
-
-OPERATOR = object()
-"""An owner that owns no queue, so that operators cannot touch the messages of exclusive queues."""
 
 
 class Broker:
@@ -112,7 +111,7 @@ class Broker:
         ranges_max, touch = engine.publishing_id_ranges_max, self._pump.touch
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, touch, ranges_max)
         self._maker = QueueMaker(settings, context=context, storage=storage, machinery=shared, host=virtual_host)
-        self._converter, self._storage = converter, storage
+        self._storage = storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
         self.limits = PublishLimits(virtual_host, self.policies, self._queues)
@@ -138,15 +137,10 @@ class Broker:
         self._router = Router(
             self._topology, self._queues, converter=converter, kept_max=engine.cached_routes_max, work=self.work
         )
+        moves = OperatorMoves(topology, self._queues, self._pump.touch, self._check_exchange, converter)
+        self.peek_queue, self.move_messages, self.replay_messages = moves.peek, moves.begin, moves.begin_replay
         self.exchange_in_use, self.known_routes = self._topology.is_source, self._router.known_keys
-        self.shown = rows = shared.snapshots(
-            storage,
-            queues=self._queues,
-            topology=self._topology,
-            router=self._router,
-            policies=self.policies,
-            enforcement=self._enforcement,
-        )
+        self.shown = rows = self._rows(storage)
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared
         self.queue_figures, self.idle_consumers = rows.queue_figures, rows.idle_consumers
         self.queue_sums, self.bindings = self._pump.sums.over(self._queues), self._topology.bindings
@@ -414,27 +408,6 @@ class Broker:
         """How many messages consumers hold unsettled, over all queues."""
         return sum(queue.unacknowledged for queue in self._queues.values())
 
-    def peek_queue(self, queue: str, count: int) -> list[Snapshot]:
-        """Rows of the first ready messages, which stay as they are. Raises NotFound, Locked, Invalid (a count)."""
-        looked_at = self._operated(queue)
-        self._pump.touch(looked_at)
-        return [shown(one, self._converter) for one in looked_at.peek(count)]
-
-    def move_messages(self, queue: str, target: Target, count: int | None) -> int:
-        """Begin to move ready messages; returns the move's number. Raises EngineError, as for every operator."""
-        source = self._operated(queue)
-        if not isinstance(target, QueueTarget):
-            self._check_exchange(target.exchange)
-        elif target.queue == queue:
-            raise Invalid(f"queue '{queue}': its messages cannot be moved to itself")
-        else:
-            self._topology.check_may_publish(target.queue, OPERATOR)
-        return self._begin_move(source, target, count)
-
-    def replay_messages(self, queue: str, count: int | None) -> int:
-        """Move ready messages, each to the queue in which it died first; otherwise as above."""
-        return self._begin_move(self._operated(queue), None, count)
-
     def set_stage_budget(self, queue: str, messages_per_turn: int | None) -> None:
         """For tests: limit the messages that a queue takes on per turn. None removes the limit. Raises NotFound."""
         if queue not in self._queues:
@@ -444,16 +417,15 @@ class Broker:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _operated(self, name: str) -> AnyQueue:
-        """Return the queue that an operator names. Raises NotFound, and Locked for an exclusive queue."""
-        self._topology.queue(name, OPERATOR)
-        return self._queues[name]
-
-    def _begin_move(self, source: AnyQueue, target: Target | None, count: int | None) -> int:
-        if count is not None and count < 1:
-            raise Invalid(f"{count} messages cannot be moved; 1 or more can")
-        self._pump.touch(source)
-        return source.move(target, count)
+    def _rows(self, storage: Storage | None) -> Snapshots:
+        return self.machinery.snapshots(
+            storage,
+            queues=self._queues,
+            topology=self._topology,
+            router=self._router,
+            policies=self.policies,
+            enforcement=self._enforcement,
+        )
 
     def _publish_routed(self, publisher: Publisher, routed: Iterable[tuple[Run, Queues]], now: Now) -> None:
         for part, queues in routed:

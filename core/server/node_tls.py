@@ -5,11 +5,13 @@ nodes may do is decided by different authorities. Version 1.3 only: both ends ar
 """
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from core.alarms.registry import AlarmRegistry
+from core.config import Settings
 from core.config.cluster import ClusterSettings
 from core.config.tls import TlsSettings
 from core.errors import Invalid
@@ -73,3 +75,32 @@ class NodeTls:
 
 def _refuse_pass_phrase() -> str:
     raise Invalid("cluster.key has a pass phrase; write it without one, readable for the broker only")
+
+
+def open_certificates(
+    settings: Settings, *, wall: Callable[[], float], log: FilteringBoundLogger
+) -> tuple[Certificates, NodeTls | None]:
+    """Return the certificates of this broker, and what it shows to other nodes, after a warning about those that should
+    be mended. Raises Invalid."""
+    certificates = Certificates(settings.tls, wall=wall, log=log)
+    certificates.warn()
+    if settings.cluster.certificate is None:
+        return certificates, None
+    node_tls = NodeTls(settings.cluster, wall=wall, log=log)
+    node_tls.certificates.warn()
+    return certificates, node_tls
+
+
+def watched(
+    certificates: Certificates, node_tls: NodeTls | None, alarms: AlarmRegistry
+) -> list[Callable[[Callable[[], None]], Awaitable[None]]]:
+    """The tasks that look after certificates, with one notice for all."""
+    all_of_them = [certificates] if node_tls is None else [certificates, node_tls.certificates]
+
+    def tell(_: Sequence[str]) -> None:
+        problems = [problem for one in all_of_them for problem in one.problems]
+        alarms.notice("certificate", bool(problems), "; ".join(problems))
+
+    for one in all_of_them:
+        one.tell = tell
+    return [one.run for one in all_of_them]

@@ -132,7 +132,7 @@ def test_options_and_choices_are_completed(capsys):
 
 @pytest.mark.parametrize(("shell", "line"), [("zsh", "list:List all queues."), ("fish", "list\tList all queues.")])
 def test_what_a_word_means_is_shown_beside_it(shell, line, capsys):
-    assert completed(capsys, "queues", "l", shell=shell) == [line]
+    assert completed(capsys, "queues", "li", shell=shell) == [line]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

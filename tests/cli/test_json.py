@@ -16,6 +16,8 @@ WITHOUT = {
     "top": "is for a terminal; what it shows is in the HTTP API",
     "completion": "prints a script for a shell",
     "hash-password": "prints one line that goes into a configuration as it is",
+    "cluster": "init writes files and prints their names; the others take --json",
+    "demo": "tells what happens until it is stopped, for people",
     "tls": "init writes files and prints their names; the others take --json",
     "pipeline": "its commands become `python -m pipeline`, which has options of its own",
 }

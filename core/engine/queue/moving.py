@@ -43,7 +43,7 @@ def check_may_peek(n: int) -> None:
 
 
 def shown(peeked: Peeked, converter: Converter | None) -> Snapshot:
-    """Return one message's row for :meth:`core.engine.broker.Broker.peek_queue`."""
+    """Return one message's row for :meth:`core.engine.operator_moves.OperatorMoves.peek`."""
     attributes = peeked.attributes
     described = {} if converter is None else converter.describe(peeked.entry, attributes.origin)
     return {
