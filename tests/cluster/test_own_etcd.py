@@ -68,6 +68,11 @@ def test_nodes_with_certificates_become_a_cluster_and_no_one_else_is_let_in(
             assert time.monotonic() < until, status
         declared = run_here("queues", "declare", "orders", "--argument", "x-queue-type=quorum", url=urls[1])
         assert declared.code == 0, declared.err
+        for url in urls:
+            published = run_here("publish", "/queues/orders", f"by {url}", url=url)
+            assert published.code == 0, published.err
+        consumed = run_here("consume", "/queues/orders", "--count", "3", url=urls[2])
+        assert sorted(consumed.out.split("\n")) == sorted(["", *(f"by {url}" for url in urls)]), consumed.err
         settings = load(folder / "a" / "headgate.toml").cluster
         assert settings.etcd_ca is not None
         for tls in (None, TlsFiles(settings.etcd_ca, None, None)):

@@ -69,6 +69,7 @@ class Broker:
             "queues_declared": 5,
             "queues_created": 4,
             "queues_deleted": 1,
+            "messages_repeated": 5,
             "routed_amqp10": 11,
             "routed_amqp091": 12,
             "queue_blocked_seconds": 2.0,
