@@ -92,7 +92,7 @@ def test_a_user_without_a_tag_is_not_let_in(page: Page, url: str):
 def test_each_user_sees_what_its_tags_allow(browser: Browser, url: str):
     everything = [
         *("Overview", "Flow map", "Blocked publishers", "Slow consumers", "Connections", "Exchanges", "Queues"),
-        *("Policies", "Users", "Virtual hosts", "Definitions", "Store", "Limits", "Operations"),
+        *("Policies", "Users", "Virtual hosts", "Definitions", "Store", "Cluster", "Limits", "Operations"),
     ]
     few = ["Exchanges", "Queues", "Policies", "Operations"]
     without_users = [entry for entry in everything if entry != "Users"]

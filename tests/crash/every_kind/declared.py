@@ -58,6 +58,7 @@ _POLICY_VALUES: Mapping[str, object] = {
     "queue-mode": "default",
     "max-length": 100,
     "max-length-bytes": 100_000,
+    "target-group-size": 3,
     "overflow": "drop-head",
     "message-ttl": CENTURY_MS,
     "expires": CENTURY_MS,
