@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
 from core.cluster.etcd import Etcd, EtcdAway, TlsFiles
 from core.config import load
@@ -69,7 +70,8 @@ def test_nodes_with_certificates_become_a_cluster_and_no_one_else_is_let_in(
         declared = run_here("queues", "declare", "orders", "--argument", "x-queue-type=quorum", url=urls[1])
         assert declared.code == 0, declared.err
         for url in urls:
-            published = run_here("publish", "/queues/orders", f"by {url}", url=url)
+            while (published := run_here("publish", "/queues/orders", f"by {url}", url=url)).code == Exit.NOT_FOUND:
+                assert time.monotonic() < until, published.err  # the node has not made the queue yet
             assert published.code == 0, published.err
         consumed = run_here("consume", "/queues/orders", "--count", "3", url=urls[2])
         assert sorted(consumed.out.split("\n")) == sorted(["", *(f"by {url}" for url in urls)]), consumed.err

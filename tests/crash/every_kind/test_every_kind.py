@@ -32,7 +32,14 @@ from tests.kit.archived_folder import unpack
 FORMAT_PAGE = Path(__file__).parents[3] / "docs" / "storage-format.md"
 NOT_WRITTEN = {RecordKind.SYNCED, RecordKind.CARRIED}
 """Kinds of records that this version does not write: the first is of format 1, the second was never used."""
-LATER_KEYS = {"max-unsettled", "max-unsettled-bytes", PUBLISH_RATE, PUBLISH_RATE_BYTES, "deduplicate", "target-group-size"}
+LATER_KEYS = {
+    "max-unsettled",
+    "max-unsettled-bytes",
+    PUBLISH_RATE,
+    PUBLISH_RATE_BYTES,
+    "deduplicate",
+    "target-group-size",
+}
 """Keys of policies that are newer than the folders. A policy is kept as JSON, whatever its keys, so the format is the
 same; the folders of the next format will have them."""
 LATER_ARGUMENTS = {"x-enqueued-time", "x-deduplicate"}
