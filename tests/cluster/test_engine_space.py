@@ -100,7 +100,10 @@ def test_publishers_wait_before_the_quota_is_used_up(endpoints):
     try:
         for number in range(5):
             assert node.put(b"%d" % number)
-        node.look(mends=False)
+        deadline = time.monotonic() + WAIT_S
+        while not node.told:  # etcd counts what it has written to its file, which it does some time later
+            assert time.monotonic() < deadline
+            node.look(mends=False)
         assert len(node.told) == 1
         assert "cluster.engine_quota" in node.told[0]
     finally:
