@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
-from amqp10.forwarding.node_connection import Dial, FarNode
 from amqp10.frontend.far_clients import NODE_KEY
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
@@ -64,6 +64,9 @@ from core.server.dialling import Dialling
 from core.server.drain import DRAINED
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo, login_peer
 from core.server.signals import Signals
+
+if TYPE_CHECKING:
+    from amqp10.forwarding.node_connection import Dial, FarNode
 
 COMPATIBLE_PRODUCT, COMPATIBLE_VERSION = "RabbitMQ", "4.1.0"
 """The product and version in our open name RabbitMQ, because RabbitMQ's own AMQP 1.0 clients refuse other servers. They
@@ -217,13 +220,15 @@ def amqp10_factory(
     )
 
 
-def far_nodes(settings: Settings, converter: Converter, dial: Dial) -> Mapping[str, HomeNode]:
+def far_nodes(settings: Settings, converter: Converter, dial: "Dial") -> Mapping[str, HomeNode]:
     """The other nodes of the cluster by name; ``dial`` connects to them."""
     return {node.name: far_node(settings, converter, dial, node.name, node.address) for node in settings.cluster.nodes}
 
 
-def far_node(settings: Settings, converter: Converter, dial: Dial, name: str, address: str) -> FarNode:
+def far_node(settings: Settings, converter: Converter, dial: "Dial", name: str, address: str) -> "FarNode":
     """Another node of the cluster; ``dial`` connects to it."""
+    from amqp10.forwarding.node_connection import FarNode  # here and not above: most brokers are alone
+
     announced = connection_settings(settings.amqp10)
     announced = replace(
         announced,
