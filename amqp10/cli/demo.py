@@ -215,19 +215,23 @@ class Demo:
             print_notice(line)
 
     async def _declare(self) -> None:
-        """Declare the queue, and learn its group."""
-        body = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+        """Declare the queue, wait until each node has made it, and learn its group."""
+        await self._answer(
+            NAMES[0], "PUT", f"/queues/{QUEUE}", {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+        )
+        for name in NAMES:
+            row = await self._answer(name, "GET", path_of("rows.show", {"kind": "queues", "identity": QUEUE}))
+            assert isinstance(row, dict)
+            self.story.group = number_in_log(str(row["queue_identity"])) % GROUPS + 1
+
+    async def _answer(self, name: str, method: str, path: str, body: object = None) -> object:
+        """Ask a node until it does as it is asked. Returns the body of its answer."""
         while True:
             try:
-                async with connect(self.story.nodes[NAMES[0]].url) as connection:
-                    await connection.request("PUT", f"/queues/{QUEUE}", body)
-                    path = path_of("rows.show", {"kind": "queues", "identity": QUEUE})
-                    row = (await connection.request("GET", path)).body
-                    assert isinstance(row, dict)
-                    self.story.group = number_in_log(str(row["queue_identity"])) % GROUPS + 1
-                    return
+                async with connect(self.story.nodes[name].url) as connection:
+                    return (await connection.request(method, path, body)).body
             except ClientError as error:
-                self._last_words[NAMES[0]] = str(error)
+                self._last_words[name] = str(error)
                 await trio.sleep(AGAIN_SECONDS)
 
     def _words(self) -> str:
