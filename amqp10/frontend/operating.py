@@ -67,7 +67,7 @@ class AlarmEffects:
         if info.node_names is not None:
             if named is None:
                 return "other nodes connect here, and no clients"
-            shown = " or ".join(info.node_names) or "nobody"
+            shown = " or ".join(info.node_names) or "no node"
             return None if named in info.node_names else f"the certificate is that of {shown}, and not of node {named}"
         if isinstance(named, str) and self._cluster.trust_loopback and info.loopback:
             return None

@@ -28,7 +28,7 @@ Piece = bytes | memoryview
 """A part of a message or of the output, in bytes that nothing changes any more."""
 VIEW_BYTES_MIN = 4_096
 """A piece of received bytes is a view of them if it has so many; a smaller one is a copy, since a view takes 300 bytes.
-A view keeps all of the received bytes in memory, so whoever keeps one until more bytes come has to look at that."""
+A view keeps all of the received bytes in memory, so code that keeps one until more bytes come has to look at that."""
 PARTS_BYTES_MIN = 131_072
 """A frame of at least this size that several reads bring is not joined, but parsed in parts. A smaller one is joined:
 it may be a message of a run, and the fast path needs it in one piece."""

@@ -1,7 +1,7 @@
 """The home of each quorum queue: the node that leads its group. It moves with the leader.
 
 A node that does not lead forwards to the home (:mod:`core.engine.forwarding`). When the home changes, what is attached
-to the queue here is detached with an error, and finds the new home when it is attached again. While nobody leads, the
+to the queue here is detached with an error, and finds the new home when it is attached again. While no node leads, the
 queue is this node's own, which is held: its publishers wait with the reason ``no-quorum``.
 """
 

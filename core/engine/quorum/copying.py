@@ -152,7 +152,7 @@ class GroupCopy:
 
     @property
     def wanted(self) -> bool:
-        """Whether this node needs a copy, and asks nobody for it."""
+        """Whether this node needs a copy, and asks no node for it."""
         return self._log.must_copy and not self.source
 
     def begin(self, source: int) -> None:
