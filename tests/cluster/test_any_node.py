@@ -59,7 +59,8 @@ def test_a_queue_is_used_at_any_node_and_follows_its_leader():
         assert leader is not None
         entry, other = (name for name in NAMES if name != leader)
         nodes.command(entry, "queues", "declare", QUEUE, "--argument", "x-queue-type=quorum")
-        nodes.until(lambda: QUEUE in nodes.command(leader, "queues", "list"), "the leader has the queue")
+        for name in NAMES:
+            nodes.until(lambda name=name: QUEUE in nodes.command(name, "queues", "list"), "each node has the queue")
         first = publish(nodes, entry, [f"{entry}-{number}" for number in range(20)])
         first += publish(nodes, other, [f"{other}-{number}" for number in range(20)])
         assert len(first) == 40

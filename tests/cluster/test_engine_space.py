@@ -98,9 +98,10 @@ def test_an_etcd_that_has_used_up_its_quota_is_mended(endpoints):
 def test_publishers_wait_before_the_quota_is_used_up(endpoints):
     node = Node(endpoints, quota=5 << 20)
     try:
-        for number in range(5):
-            assert node.put(b"%d" % number)
         deadline = time.monotonic() + WAIT_S
+        for number in range(5):
+            while not node.put(b"%d" % number):  # an etcd that has just started may have no leader yet
+                assert time.monotonic() < deadline, node.etcd.trouble
         while not node.told:  # etcd counts what it has written to its file, which it does some time later
             assert time.monotonic() < deadline
             node.look(mends=False)
