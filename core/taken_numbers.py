@@ -37,7 +37,7 @@ class PublishingId(NamedTuple):
     number: int
 
 
-class Known(Enum):
+class KnownId(Enum):
     """What is known about a publishing id."""
 
     NEW = "new"
@@ -75,14 +75,14 @@ class TakenNumbers:
         self.ranges = 0
         self._of: dict[str, _Ids] = {}
 
-    def known(self, name: PublishingId) -> Known:
+    def known(self, name: PublishingId) -> KnownId:
         """Return whether this message was taken on before."""
         ids = self._of.get(name.publisher)
         if ids is None:
-            return Known.NEW
+            return KnownId.NEW
         if name.number < ids.floor:
-            return Known.FORGOTTEN
-        return Known.TAKEN if bisect_right(ids.bounds, name.number) % 2 else Known.NEW
+            return KnownId.FORGOTTEN
+        return KnownId.TAKEN if bisect_right(ids.bounds, name.number) % 2 else KnownId.NEW
 
     def add(self, publisher: str, first: int, stop: int) -> None:
         """Remember the ids from ``first`` (inclusive) to ``stop`` (exclusive).

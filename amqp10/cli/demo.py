@@ -109,21 +109,21 @@ def remove_left(where: Path) -> None:
                 os.close(lock)
 
 
-class Plan(NamedTuple):
+class DemoPlan(NamedTuple):
     """A node of the demo, and where its console is."""
 
     node: PlannedNode
     console_port: int
 
 
-def planned_nodes(port: int) -> list[Plan]:
+def planned_nodes(port: int) -> list[DemoPlan]:
     """The nodes with their ports: those behind ``port``, or any free ones if it is 0."""
     free = [] if port else free_ports(ROWS * len(NAMES))
     plans = []
     for number, name in enumerate(NAMES):
         ports = [port + 1 + number + ROW * row for row in range(ROWS)] if port else free[number :: len(NAMES)]
         amqp, etcd, peers, console = ports
-        plans.append(Plan(PlannedNode(name, HOST, amqp, etcd, peers), console))
+        plans.append(DemoPlan(PlannedNode(name, HOST, amqp, etcd, peers), console))
     return plans
 
 

@@ -36,7 +36,7 @@ class NumberedMessage(NamedTuple):
     encoded: bytes
 
 
-class SentRun(NamedTuple):
+class BatchRun(NamedTuple):
     """A run of messages that was sent."""
 
     messages: list[NumberedMessage]
@@ -60,7 +60,7 @@ class SendBatch:
         self._gathered: list[NumberedMessage] = []
         self._posting: list[NumberedMessage] = []
         """A run that is being sent. When that is interrupted, how many of its messages were sent is not known."""
-        self._runs: deque[SentRun] = deque()
+        self._runs: deque[BatchRun] = deque()
         self._refused: list[RefusedMessage] = []
         self._refused_count = 0
 
@@ -123,7 +123,7 @@ class SendBatch:
         if not self._posting:
             return
         receipt = await self._sender.post([one.encoded for one in self._posting])
-        self._runs.append(SentRun(self._posting, receipt))
+        self._runs.append(BatchRun(self._posting, receipt))
         self._posting = []
         while self._runs and self._runs[0].receipt.done:
             self._take(self._runs.popleft())
@@ -136,7 +136,7 @@ class SendBatch:
                 await self._runs[0].receipt.fates()
                 self._take(self._runs.popleft())
 
-    def _take(self, run: SentRun) -> None:
+    def _take(self, run: BatchRun) -> None:
         """Take the outcomes of a run that has all, or no time for more."""
         for first, last, fate in run.receipt.so_far():
             if isinstance(fate, Accepted | Sent):

@@ -16,7 +16,7 @@ import cbor2
 from core.cluster.etcd_messages import Message, deleting, putting
 from core.cluster.keys import ClusterKeys
 from core.engine.quorum.groups import SharedQueue, number_in_log
-from core.engine.routing.agreement import Change, ChangeKind, Removal
+from core.engine.routing.agreement import AgreedChange, AgreedRemoval, ChangeKind
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
@@ -76,7 +76,7 @@ def _plain(value: object) -> object:
             return [one.source, one.destination, one.destination_is_queue, one.binding_key, dict(one.arguments)]
         case PolicyDeclaration() as one:
             return [one.name, one.pattern, one.priority, one.apply_to, dict(one.definition)]
-        case Removal() as one:
+        case AgreedRemoval() as one:
             return [list(one.queues), list(one.exchanges), [_plain(binding) for binding in one.bindings]]
         case _:
             return value
@@ -115,7 +115,7 @@ def _value(kind: ChangeKind, plain: Plain) -> object:
             )
         case ChangeKind.REMOVAL, [queues, exchanges, bindings, *_]:
             found = [_value(ChangeKind.BINDING, one) for one in bindings]
-            return Removal(
+            return AgreedRemoval(
                 tuple(map(_text, queues)),
                 tuple(map(_text, exchanges)),
                 tuple(one for one in found if isinstance(one, Binding)),
@@ -135,17 +135,17 @@ def _text(value: object) -> str:
     return value
 
 
-def encoded(change: Change) -> bytes:
+def encoded(change: AgreedChange) -> bytes:
     """A change as the value of its key in the order."""
     return cbor2.dumps([change.kind.value, change.host, change.name, _plain(change.value)])
 
 
-def decoded(data: bytes) -> Change | None:
+def decoded(data: bytes) -> AgreedChange | None:
     """The change in a value; None if it is none, or of a newer version."""
     try:
         kind, host, name, plain, *_ = cbor2.loads(data)
         kind = ChangeKind(kind)
-        return Change(kind, _text(host), _text(name), _value(kind, plain))
+        return AgreedChange(kind, _text(host), _text(name), _value(kind, plain))
     except Undecodable:
         return None
 
@@ -153,7 +153,7 @@ def decoded(data: bytes) -> Change | None:
 # --- the state ----------------------------------------------------------------------------------------------------
 
 
-def operations(keys: ClusterKeys, change: Change) -> list[Message]:
+def operations(keys: ClusterKeys, change: AgreedChange) -> list[Message]:
     """What a change puts and deletes. Raises TooLarge."""
     host, name, value = change.host, change.name, change.value
     data = cbor2.dumps(_plain(value))
@@ -166,7 +166,7 @@ def operations(keys: ClusterKeys, change: Change) -> list[Message]:
             assert isinstance(value, Binding)
             return [putting(_binding_key(keys, host, value), data)]
         case ChangeKind.REMOVAL:
-            assert isinstance(value, Removal)
+            assert isinstance(value, AgreedRemoval)
             return _removing(keys, host, value)
         case ChangeKind.POLICY:
             return [putting(_names(keys, host, "p") + name.encode(), data)]
@@ -189,7 +189,7 @@ def operations(keys: ClusterKeys, change: Change) -> list[Message]:
             ]
 
 
-def _removing(keys: ClusterKeys, host: str, removal: Removal) -> list[Message]:
+def _removing(keys: ClusterKeys, host: str, removal: AgreedRemoval) -> list[Message]:
     found = []
     for name in removal.queues:
         arriving = _arriving(keys, host, name, is_queue=True)
@@ -212,8 +212,8 @@ class StateReading:
         self._keys = keys
         self._born: dict[tuple[ChangeKind, str, str], int] = {}
         """When each exchange and queue was made."""
-        self._bindings: list[tuple[Change, int]] = []
-        self._others: dict[ChangeKind, list[Change]] = {}
+        self._bindings: list[tuple[AgreedChange, int]] = []
+        self._others: dict[ChangeKind, list[AgreedChange]] = {}
         self.unreadable: list[bytes] = []
         """Keys whose values this version does not know."""
 
@@ -231,11 +231,11 @@ class StateReading:
             return
         if key.startswith(keys.users):
             name = key[len(keys.users) :].decode()
-            self._add(Change(ChangeKind.USER, "", name, _value(ChangeKind.USER, plain)))
+            self._add(AgreedChange(ChangeKind.USER, "", name, _value(ChangeKind.USER, plain)))
         elif key.startswith(keys.hosts):
             name = key[len(keys.hosts) :].decode()
-            self._add(Change(ChangeKind.HOST, "", name))
-            self._add(Change(ChangeKind.HOST_SETTINGS, "", name, _value(ChangeKind.HOST_SETTINGS, plain)))
+            self._add(AgreedChange(ChangeKind.HOST, "", name))
+            self._add(AgreedChange(ChangeKind.HOST_SETTINGS, "", name, _value(ChangeKind.HOST_SETTINGS, plain)))
         elif key.startswith(keys.queues):
             queue = _value(ChangeKind.QUEUE, plain)
             assert isinstance(queue, SharedQueue)
@@ -247,18 +247,18 @@ class StateReading:
                 self._named(ChangeKind.EXCHANGE, host, rest_of_key.decode(), _value(ChangeKind.EXCHANGE, plain), one)
             elif kind == b"p":
                 value = _value(ChangeKind.POLICY, plain)
-                self._add(Change(ChangeKind.POLICY, host, rest_of_key.decode(), value))
+                self._add(AgreedChange(ChangeKind.POLICY, host, rest_of_key.decode(), value))
             else:
                 binding = _value(ChangeKind.BINDING, plain)
                 assert isinstance(binding, Binding)
-                change = Change(ChangeKind.BINDING, host, f"{binding.source} to {binding.destination}", binding)
+                change = AgreedChange(ChangeKind.BINDING, host, f"{binding.source} to {binding.destination}", binding)
                 self._bindings.append((change, one.mod_revision))
 
     def _named(self, kind: ChangeKind, host: str, name: str, value: object, one: Message) -> None:
-        self._add(Change(kind, host, name, value))
+        self._add(AgreedChange(kind, host, name, value))
         self._born[kind, host, name] = one.create_revision
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[AgreedChange]:
         """The state as the changes that make it, in an order in which they can be made."""
         for kind in (ChangeKind.HOST, ChangeKind.HOST_SETTINGS, ChangeKind.EXCHANGE, ChangeKind.QUEUE):
             yield from self._others.get(kind, ())
@@ -266,10 +266,10 @@ class StateReading:
         for kind in (ChangeKind.POLICY, ChangeKind.USER):
             yield from self._others.get(kind, ())
 
-    def _add(self, change: Change) -> None:
+    def _add(self, change: AgreedChange) -> None:
         self._others.setdefault(change.kind, []).append(change)
 
-    def _is_there(self, change: Change, revision: int) -> bool:
+    def _is_there(self, change: AgreedChange, revision: int) -> bool:
         binding = change.value
         assert isinstance(binding, Binding)
         kind = ChangeKind.QUEUE if binding.destination_is_queue else ChangeKind.EXCHANGE

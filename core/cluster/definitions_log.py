@@ -27,7 +27,7 @@ from core.cluster.etcd_messages import (
     transaction,
 )
 from core.cluster.keys import NUMBER, ClusterKeys
-from core.engine.routing.agreement import Answered, Change, ChangeKind, Removal, Verdict
+from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Answered, ChangeKind, ChangeVerdict
 
 KEPT = 1_000
 """Changes that are kept for nodes that are behind: minutes, where declarations come by the second."""
@@ -41,7 +41,7 @@ WAITING_MAX = 10_000
 """The most changes of this node that wait for their turn."""
 END = object()
 """Behind the last offer."""
-NOTHING = Change(ChangeKind.REMOVAL, "/", "", Removal())
+NOTHING = AgreedChange(ChangeKind.REMOVAL, "/", "", AgreedRemoval())
 """In place of a change that only a newer version knows."""
 
 
@@ -51,11 +51,11 @@ class Follower(Protocol):
     def make(self, changes: "deque[Numbered]") -> list[int]:
         """Make the first of these changes, as far as there is time, and take them out. Returns their numbers."""
 
-    def differences(self, state: Iterable[Change], *, removes: bool) -> Iterator[Change | None]:
+    def differences(self, state: Iterable[AgreedChange], *, removes: bool) -> Iterator[AgreedChange | None]:
         """The changes that make of what this node has the state; without ``removes``, nothing is removed. None where
         other tasks may run."""
 
-    def offers(self, state: Iterable[Change]) -> Iterator[Change | None]:
+    def offers(self, state: Iterable[AgreedChange]) -> Iterator[AgreedChange | None]:
         """What this node has and the state has not; None where other tasks may run."""
 
 
@@ -63,11 +63,11 @@ class Numbered(NamedTuple):
     """A change in the order; 0 for one that is a difference to the state."""
 
     number: int
-    change: Change
+    change: AgreedChange
 
 
 class _Asked(NamedTuple):
-    change: Change
+    change: AgreedChange
     checked_at: int
     """The last change that was made here when this one was checked."""
     answered: Answered
@@ -95,11 +95,11 @@ class DefinitionsLog:
         self._latest = -1
         """The number of the last change that there is, as far as this node knows."""
         self._to_make: deque[Numbered] = deque()
-        self._differences: Iterator[Change | None] | None = None
+        self._differences: Iterator[AgreedChange | None] | None = None
         """What is left to make of a state, whose number is then the last one that was made."""
         self._state_number = 0
-        self._offers: Iterator[Change | None] | None = None
-        self._offered_again: deque[Change] = deque()
+        self._offers: Iterator[AgreedChange | None] | None = None
+        self._offered_again: deque[AgreedChange] = deque()
         """Offers before which another change came."""
         self._asked: deque[_Asked] = deque()
         self._landed: dict[int, Answered] = {}
@@ -123,13 +123,13 @@ class DefinitionsLog:
         if self._latest > self._known or (self._known > number >= 0 and not self._putting):
             self._read()
 
-    def submit(self, change: Change, answered: Answered) -> None:
+    def submit(self, change: AgreedChange, answered: Answered) -> None:
         """Put a change, unless another one comes first. See :data:`core.engine.routing.agreement.Answered`."""
         if self.made < 0:
             trouble = self._etcd.trouble or "it has not read the definitions of the cluster yet"
-            answered(Verdict.REFUSED, f"this node cannot ask the others: {trouble}; try again in a moment")
+            answered(ChangeVerdict.REFUSED, f"this node cannot ask the others: {trouble}; try again in a moment")
         elif len(self._asked) >= WAITING_MAX:
-            answered(Verdict.REFUSED, f"{WAITING_MAX} changes wait at this node; try again later")
+            answered(ChangeVerdict.REFUSED, f"{WAITING_MAX} changes wait at this node; try again later")
         else:
             self._asked.append(_Asked(change, self.made, answered))
             self._go_on()
@@ -143,7 +143,7 @@ class DefinitionsLog:
             if number:
                 self.made = number
                 if (answered := self._landed.pop(number, None)) is not None:
-                    answered(Verdict.MADE, "")
+                    answered(ChangeVerdict.MADE, "")
         self._go_on()
         return bool(made)
 
@@ -153,18 +153,18 @@ class DefinitionsLog:
         while self._asked and not (self._putting or self.busy or self._reading):
             asked = self._asked.popleft()
             if asked.checked_at != self.made:
-                asked.answered(Verdict.STALE, "")
+                asked.answered(ChangeVerdict.STALE, "")
             else:
                 self._put(asked.change, asked.answered)
         if (self._offers or self._offered_again) and not (self._asked or self._putting or self.busy or self._reading):
             self._offer()
 
-    def _put(self, change: Change, answered: Answered) -> None:
+    def _put(self, change: AgreedChange, answered: Answered) -> None:
         keys, number = self._keys, self.made + 1
         try:
             changed = operations(keys, change)
         except TooLarge as error:
-            answered(Verdict.REFUSED, str(error))
+            answered(ChangeVerdict.REFUSED, str(error))
             return
         self._putting = True
         value = keys.topology_number
@@ -193,7 +193,7 @@ class DefinitionsLog:
             )
             refused, self._asked = [answered, *(one.answered for one in self._asked)], deque()
             for one in refused:
-                one(Verdict.REFUSED, why)
+                one(ChangeVerdict.REFUSED, why)
             self._read()
 
         self._etcd.ask("KV/Txn", request, come_back, unanswered, timeout_s=PUT_S)
@@ -288,7 +288,7 @@ class DefinitionsLog:
             self._log("definitions-read", {"number": self.made})
             landed, self._landed = self._landed, {}
             for answered in landed.values():  # the state has them
-                answered(Verdict.MADE, "")
+                answered(ChangeVerdict.MADE, "")
 
     # --- offers
 
@@ -297,14 +297,14 @@ class DefinitionsLog:
         change = self._offered_again.popleft() if self._offered_again else next(self._offers or iter(()), END)
         if change is END:
             self._offers = None
-        if not isinstance(change, Change):
+        if not isinstance(change, AgreedChange):
             return
         offered = change
 
-        def answered(verdict: Verdict, why: str) -> None:
-            if verdict is Verdict.STALE:
+        def answered(verdict: ChangeVerdict, why: str) -> None:
+            if verdict is ChangeVerdict.STALE:
                 self._offered_again.append(offered)
-            elif verdict is Verdict.REFUSED:
+            elif verdict is ChangeVerdict.REFUSED:
                 self._log("definition-not-shared", {"definition": str(offered), "why": why})
 
         self.submit(offered, answered)

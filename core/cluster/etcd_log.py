@@ -17,7 +17,7 @@ from core.cluster.etcd_messages import (
 )
 from core.cluster.keys import NUMBER, GroupKeys, decoded_owner, encoded_owner
 from core.cluster.log_engine import Unanswered
-from core.cluster.parts import Head, decoded_head, encoded_head
+from core.cluster.parts import PartsHead, decoded_head, encoded_head
 from core.engine.quorum.batches import CommandBatch
 from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogBroken, LogRead, Owner, PutAnswer
@@ -213,7 +213,7 @@ class EtcdLog:
         done()
 
     def _read_part(
-        self, number: int, head: Head, parts: list[bytes], done: Callable[[bytes], None], unanswered: Unanswered
+        self, number: int, head: PartsHead, parts: list[bytes], done: Callable[[bytes], None], unanswered: Unanswered
     ) -> None:
         """Read the parts of a batch that follow these."""
         if len(parts) == head.parts:

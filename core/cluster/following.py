@@ -12,7 +12,7 @@ from core.access.records import RabbitHash, UserRecord
 from core.access.users import Users
 from core.cluster.definitions import encoded
 from core.cluster.definitions_log import Numbered
-from core.engine.routing.agreement import Agreement, Change, ChangeKind, Removal
+from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, ChangeKind
 from core.engine.routing.shared_names import SharedNames
 from core.engine.virtual_hosts import HostLimits, VirtualHosts
 from core.errors import EngineError, NotFound, PreconditionFailed, StillGoing
@@ -80,7 +80,7 @@ class Following:
     def _recorded(self, record: DefinitionRecord) -> None:
         self._record = record
 
-    def _make(self, change: Change) -> None:
+    def _make(self, change: AgreedChange) -> None:
         """Make one change. Raises StillGoing and PreconditionFailed for one that is to be tried again."""
         try:
             if change.kind in OF_USERS:
@@ -103,12 +103,12 @@ class Following:
         except EngineError as error:
             self._log("definition-not-made", {"definition": str(change), "why": str(error)})
 
-    def _make_user(self, change: Change) -> None:
+    def _make_user(self, change: AgreedChange) -> None:
         assert self.users is not None, "the users are set before the start"
         record = None if change.value is None else UserRecord.parse(change.name, str(change.value))
         self.users.follow(change.name, record)
 
-    def _make_host(self, change: Change) -> None:
+    def _make_host(self, change: AgreedChange) -> None:
         if change.kind is ChangeKind.HOST_REMOVAL:
             self._hosts.delete(change.name)
         elif change.kind is ChangeKind.HOST:
@@ -119,9 +119,9 @@ class Following:
 
     # --- the state
 
-    def differences(self, state: Iterable[Change], *, removes: bool) -> Iterator[Change | None]:
-        wanted: dict[Hashable, Change] = {}
-        here: dict[Hashable, Change] = {}
+    def differences(self, state: Iterable[AgreedChange], *, removes: bool) -> Iterator[AgreedChange | None]:
+        wanted: dict[Hashable, AgreedChange] = {}
+        here: dict[Hashable, AgreedChange] = {}
         for changes, found in ((state, wanted), (self._present(), here)):
             for number, change in enumerate(changes):
                 found[change.subject] = change
@@ -145,7 +145,7 @@ class Following:
             if number % COMPARED_AT_ONCE == 0:
                 yield None
 
-    def offers(self, state: Iterable[Change]) -> Iterator[Change | None]:
+    def offers(self, state: Iterable[AgreedChange]) -> Iterator[AgreedChange | None]:
         there: set[Hashable] = set()
         for number, change in enumerate(state):
             there.add(change.subject)
@@ -157,7 +157,7 @@ class Following:
             elif number % COMPARED_AT_ONCE == 0:
                 yield None
 
-    def _can_be_offered(self, change: Change) -> bool:
+    def _can_be_offered(self, change: AgreedChange) -> bool:
         """Messages of queues are not shared by an offer, so these are none."""
         if isinstance(change.value, str) and isinstance(UserRecord.parse(change.name, change.value).secret, RabbitHash):
             why = "its password has a hash of RabbitMQ; set the password"
@@ -165,20 +165,20 @@ class Following:
             return False
         return change.kind is not ChangeKind.QUEUE
 
-    def _present(self) -> Iterator[Change]:
+    def _present(self) -> Iterator[AgreedChange]:
         """Everything that all nodes should have, in an order in which it can be made."""
         hosts = [host for host in self._hosts.all if not self._hosts.deleting(host.virtual_host)]
         for host in hosts:
             name = host.virtual_host
             if name != VIRTUAL_HOST:
-                yield Change(ChangeKind.HOST, "", name)
+                yield AgreedChange(ChangeKind.HOST, "", name)
             if self._hosts.find(name) is not None and (limits := self._hosts.limits(name).shown()):
-                yield Change(ChangeKind.HOST_SETTINGS, "", name, limits)
+                yield AgreedChange(ChangeKind.HOST_SETTINGS, "", name, limits)
         for host in hosts:
             if isinstance(host.shared, SharedNames):
                 yield from host.shared.present()
         if self.users is not None:
-            yield from (Change(ChangeKind.USER, "", one.name, one.render()) for one in self.users.records())
+            yield from (AgreedChange(ChangeKind.USER, "", one.name, one.render()) for one in self.users.records())
 
 
 def _ends(host: str, binding: Binding) -> set[tuple[ChangeKind, str, str]]:
@@ -186,22 +186,22 @@ def _ends(host: str, binding: Binding) -> set[tuple[ChangeKind, str, str]]:
     return {(ChangeKind.EXCHANGE, host, binding.source), (kind, host, binding.destination)}
 
 
-def _removing(change: Change) -> Change:
+def _removing(change: AgreedChange) -> AgreedChange:
     """The change that takes something away again."""
     host, name = change.host, change.name
     match change.kind:
         case ChangeKind.EXCHANGE:
-            return Change(ChangeKind.REMOVAL, host, name, Removal(exchanges=(name,)))
+            return AgreedChange(ChangeKind.REMOVAL, host, name, AgreedRemoval(exchanges=(name,)))
         case ChangeKind.QUEUE:
-            return Change(ChangeKind.REMOVAL, host, name, Removal(queues=(name,)))
+            return AgreedChange(ChangeKind.REMOVAL, host, name, AgreedRemoval(queues=(name,)))
         case ChangeKind.BINDING:
             assert isinstance(change.value, Binding)
-            return Change(ChangeKind.REMOVAL, host, name, Removal(bindings=(change.value,)))
+            return AgreedChange(ChangeKind.REMOVAL, host, name, AgreedRemoval(bindings=(change.value,)))
         case ChangeKind.POLICY:
-            return Change(ChangeKind.POLICY_REMOVAL, host, name)
+            return AgreedChange(ChangeKind.POLICY_REMOVAL, host, name)
         case ChangeKind.USER:
-            return Change(ChangeKind.USER_REMOVAL, "", name)
+            return AgreedChange(ChangeKind.USER_REMOVAL, "", name)
         case ChangeKind.HOST:
-            return Change(ChangeKind.HOST_REMOVAL, "", name)
+            return AgreedChange(ChangeKind.HOST_REMOVAL, "", name)
         case _:
-            return Change(ChangeKind.HOST_SETTINGS, "", name, {})
+            return AgreedChange(ChangeKind.HOST_SETTINGS, "", name, {})

@@ -25,7 +25,7 @@ _HEAD = Struct("<BQI8s")
 _DIGEST_BYTES = 8
 
 
-class Head(NamedTuple):
+class PartsHead(NamedTuple):
     """Where the bytes of a batch are."""
 
     epoch: int
@@ -38,12 +38,12 @@ def encoded_head(data: bytes, epoch: int, part_bytes: int) -> bytes:
     return _HEAD.pack(HEAD, epoch, -(-len(data) // part_bytes), _digest(data))
 
 
-def decoded_head(value: bytes) -> Head | None:
+def decoded_head(value: bytes) -> PartsHead | None:
     """The head in the value of a batch's key; None if the value is the batch itself, or damaged."""
     if len(value) != _HEAD.size or value[0] != HEAD:
         return None
     _, epoch, parts, digest = _HEAD.unpack(value)
-    return Head(epoch, parts, digest)
+    return PartsHead(epoch, parts, digest)
 
 
 def _digest(data: bytes) -> bytes:

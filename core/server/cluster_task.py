@@ -19,7 +19,7 @@ from core.config.address import parse_address
 from core.config.cluster import ClusterSettings
 from core.engine.forwarding.nodes import HomeNode
 from core.engine.quorum.groups import QuorumGroups
-from core.engine.routing.agreement import Agreement, Answered, Change, Verdict
+from core.engine.routing.agreement import AgreedChange, Agreement, Answered, ChangeVerdict
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid
 from core.interface import Snapshot
@@ -172,7 +172,7 @@ class ClusterTask:
         self._following.users = users
         self._agreement.alone = False
 
-    def _submit(self, change: Change, answered: Answered) -> None:
+    def _submit(self, change: AgreedChange, answered: Answered) -> None:
         self.member.definitions.submit(change, answered)
         self._wake_up()
 
@@ -182,8 +182,8 @@ class ClusterTask:
         for change in owed:
             self.member.definitions.submit(change, partial(self._paid, change))
 
-    def _paid(self, change: Change, verdict: Verdict, why: str) -> None:
-        if verdict is not Verdict.MADE:
+    def _paid(self, change: AgreedChange, verdict: ChangeVerdict, why: str) -> None:
+        if verdict is not ChangeVerdict.MADE:
             self._agreement.owed.append(change)
 
     def _leads_until(self, until: float) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from core.access.records import RabbitHash, UserRecord
 from core.access.users import UserStore
-from core.engine.routing.agreement import Agreement, Change, ChangeKind
+from core.engine.routing.agreement import AgreedChange, Agreement, ChangeKind
 from core.engine.storage import HostKeeper, Storage
 from core.engine.virtual_hosts import DELETING
 from core.errors import PreconditionFailed
@@ -44,7 +44,7 @@ class SharedHosts:
 
     def _agree(self, kind: ChangeKind, name: str, value: object = None) -> None:
         if not self._agreement.alone:
-            self._agreement.ask(Change(kind, "", name, value))
+            self._agreement.ask(AgreedChange(kind, "", name, value))
 
 
 class SharedUsers:
@@ -65,10 +65,10 @@ class SharedUsers:
                     f"user '{name}': a hash of RabbitMQ is not given to the other nodes, because it is quickly "
                     "guessed; set the password instead: headgate users set"
                 )
-            self._agreement.ask(Change(ChangeKind.USER, "", name, keys))
+            self._agreement.ask(AgreedChange(ChangeKind.USER, "", name, keys))
         self._kept.set_user(name, keys)
 
     def remove_user(self, name: str) -> None:
         if not self._agreement.alone:
-            self._agreement.ask(Change(ChangeKind.USER_REMOVAL, "", name))
+            self._agreement.ask(AgreedChange(ChangeKind.USER_REMOVAL, "", name))
         self._kept.remove_user(name)

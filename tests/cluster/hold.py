@@ -20,7 +20,7 @@ from core.cluster.following import Following
 from core.config.settings import Settings
 from core.engine.broker import Broker
 from core.engine.quorum.groups import SharedQueue
-from core.engine.routing.agreement import Agreement, Change, ChangeKind
+from core.engine.routing.agreement import AgreedChange, Agreement, ChangeKind
 from core.engine.routing.shared_recorder import SharedRecorder
 from core.engine.virtual_hosts import VirtualHosts
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
@@ -32,23 +32,23 @@ from tests.kit.storage import KeptDefinitions, open_storage
 END = object()
 
 
-def definitions(count: int) -> list[Change]:
+def definitions(count: int) -> list[AgreedChange]:
     """As many changes: a tenth exchanges, a tenth queues, and the rest bindings between them."""
-    found: list[Change] = []
+    found: list[AgreedChange] = []
     tenth = min(count // 10, 900)
     for number in range(tenth):
         one = ExchangeDeclaration(name=f"x{number}", type=ExchangeType.TOPIC, arguments={})
-        found.append(Change(ChangeKind.EXCHANGE, "/", one.name, one))
+        found.append(AgreedChange(ChangeKind.EXCHANGE, "/", one.name, one))
     for number in range(tenth):
         declaration = QueueDeclaration(name=f"q{number}", arguments={"x-queue-type": "quorum"})
         queue = SharedQueue("/", declaration, f"{number + 1:032x}")
-        found.append(Change(ChangeKind.QUEUE, "/", declaration.name, queue))
+        found.append(AgreedChange(ChangeKind.QUEUE, "/", declaration.name, queue))
     for number in range(count - 2 * tenth):
         source, destination = f"x{number % tenth}", f"q{number % tenth}"
         binding = Binding(
             source=source, destination=destination, destination_is_queue=True, binding_key=f"k.{number}", arguments={}
         )
-        found.append(Change(ChangeKind.BINDING, "/", f"{source} to {destination}", binding))
+        found.append(AgreedChange(ChangeKind.BINDING, "/", f"{source} to {destination}", binding))
     return found
 
 

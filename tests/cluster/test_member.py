@@ -17,7 +17,7 @@ from core.engine.quorum.commands import CountersRecord, QueueKey, encode
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import SharedLog
-from core.engine.routing.agreement import Change, ChangeKind, Verdict
+from core.engine.routing.agreement import AgreedChange, ChangeKind, ChangeVerdict
 from core.interface import ExchangeDeclaration, ExchangeType
 from core.store.command_log import LocalCommandLog
 from core.store.lane import Lane
@@ -50,7 +50,7 @@ class Node:
         self.queues.recover()
         self.groups = QuorumGroups()
         self.groups.all = {1: QuorumGroup(1, shared, self.queues)}
-        self.made: list[Change] = []
+        self.made: list[AgreedChange] = []
         self.log: list[str] = []
         self.etcd = Etcd(etcd.endpoints, self._answers.put)
         self.member = Member(
@@ -80,10 +80,10 @@ class Node:
         changes.clear()
         return numbers
 
-    def differences(self, state, *, removes) -> Iterator[Change]:
+    def differences(self, state, *, removes) -> Iterator[AgreedChange]:
         return iter(state)
 
-    def offers(self, state) -> Iterator[Change]:
+    def offers(self, state) -> Iterator[AgreedChange]:
         return iter(())
 
     def move(self) -> None:
@@ -134,8 +134,8 @@ def until(there: Callable[[], bool], *nodes: Node) -> None:
         time.sleep(0.005)
 
 
-def exchange(kind: ExchangeType) -> Change:
-    return Change(ChangeKind.EXCHANGE, "/", "x", ExchangeDeclaration(name="x", type=kind, arguments={}))
+def exchange(kind: ExchangeType) -> AgreedChange:
+    return AgreedChange(ChangeKind.EXCHANGE, "/", "x", ExchangeDeclaration(name="x", type=kind, arguments={}))
 
 
 def test_one_of_two_nodes_leads_and_both_see_the_same(make):
@@ -170,21 +170,21 @@ def test_a_leader_that_has_heard_nothing_for_a_second_leads_no_more(make):
 def test_a_definition_reaches_all_nodes_and_the_second_of_two_is_to_be_checked_again(make):
     a, b = make("a"), make("b")
     until(lambda: a.member.definitions.made == b.member.definitions.made == 0, a, b)
-    answers: list[Verdict] = []
+    answers: list[ChangeVerdict] = []
     first, second = exchange(ExchangeType.DIRECT), exchange(ExchangeType.TOPIC)
     a.member.definitions.submit(first, lambda verdict, why: answers.append(verdict))
     b.member.definitions.submit(second, lambda verdict, why: answers.append(verdict))
     until(lambda: len(answers) == 2, a, b)
-    assert sorted(answers, key=str) == [Verdict.MADE, Verdict.STALE]
+    assert sorted(answers, key=str) == [ChangeVerdict.MADE, ChangeVerdict.STALE]
     until(lambda: a.made == b.made != [], a, b)
     assert a.made in ([first], [second])
 
 
 def test_a_node_that_has_not_joined_says_so_to_who_declares(make):
-    answers: list[tuple[Verdict, str]] = []
+    answers: list[tuple[ChangeVerdict, str]] = []
     make("a").member.definitions.submit(exchange(ExchangeType.DIRECT), lambda *answer: answers.append(answer))
     ((verdict, why),) = answers
-    assert verdict is Verdict.REFUSED
+    assert verdict is ChangeVerdict.REFUSED
     assert "has not read the definitions of the cluster yet" in why
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from core.errors import Invalid
-from core.taken_numbers import Known, PublishingId, TakenNumbers, packed, publishing_id
+from core.taken_numbers import KnownId, PublishingId, TakenNumbers, packed, publishing_id
 
 PUBLISHERS = ("a", "b", "c")
 ADDED = st.lists(st.tuples(st.sampled_from(PUBLISHERS), st.integers(0, 40), st.integers(1, 9)), max_size=40)
@@ -20,7 +20,7 @@ def added(them, ranges_max=1000):
 
 
 def known(taken):
-    return {name for name in EVERY_ID if taken.known(name) is Known.TAKEN}
+    return {name for name in EVERY_ID if taken.known(name) is KnownId.TAKEN}
 
 
 @given(ADDED)
@@ -41,12 +41,12 @@ def test_a_bound_forgets_and_never_invents(them, ranges_max):
     taken, whole = added(them, ranges_max), added(them)
     assert taken.ranges <= ranges_max
     for name in EVERY_ID:
-        if taken.known(name) is not Known.FORGOTTEN:
-            assert taken.known(name) is Known.NEW or whole.known(name) is Known.TAKEN
+        if taken.known(name) is not KnownId.FORGOTTEN:
+            assert taken.known(name) is KnownId.NEW or whole.known(name) is KnownId.TAKEN
     if them:
         publisher, first, count = them[-1]
         newest = PublishingId(publisher, first + count - 1)
-        assert taken.known(newest) is not Known.NEW, "what was added last may be too low, but never counts as new"
+        assert taken.known(newest) is not KnownId.NEW, "what was added last may be too low, but never counts as new"
 
 
 @given(ADDED, st.integers(2, 6))
@@ -56,7 +56,7 @@ def test_plain_values_and_copies_say_the_same(them, ranges_max):
     assert copy.packed() == taken.packed()
     assert [copy.known(name) for name in EVERY_ID] == [taken.known(name) for name in EVERY_ID]
     copy.add("a", 100, 101)
-    assert taken.known(PublishingId("a", 100)) is Known.NEW
+    assert taken.known(PublishingId("a", 100)) is KnownId.NEW
 
 
 @given(ADDED, ADDED, st.integers(2, 6))
@@ -66,9 +66,9 @@ def test_only_what_others_remember_is_kept(them, others, ranges_max):
     publishers = {publisher for publisher, *_ in other.packed()}
     for name in EVERY_ID:
         if name.publisher not in publishers:
-            assert kept.known(name) is Known.NEW
-        elif other.known(name) is Known.FORGOTTEN:
-            assert kept.known(name) in (Known.FORGOTTEN, Known.NEW)
+            assert kept.known(name) is KnownId.NEW
+        elif other.known(name) is KnownId.FORGOTTEN:
+            assert kept.known(name) in (KnownId.FORGOTTEN, KnownId.NEW)
         else:
             assert kept.known(name) is taken.known(name)
 
@@ -85,10 +85,10 @@ def test_the_publisher_of_longest_ago_is_forgotten_first():
     for publisher in ("a", "b", "c", "a", "d"):
         taken.add(publisher, 0, 5)
     assert [taken.known(PublishingId(publisher, 0)) for publisher in "abcd"] == [
-        Known.TAKEN,
-        Known.NEW,
-        Known.TAKEN,
-        Known.TAKEN,
+        KnownId.TAKEN,
+        KnownId.NEW,
+        KnownId.TAKEN,
+        KnownId.TAKEN,
     ]
 
 
@@ -97,10 +97,10 @@ def test_a_publisher_with_many_gaps_forgets_its_own_lowest_ids_and_no_others():
     taken.add("quiet", 0, 5)
     for number in range(0, 40, 2):
         taken.add("a", number, number + 1)
-    assert taken.known(PublishingId("quiet", 0)) is Known.TAKEN
-    assert taken.known(PublishingId("a", 0)) is Known.FORGOTTEN
-    assert taken.known(PublishingId("a", 38)) is Known.TAKEN
-    assert taken.known(PublishingId("a", 37)) is Known.NEW
+    assert taken.known(PublishingId("quiet", 0)) is KnownId.TAKEN
+    assert taken.known(PublishingId("a", 0)) is KnownId.FORGOTTEN
+    assert taken.known(PublishingId("a", 38)) is KnownId.TAKEN
+    assert taken.known(PublishingId("a", 37)) is KnownId.NEW
 
 
 def test_names_are_packed_by_publisher():

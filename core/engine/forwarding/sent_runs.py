@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.engine.confirms import Confirms, Submission
-from core.errors import EngineError
+from core.errors import EngineError, PreconditionFailed
 from core.interface import Outcome
+
+NOT_TAKEN = PreconditionFailed("the node of the queue has not taken the message on; publish it again")
+"""A message that the home releases is not unroutable: AMQP 0.9.1 would confirm that, and drop the message."""
 
 
 class _Answer(NamedTuple):
@@ -122,4 +125,4 @@ class SentRuns:
             assert error is not None
             confirms.reject(submission, self.place, start, stop, error)
         else:
-            confirms.gone(submission, self.place, start, stop)
+            confirms.withdrawn(submission, self.place, start, stop, error or NOT_TAKEN)

@@ -21,7 +21,7 @@ from core.engine.ready.sub_queue import SubQueue
 from core.errors import EngineError, Invalid, PreconditionFailed
 from core.interface import Converter
 from core.message import RunPart
-from core.taken_numbers import Known, PublishingId, TakenNumbers
+from core.taken_numbers import KnownId, PublishingId, TakenNumbers
 
 MESSAGES_PER_TURN_MAX = 100
 """The most messages of one turn: to look up the publishing id of one takes some 15 µs, and 0.4 ms at most."""
@@ -145,7 +145,7 @@ def _new(names: Sequence[Name], start: int, taken: TakenNumbers) -> list[Publish
         if isinstance(name, EngineError):
             break
         if name is not None:
-            if name in here or taken.known(name) is not Known.NEW:
+            if name in here or taken.known(name) is not KnownId.NEW:
                 break
             here.add(name)
         new.append(name)
@@ -153,7 +153,7 @@ def _new(names: Sequence[Name], start: int, taken: TakenNumbers) -> list[Publish
 
 
 def _is_repeat(name: Name, taken: TakenNumbers) -> bool:
-    return isinstance(name, PublishingId) and taken.known(name) is Known.TAKEN
+    return isinstance(name, PublishingId) and taken.known(name) is KnownId.TAKEN
 
 
 def _why_not(name: Name, taken: TakenNumbers) -> EngineError | None:

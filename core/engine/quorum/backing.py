@@ -35,7 +35,7 @@ from core.engine.quorum.commands import (
     History,
     ReturnedRecord,
     Settle,
-    Taken,
+    TakenIds,
     as_ranges,
     encode,
     encode_facts,
@@ -206,7 +206,7 @@ class QuorumBacking:
             self._route_facts = encode_facts(route)
         taken, facts = None, self._route_facts
         if run_part.names is not None and self._taken is not None and any(run_part.names):
-            taken = Taken(self._taken.ranges_max, packed(run_part.names))
+            taken = TakenIds(self._taken.ranges_max, packed(run_part.names))
             facts = encode_facts(route, taken=taken)
         lengths = list(map(len, entries))
         size = sum(lengths)

@@ -72,7 +72,7 @@ class History(NamedTuple):
     """Encoded annotations that consumers have added; empty for none."""
 
 
-class Taken(NamedTuple):
+class TakenIds(NamedTuple):
     """Publishing ids that were taken on. The log has the bound too: what is remembered follows from the log alone."""
 
     ranges_max: int
@@ -98,7 +98,7 @@ class Messages:
     """Histories by sequence number; only for carried messages."""
     discards: dict[int, str] = field(default_factory=dict)
     """Reasons of discarded messages by sequence number; only for carried messages."""
-    taken: "Taken | None" = None
+    taken: "TakenIds | None" = None
     """Their publishing ids; only for new messages."""
 
 
@@ -136,7 +136,7 @@ class CountersRecord:
 
     next_sequence: int
     """All sequence numbers below this may have been used."""
-    taken: Taken | None = None
+    taken: TakenIds | None = None
     """All publishing ids that are remembered."""
 
 
@@ -173,7 +173,7 @@ def encode_facts(
     route: Route | None,
     histories: dict[int, History] | None = None,
     discards: dict[int, str] | None = None,
-    taken: Taken | None = None,
+    taken: TakenIds | None = None,
 ) -> bytes:
     """Encode what only some messages have: route, histories, discards and publishing ids. Empty without any of them."""
     if route is None and not histories and not discards and taken is None:
@@ -225,7 +225,7 @@ def _decoded(kind: CommandType, payload: bytes) -> Command:
         return Delete()
     said = cbor2.loads(payload[_LEAD.size :])
     if kind is CommandType.COUNTERS:
-        return CountersRecord(said) if isinstance(said, int) else CountersRecord(said[0], Taken(*said[1:]))
+        return CountersRecord(said) if isinstance(said, int) else CountersRecord(said[0], TakenIds(*said[1:]))
     if kind is CommandType.SETTLE:
         return Settle(_ranges(said))
     if kind is CommandType.RETURN:
@@ -255,12 +255,12 @@ def _decode_messages(payload: bytes) -> Messages:
     )
 
 
-def _decode_facts(facts: bytes) -> tuple[Route | None, dict[int, History], dict[int, str], Taken | None]:
+def _decode_facts(facts: bytes) -> tuple[Route | None, dict[int, History], dict[int, str], TakenIds | None]:
     if not facts:
         return None, {}, {}, None
     path, histories, discards, *more = cbor2.loads(facts)
     known = {sequence: History(*history) for sequence, *history in histories}
-    return unpacked_route(path), known, dict(discards), Taken(*more[0]) if more else None
+    return unpacked_route(path), known, dict(discards), TakenIds(*more[0]) if more else None
 
 
 def as_ranges(positions: Sequence[int]) -> list[range]:

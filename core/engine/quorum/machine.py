@@ -30,7 +30,7 @@ from core.engine.quorum.commands import (
     QueueKey,
     ReturnedRecord,
     Settle,
-    Taken,
+    TakenIds,
 )
 from core.engine.ready.remains import Objects
 from core.message import Attributes, Route
@@ -105,7 +105,7 @@ class QuorumMachine:
 
     def enqueue(
         self, first: int, sizes: "array[int]", attributes: Attributes, route: Route | None, *,
-        expiry: float, file: int, offset: int, head_bytes: int, body_bytes: int, taken: Taken | None = None,
+        expiry: float, file: int, offset: int, head_bytes: int, body_bytes: int, taken: TakenIds | None = None,
     ) -> None:  # fmt: skip
         """Add new messages, whose bodies are at ``offset`` in the file. ``expiry``: wall-clock seconds, infinity for
         never."""
@@ -131,7 +131,7 @@ class QuorumMachine:
         if taken is not None:
             self._take(taken, file)
 
-    def _take(self, taken: Taken, file: int) -> None:
+    def _take(self, taken: TakenIds, file: int) -> None:
         if self.taken is None:
             self.taken = TakenNumbers()
             self.taken_from = file
@@ -197,7 +197,7 @@ class QuorumMachine:
     def counters(self) -> CountersRecord:
         """Return what outlives the messages."""
         taken = self.taken
-        return CountersRecord(self.next_sequence, None if taken is None else Taken(taken.ranges_max, taken.packed()))
+        return CountersRecord(self.next_sequence, None if taken is None else TakenIds(taken.ranges_max, taken.packed()))
 
     @property
     def blocks(self) -> Sequence[Block]:
@@ -307,7 +307,7 @@ class QuorumMachine:
             machine = machines[key] = QuorumMachine(key)
             machine.next_sequence, machine.counted_in, machine.delivered_below, histories, discards, *taken = rest
             if taken:
-                machine._take(Taken(*taken[1:]), taken[0])
+                machine._take(TakenIds(*taken[1:]), taken[0])
             machine.histories = {sequence: History(*history) for sequence, *history in histories}
             machine.discards = dict(discards)
         return machines

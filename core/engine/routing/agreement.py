@@ -37,7 +37,7 @@ class ChangeKind(StrEnum):
     HOST_REMOVAL = "vhost-removal"
 
 
-class Removal(NamedTuple):
+class AgreedRemoval(NamedTuple):
     """Queues, exchanges and bindings that are removed together. The bindings of the former go with them."""
 
     queues: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Removal(NamedTuple):
     bindings: tuple[Binding, ...] = ()
 
 
-class Change(NamedTuple):
+class AgreedChange(NamedTuple):
     """One change of the definitions."""
 
     kind: ChangeKind
@@ -53,14 +53,14 @@ class Change(NamedTuple):
     """The virtual host; "" for users and virtual hosts themselves."""
     name: str
     value: object = None
-    """A declaration, a SharedQueue, a Binding, a Removal, or the record of a user; None where the name says all."""
+    """A declaration, a SharedQueue, a Binding, an AgreedRemoval, or a user's record; None where the name says all."""
 
     @property
     def subject(self) -> Hashable:
         """What is changed: there is one change of it under way at a time."""
         if isinstance(self.value, Binding):
             return self.kind, self.host, Edge.of(self.value)
-        if isinstance(self.value, Removal):
+        if isinstance(self.value, AgreedRemoval):
             return (
                 self.kind,
                 self.host,
@@ -74,7 +74,7 @@ class Change(NamedTuple):
         return f"{self.kind.value.replace('-', ' ')} '{self.name}'"
 
 
-class Verdict(Enum):
+class ChangeVerdict(Enum):
     """What became of a change that was asked for."""
 
     MADE = "made"
@@ -83,12 +83,12 @@ class Verdict(Enum):
     REFUSED = "refused"
 
 
-Answered = Callable[[Verdict, str], None]
+Answered = Callable[[ChangeVerdict, str], None]
 """Called once with the verdict, and why a change is refused."""
 
 
-def _no_cluster(change: Change, answered: Answered) -> None:
-    answered(Verdict.REFUSED, "this node has not reached its cluster yet; try again in a moment")
+def _no_cluster(change: AgreedChange, answered: Answered) -> None:
+    answered(ChangeVerdict.REFUSED, "this node has not reached its cluster yet; try again in a moment")
 
 
 class Agreement:
@@ -96,21 +96,21 @@ class Agreement:
 
     def __init__(self, copies: int = 1) -> None:
         """``copies``: how many nodes keep each quorum queue."""
-        self.submit: Callable[[Change, Answered], None] = _no_cluster
+        self.submit: Callable[[AgreedChange, Answered], None] = _no_cluster
         """Put a change into the common order, if nothing in that order comes between it and what this node has."""
         self.alone = True
         """Whether changes are made here without asking: at the start, and while this node makes what was agreed on."""
         self.copies = copies
         self.leads_here: Callable[[str], bool] = lambda identity: False
         """Whether this node leads the group of the queue that gets this identity."""
-        self.owed: list[Change] = []
+        self.owed: list[AgreedChange] = []
         """Removals that this node has made, and the others have still to make."""
         self._asked: dict[Hashable, str | None] = {}
         """Why a change is refused; None while it is under way."""
         self._made: dict[Hashable, None] = {}
         self._waiting: list[Callable[[], None]] = []
 
-    def ask(self, change: Change) -> NoReturn:
+    def ask(self, change: AgreedChange) -> NoReturn:
         """Raises StillGoing until the change is made or refused, and PreconditionFailed with the reason if it is
         refused."""
         subject = change.subject
@@ -127,15 +127,15 @@ class Agreement:
         del self._asked[subject]
         raise PreconditionFailed(f"{change}: {why}")
 
-    def is_mine(self, change: Change) -> bool:
+    def is_mine(self, change: AgreedChange) -> bool:
         """Return whether the change was made because this node asked for it, once."""
         return self._made.pop(change.subject, self) is None
 
-    def _answered(self, subject: Hashable, verdict: Verdict, why: str) -> None:
+    def _answered(self, subject: Hashable, verdict: ChangeVerdict, why: str) -> None:
         self._asked.pop(subject, None)
-        if verdict is Verdict.MADE:
+        if verdict is ChangeVerdict.MADE:
             _keep(self._made, subject, None)
-        elif verdict is Verdict.REFUSED:
+        elif verdict is ChangeVerdict.REFUSED:
             _keep(self._asked, subject, why)
         waiting, self._waiting = self._waiting, []
         for call in waiting:

@@ -12,7 +12,7 @@ from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueType
 from core.engine.options.policies import Policies
 from core.engine.quorum.groups import SharedQueue
-from core.engine.routing.agreement import Change, ChangeKind, Removal, Verdict
+from core.engine.routing.agreement import AgreedChange, AgreedRemoval, ChangeKind, ChangeVerdict
 from core.engine.routing.shared_recorder import SharedRecorder, removal_name
 from core.engine.routing.staged import Declared, StagedQueues
 from core.engine.routing.topology import BUILT_IN_EXCHANGES, QueueDefinition, Topology
@@ -102,24 +102,24 @@ class SharedNames:
         there = self.topology.exchanges.get(exchange)
         if there is not None and there.declaration.durable and exchange not in BUILT_IN_EXCHANGES:
             leaving = tuple(filter(self._is_shared_binding, self.topology.leaving(exchange, CLEARED_MAX)))
-            self._agree_on(Removal(exchanges=(exchange,), bindings=leaving))
+            self._agree_on(AgreedRemoval(exchanges=(exchange,), bindings=leaving))
 
     def agree_on_unbinding(self, binding: Binding) -> None:
         """Raises StillGoing for a binding that all nodes have, until none has it."""
         if self.topology.has_binding(binding) and self._is_shared_binding(binding):
             exchanges = self.topology.ends_with(None, binding)
-            self._agree_on(Removal(exchanges=tuple(exchanges), bindings=(binding,)))
+            self._agree_on(AgreedRemoval(exchanges=tuple(exchanges), bindings=(binding,)))
 
-    def _agree_on(self, removal: Removal) -> None:
+    def _agree_on(self, removal: AgreedRemoval) -> None:
         if not self.recorder.alone:
             self._agreement.ask(self._removing(removal))
 
-    def _removing(self, removal: Removal) -> Change:
-        return Change(ChangeKind.REMOVAL, self._virtual_host, removal_name(removal), removal)
+    def _removing(self, removal: AgreedRemoval) -> AgreedChange:
+        return AgreedChange(ChangeKind.REMOVAL, self._virtual_host, removal_name(removal), removal)
 
     def has_made(self, kind: ChangeKind, name: str) -> bool:
         """Return whether something is there because this node has asked for it, once."""
-        return self._agreement.is_mine(Change(kind, self._virtual_host, name))
+        return self._agreement.is_mine(AgreedChange(kind, self._virtual_host, name))
 
     def delete_with_all(self, name: str) -> bool:
         """Begin to delete a queue with all nodes, if it is shared. Returns whether it is; it is still there then."""
@@ -139,10 +139,10 @@ class SharedNames:
             return self._staged.declare(declaration, owner, named_by_broker=named_by_broker)
         recording: Recording[Declared] = Recording()
 
-        def answered(verdict: Verdict, why: str) -> None:
-            if verdict is Verdict.REFUSED:
+        def answered(verdict: ChangeVerdict, why: str) -> None:
+            if verdict is ChangeVerdict.REFUSED:
                 recording.fail(f"queue '{name}': {why}")
-            elif verdict is Verdict.STALE:
+            elif verdict is ChangeVerdict.STALE:
                 again(recording, lambda: self.declare(declaration, owner, named_by_broker=named_by_broker))
             else:
                 again(recording, lambda: Recording[Declared]().finish((self._makes.info(name, owner), True)))
@@ -157,14 +157,14 @@ class SharedNames:
             return self._staged.delete(name, owner)
         recording: Recording[int] = Recording()
         exchanges = self.topology.ends_with(name)
-        removal = Removal(queues=(name,), exchanges=tuple(exchanges))
+        removal = AgreedRemoval(queues=(name,), exchanges=tuple(exchanges))
         self._ended.setdefault(name, 0)
 
-        def answered(verdict: Verdict, why: str) -> None:
+        def answered(verdict: ChangeVerdict, why: str) -> None:
             ready = self._ended.pop(name, 0)
-            if verdict is Verdict.REFUSED:
+            if verdict is ChangeVerdict.REFUSED:
                 recording.fail(f"queue '{name}': {why}")
-            elif verdict is Verdict.STALE:
+            elif verdict is ChangeVerdict.STALE:
                 again(recording, lambda: self.delete(name, owner))
             else:
                 recording.finish(ready)
@@ -172,7 +172,7 @@ class SharedNames:
         self._agreement.submit(self._removing(removal), answered)
         return recording
 
-    def _new(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool) -> Change:
+    def _new(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool) -> AgreedChange:
         self._check_group(declaration)
         definition = self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker)
         if declaration.arguments.get(LOCATOR) == CLIENT_LOCAL:
@@ -185,7 +185,7 @@ class SharedNames:
                 )
             definition = here
         queue = SharedQueue(self._virtual_host, declaration, definition.identity)
-        return Change(ChangeKind.QUEUE, self._virtual_host, declaration.name, queue)
+        return AgreedChange(ChangeKind.QUEUE, self._virtual_host, declaration.name, queue)
 
     def _check_group(self, declaration: QueueDeclaration) -> None:
         """Raises PreconditionFailed for a group that cannot be had."""
@@ -203,7 +203,7 @@ class SharedNames:
 
     # --- what was agreed on
 
-    def follow(self, change: Change) -> None:
+    def follow(self, change: AgreedChange) -> None:
         """Make a change here. Raises StillGoing and PreconditionFailed to be called again, any other EngineError for a
         change that this node cannot make."""
         match change.value:
@@ -213,7 +213,7 @@ class SharedNames:
                 self._follow_queue(queue)
             case Binding() as binding:
                 self.topology.bind(binding, CLUSTER)
-            case Removal() as removal:
+            case AgreedRemoval() as removal:
                 self._follow_removal(removal)
             case PolicyDeclaration() as policy:
                 self.policies.set(policy)
@@ -225,7 +225,7 @@ class SharedNames:
         try:
             self.topology.admit_exchange(declaration)
         except Inequivalent:
-            self._follow_removal(Removal(exchanges=(declaration.name,)))
+            self._follow_removal(AgreedRemoval(exchanges=(declaration.name,)))
             self.topology.admit_exchange(declaration)
 
     def _follow_queue(self, queue: SharedQueue) -> None:
@@ -234,11 +234,11 @@ class SharedNames:
         if there is not None:
             if there.identity == queue.identity:
                 return
-            self._follow_removal(Removal(queues=(name,)))
+            self._follow_removal(AgreedRemoval(queues=(name,)))
         definition = self.topology.new_queue(queue.declaration, CLUSTER, named_by_broker=True, identity=queue.identity)
         self._makes.make(self.topology.recorded(definition))
 
-    def _follow_removal(self, removal: Removal) -> None:
+    def _follow_removal(self, removal: AgreedRemoval) -> None:
         if any(name in self._staged.waiting for name in removal.queues):
             raise StillGoing("a queue of this name is being declared or deleted here")
         queues = [name for name in removal.queues if name in self.topology.queues]
@@ -250,7 +250,7 @@ class SharedNames:
 
     # --- what there is
 
-    def present(self) -> Iterator[Change]:
+    def present(self) -> Iterator[AgreedChange]:
         """Everything that all nodes should have, as the changes that make it, in an order in which they can be made.
         Other tasks may change it meanwhile."""
         topology, host = self.topology, self._virtual_host
@@ -259,16 +259,16 @@ class SharedNames:
         for exchange in exchanges:
             one = exchange.declaration
             if one.durable and one.name not in BUILT_IN_EXCHANGES:
-                yield Change(ChangeKind.EXCHANGE, host, one.name, one)
+                yield AgreedChange(ChangeKind.EXCHANGE, host, one.name, one)
         for queue in queues:
             if is_shared(queue.declaration):
                 shared = SharedQueue(host, queue.declaration, queue.identity)
-                yield Change(ChangeKind.QUEUE, host, queue.declaration.name, shared)
+                yield AgreedChange(ChangeKind.QUEUE, host, queue.declaration.name, shared)
         for binding in bindings:
             if self._is_shared_binding(binding):
-                yield Change(ChangeKind.BINDING, host, f"{binding.source} to {binding.destination}", binding)
+                yield AgreedChange(ChangeKind.BINDING, host, f"{binding.source} to {binding.destination}", binding)
         for policy in policies:
-            yield Change(ChangeKind.POLICY, host, policy.name, policy.declaration)
+            yield AgreedChange(ChangeKind.POLICY, host, policy.name, policy.declaration)
 
     def _is_shared_binding(self, binding: Binding) -> bool:
         if not self.topology.leads_somewhere(binding):

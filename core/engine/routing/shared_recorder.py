@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from core.engine.options.policies import PolicyRecorder
-from core.engine.routing.agreement import Agreement, Change, ChangeKind, Removal
+from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, ChangeKind
 from core.engine.routing.recorder import DefinitionsRecorder, Later
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
@@ -55,10 +55,12 @@ class SharedRecorder:
     def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
         """What clients ask to be removed was agreed on before (:class:`SharedNames`). What ends here because something
         of this node alone has ended is removed at once, and the other nodes follow."""
-        shared = Removal(exchanges=tuple(exchanges), bindings=tuple(filter(self.is_shared, bindings)))
+        shared = AgreedRemoval(exchanges=tuple(exchanges), bindings=tuple(filter(self.is_shared, bindings)))
         self._kept.remove(queues=queues, exchanges=exchanges, bindings=bindings)
-        if not self.alone and shared != Removal():
-            self.agreement.owed.append(Change(ChangeKind.REMOVAL, self._virtual_host, removal_name(shared), shared))
+        if not self.alone and shared != AgreedRemoval():
+            self.agreement.owed.append(
+                AgreedChange(ChangeKind.REMOVAL, self._virtual_host, removal_name(shared), shared)
+            )
 
     def set_policy(self, policy: PolicyDeclaration) -> None:
         """See :class:`core.engine.options.policies.PolicyRecorder`, also for the method below."""
@@ -71,10 +73,10 @@ class SharedRecorder:
 
     def _agree(self, kind: ChangeKind, name: str, value: object = None) -> None:
         if not self.alone:
-            self.agreement.ask(Change(kind, self._virtual_host, name, value))
+            self.agreement.ask(AgreedChange(kind, self._virtual_host, name, value))
 
 
-def removal_name(removal: Removal) -> str:
+def removal_name(removal: AgreedRemoval) -> str:
     """What is removed, for messages."""
     names = [*removal.queues, *removal.exchanges]
     return ", ".join(names or [f"{one.source} to {one.destination}" for one in removal.bindings])

@@ -8,7 +8,7 @@ from core.clock import Now
 from core.config.settings import Settings
 from core.engine.broker import OPERATOR, Broker
 from core.engine.quorum.groups import SharedQueue, number_in_log
-from core.engine.routing.agreement import Agreement, Answered, Change, ChangeKind, Removal, Verdict
+from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, Answered, ChangeKind, ChangeVerdict
 from core.engine.routing.shared_recorder import SharedRecorder
 from core.errors import Inequivalent, NotFound, PreconditionFailed, StillGoing
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
@@ -31,31 +31,31 @@ class Node:
         self.broker = Broker(Settings(), storage=storage, new_identity=lambda: f"{identities.getrandbits(128):032x}")
         assert self.broker.shared is not None
         self.names = self.broker.shared
-        self.asked: list[tuple[Change, Answered]] = []
+        self.asked: list[tuple[AgreedChange, Answered]] = []
         self.agreement.submit = lambda change, answered: self.asked.append((change, answered))
         self.agreement.alone = False
 
-    def make(self, change: Change) -> None:
+    def make(self, change: AgreedChange) -> None:
         with self.agreement.making():
             self.names.follow(change)
 
-    def agree(self) -> Change:
+    def agree(self) -> AgreedChange:
         """Make what was asked for first."""
         change, answered = self.asked.pop(0)
         self.make(change)
-        answered(Verdict.MADE, "")
+        answered(ChangeVerdict.MADE, "")
         return change
 
-    def answer(self, verdict: Verdict, why: str = "") -> None:
+    def answer(self, verdict: ChangeVerdict, why: str = "") -> None:
         self.asked.pop(0)[1](verdict, why)
 
     def begin(self, name: str, **arguments: object):
         return self.broker.begin_declaring(QueueDeclaration(name=name, arguments={**QUORUM, **arguments}), OPERATOR)
 
 
-def shared(name: str, identity: str = "ab" * 16, **arguments: object) -> Change:
+def shared(name: str, identity: str = "ab" * 16, **arguments: object) -> AgreedChange:
     queue = SharedQueue("/", QueueDeclaration(name=name, arguments={**QUORUM, **arguments}), identity)
-    return Change(ChangeKind.QUEUE, "/", name, queue)
+    return AgreedChange(ChangeKind.QUEUE, "/", name, queue)
 
 
 def exchange(name: str, kind: ExchangeType = ExchangeType.DIRECT, *, auto_delete: bool = False) -> ExchangeDeclaration:
@@ -82,7 +82,7 @@ def test_a_queue_that_another_node_has_declared_meanwhile_is_the_same():
     node = Node()
     recording = node.begin("q")
     node.make(shared("q"))
-    node.answer(Verdict.STALE)
+    node.answer(ChangeVerdict.STALE)
     info, made = recording.result()
     assert (info.identity, made) == ("ab" * 16, False)
 
@@ -91,7 +91,7 @@ def test_a_queue_with_other_arguments_is_refused():
     node = Node()
     recording = node.begin("q", **{"x-max-length": 5})
     node.make(shared("q"))
-    node.answer(Verdict.STALE)
+    node.answer(ChangeVerdict.STALE)
     with pytest.raises(PreconditionFailed, match="x-max-length is not set, the declaration asks for 5"):
         recording.result()
 
@@ -99,7 +99,7 @@ def test_a_queue_with_other_arguments_is_refused():
 def test_without_the_engine_the_client_is_told_why():
     node = Node()
     recording = node.begin("q")
-    node.answer(Verdict.REFUSED, "etcd does not answer")
+    node.answer(ChangeVerdict.REFUSED, "etcd does not answer")
     with pytest.raises(PreconditionFailed, match="queue 'q': etcd does not answer"):
         recording.result()
 
@@ -115,7 +115,7 @@ def test_classic_queues_and_their_bindings_are_of_one_node():
 def test_a_deletion_waits_for_the_cluster_and_takes_the_bindings_along():
     node = Node()
     node.make(shared("q"))
-    node.make(Change(ChangeKind.BINDING, "/", "b", bound("amq.direct", "q")))
+    node.make(AgreedChange(ChangeKind.BINDING, "/", "b", bound("amq.direct", "q")))
     recording = node.broker.begin_deleting("q", OPERATOR)
     assert node.broker.queue_info("q", OPERATOR)
     node.agree()
@@ -151,11 +151,11 @@ def test_who_waits_is_told_when_it_is_time():
         node.broker.declare_exchange(exchange("x"))
     assert going.value.when_over is not None
     going.value.when_over(lambda: calls.append("now"))
-    node.answer(Verdict.STALE)
+    node.answer(ChangeVerdict.STALE)
     assert calls == ["now"]
     with pytest.raises(StillGoing):
         node.broker.declare_exchange(exchange("x"))
-    node.answer(Verdict.REFUSED, "no quorum")
+    node.answer(ChangeVerdict.REFUSED, "no quorum")
     with pytest.raises(PreconditionFailed, match="exchange 'x': no quorum"):
         node.broker.declare_exchange(exchange("x"))
 
@@ -191,29 +191,29 @@ def test_exchanges_bindings_and_policies_go_through_the_order():
 def test_an_auto_delete_exchange_goes_everywhere_with_its_last_binding():
     node = Node()
     node.make(shared("q"))
-    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x", auto_delete=True)))
-    node.make(Change(ChangeKind.BINDING, "/", "b", bound("x", "q")))
+    node.make(AgreedChange(ChangeKind.EXCHANGE, "/", "x", exchange("x", auto_delete=True)))
+    node.make(AgreedChange(ChangeKind.BINDING, "/", "b", bound("x", "q")))
     with pytest.raises(StillGoing):
         node.broker.unbind(bound("x", "q"), OPERATOR)
-    assert node.agree().value == Removal(exchanges=("x",), bindings=(bound("x", "q"),))
+    assert node.agree().value == AgreedRemoval(exchanges=("x",), bindings=(bound("x", "q"),))
     with pytest.raises(NotFound):
         node.broker.exchange_info("x")
 
 
 def test_an_auto_delete_exchange_that_ends_with_a_queue_of_this_node_is_owed_to_the_others():
     node = Node()
-    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x", auto_delete=True)))
+    node.make(AgreedChange(ChangeKind.EXCHANGE, "/", "x", exchange("x", auto_delete=True)))
     node.broker.declare_queue(QueueDeclaration(name="c", arguments={}), OPERATOR)
     node.broker.bind(bound("x", "c"), OPERATOR)
     node.broker.delete_queue("c", OPERATOR)
     node.broker.turn(Now(0.0, 0.0))
-    assert [change.value for change in node.agreement.owed] == [Removal(exchanges=("x",))]
+    assert [change.value for change in node.agreement.owed] == [AgreedRemoval(exchanges=("x",))]
 
 
 def test_an_exchange_that_is_another_one_elsewhere_is_replaced():
     node = Node()
-    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x")))
-    node.make(Change(ChangeKind.EXCHANGE, "/", "x", exchange("x", ExchangeType.TOPIC)))
+    node.make(AgreedChange(ChangeKind.EXCHANGE, "/", "x", exchange("x")))
+    node.make(AgreedChange(ChangeKind.EXCHANGE, "/", "x", exchange("x", ExchangeType.TOPIC)))
     assert node.broker.exchange_info("x").type is ExchangeType.TOPIC
 
 
@@ -252,7 +252,9 @@ def test_an_explanation_says_which_wishes_for_copies_are_so():
         "ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "manual", "ha-promote-on-shutdown": "when-synced",
         "target-group-size": 3,
     }  # fmt: skip
-    node.make(Change(ChangeKind.POLICY, "/", "p", PolicyDeclaration(name="p", pattern=".", definition=definition)))
+    node.make(
+        AgreedChange(ChangeKind.POLICY, "/", "p", PolicyDeclaration(name="p", pattern=".", definition=definition))
+    )
     node.make(shared("q"))
     node.broker.declare_queue(QueueDeclaration(name="c", arguments={}), OPERATOR)
     told = {row["key"]: (row["effect"], row["why"]) for row in node.broker.explain_policies("q")["keys"]}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from core.store.places import SEGMENT_MESSAGES
-from core.taken_numbers import Known, PublishingId
+from core.taken_numbers import KnownId, PublishingId
 from tests.kit.classic_store import TRANSIENT, StoreHarness, messages, run_part
 
 RANGES_MAX = 100
@@ -24,7 +24,7 @@ def publish(index, first, *numbers, publisher="p", **how):
 
 def known(index, numbers, publisher="p"):
     taken = index.remember(RANGES_MAX)
-    return [number for number in numbers if taken.known(PublishingId(publisher, number)) is Known.TAKEN]
+    return [number for number in numbers if taken.known(PublishingId(publisher, number)) is KnownId.TAKEN]
 
 
 @pytest.mark.parametrize("stop", ["kill", "restart"])
@@ -109,7 +109,7 @@ class World:
 
     def publish(self, number):
         index = self.harness.index
-        if index.remember(RANGES_MAX).known(PublishingId("p", number)) is Known.TAKEN:
+        if index.remember(RANGES_MAX).known(PublishingId("p", number)) is KnownId.TAKEN:
             return
         publish(index, self.next, number)
         self.sequence[self.next] = number

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.engine.quorum.commands import CountersRecord, QueueKey, Taken, decode, encode
+from core.engine.quorum.commands import CountersRecord, QueueKey, TakenIds, decode, encode
 from core.message import Attributes, Run, RunPart
-from core.taken_numbers import Known, PublishingId
+from core.taken_numbers import KnownId, PublishingId
 from tests.kit.engine import NOW
 from tests.kit.quorum_log import QuorumNode
 
@@ -37,7 +37,7 @@ class Named:
             self.backing.settle(batch)
 
     def known(self, numbers, publisher="p"):
-        return [number for number in numbers if self.taken.known(PublishingId(publisher, number)) is Known.TAKEN]
+        return [number for number in numbers if self.taken.known(PublishingId(publisher, number)) is KnownId.TAKEN]
 
     def restart(self, *, clean=False):
         return Named(self.node.restart(clean=clean))
@@ -81,7 +81,7 @@ def test_the_state_of_a_queue_that_is_set_aside_has_its_ids():
     named.publish(3)
     named.node.commit()
     commands = [decode(payload)[1] for payload in named.node.queues.commands_of(QUEUE)]
-    assert commands[-1] == CountersRecord(1, Taken(RANGES_MAX, [["p", 0, 3, 4]]))
+    assert commands[-1] == CountersRecord(1, TakenIds(RANGES_MAX, [["p", 0, 3, 4]]))
 
 
 def test_counters_without_ids_are_encoded_as_before():
