@@ -12,6 +12,8 @@ EVERYTHING = (".*", "^.*")
 may do everything."""
 MEMORY_BYTES_MAX = 2**20
 """The memory of one compiled pattern. A pattern of 255 bytes whose repetitions multiply needs more, and is refused."""
+SPECIAL = frozenset("\\.[](){}*+?^$|")
+"""Characters that do not stand for themselves in a pattern."""
 
 NOT_THERE = {
     "invalid perl operator: (?=": "lookahead (?=",
@@ -49,6 +51,17 @@ class Pattern:
             self._compiled = re2.compile(text, options)
         except re2.error as error:
             raise PatternError(_shown(error)) from None
+
+    @property
+    def beginning(self) -> str:
+        """Characters with which each name begins in which the pattern is found. Empty if that is not obvious."""
+        text = self.text
+        if not text.startswith("^") or "|" in text:
+            return ""
+        end = next((index for index, character in enumerate(text[1:], 1) if character in SPECIAL), len(text))
+        if text[end : end + 1] in ("*", "?", "{"):
+            end -= 1  # the last character may be missing
+        return text[1:end]
 
     def found_in(self, name: str) -> bool:
         """Whether the pattern is found anywhere in the name."""

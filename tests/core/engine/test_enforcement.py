@@ -55,19 +55,34 @@ class Host:
 def test_setting_one_of_many_policies_costs_one_search_of_each_queue():
     host = Host(*(f"q{number}" for number in range(50)))
     for number in range(20):
-        host.set(f"p{number}", "^none$", priority=number)
+        host.set(f"p{number}", "none", priority=number)
         host.hear()
     host.set("all", "^q", priority=5)
     host.hear()
     assert set(host.names().values()) == {"all"}
     before = host.work.spent
-    host.set("p3", "^also none$", priority=6)
+    host.set("p3", "also none", priority=6)
     host.hear()
     assert host.work.spent - before == 50 * SEARCH_WORK
     host.policies.clear("p3")
     host.hear()
     assert host.work.spent - before == 50 * SEARCH_WORK
     assert host.others == 50
+
+
+def test_a_policy_for_names_that_begin_in_another_way_costs_no_search():
+    host = Host(*(f"q{number}" for number in range(50)))
+    before = host.work.spent
+    host.set("p", "^none")
+    host.hear()
+    assert host.work.spent == before
+    host.set("p", "^q7$")
+    host.hear()
+    assert host.work.spent == before + SEARCH_WORK
+    host.set("p", "^none")
+    host.hear()
+    assert host.work.spent == before + 3 * SEARCH_WORK  # the name, and then all policies in place of the old one
+    assert host.others == 2
 
 
 def test_a_policy_that_wins_after_the_one_in_force_is_not_searched_for():
@@ -154,7 +169,12 @@ def test_what_is_shown_is_the_policy_of_now_also_where_the_queue_has_not_heard()
 
 NAMES = st.sampled_from(["p0", "p1", "p2", "p3"])
 CHANGES = st.one_of(
-    st.tuples(st.just("set"), NAMES, st.sampled_from(["a", "b", "ab", "^b", ""]), st.integers(0, 2)),
+    st.tuples(
+        st.just("set"),
+        NAMES,
+        st.sampled_from(["a", "b", "ab", "^b", "^ab?", "^ba*$", "^a|b", "^c", ""]),
+        st.integers(0, 2),
+    ),
     st.tuples(st.just("clear"), NAMES),
     st.tuples(st.just("hear"), st.integers(1, 6)),
 )
