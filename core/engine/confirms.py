@@ -197,12 +197,21 @@ class Confirms:
         else:
             self.reject(submission, place, start, stop, error)
 
-    def gone(self, submission: Submission, place: Hashable, start: int, stop: int | None = None) -> None:
-        """The place was deleted: it takes on none of these messages, nor any after them. Without ``stop``: all from
-        ``start`` on."""
+    def gone(
+        self, submission: Submission, place: Hashable, start: int, stop: int | None = None, *,
+        moved: EngineError | None = None,
+    ) -> None:  # fmt: skip
+        """The place takes on none of these messages, nor any after them. Without ``stop``: all from ``start`` on.
+
+        Without ``moved``, the place was deleted. With it, the place is somewhere else from now on, and these messages
+        are :meth:`withdrawn` with this error, which is not the answer to messages that have no route.
+        """
         publisher, run, progress = submission
-        if progress is None:
-            self.release(publisher, run.first + start, run.first + (len(run.entries) if stop is None else stop) - 1)
+        stop = len(run.entries) if stop is None else stop
+        if moved is not None:
+            self.withdrawn(submission, place, start, stop, moved)
+        elif progress is None:
+            self.release(publisher, run.first + start, run.first + stop - 1)
         else:
             progress.gone(place)
             self._answer_progress(submission)

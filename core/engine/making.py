@@ -125,9 +125,7 @@ class QueueMaker:
         queue = queues[name]
         if isinstance(queue, Queue) and (queue.led is None or queue.led.term):
             return False
-        for submission, start, _ in queue.inbox.take_all():  # the queue is not gone: "unroutable" would be wrong
-            confirms.withdrawn(submission, queue, start, len(submission.run.entries), error)
-        queue.dissolve(confirms, error, pump.remains.let_go)
+        queue.dissolve(confirms, error, pump.remains.let_go, moved=True)
         pump.forget(queue)
         queue.stage_credit.end(now)
         self._kept_as.pop(queue, None)

@@ -1,5 +1,6 @@
 """Two nodes with a queue each, and a client of one of them."""
 
+from core.engine.storage import Storage
 from core.interface import QueueDeclaration
 from tests.kit.nodes import Joined
 from tests.kit.wire import InProcessBroker, WirePeer
@@ -8,8 +9,9 @@ from tests.kit.wire import InProcessBroker, WirePeer
 class Apart:
     """The queue ``far`` on the home node, the queue ``near`` on the entry, and a client at the entry."""
 
-    def __init__(self, **arguments: object) -> None:
-        self.home = InProcessBroker(durable=True)
+    def __init__(self, storage: Storage | None = None, **arguments: object) -> None:
+        """``storage``: that of the home node, whose lanes the test moves; without it, the home node has its own."""
+        self.home = InProcessBroker(durable=storage is None, storage=storage)
         self.address = self.home.queue("far", **arguments)
         self.nodes = Joined(self.home, "far*")
         self.entry = self.nodes.entry

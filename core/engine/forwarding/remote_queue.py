@@ -295,13 +295,13 @@ class RemoteQueue:
         self._home.change(self._virtual_host, self.name, FarChange.PURGE, recording)
         return recording.walk()
 
-    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo) -> None:
+    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo, *, moved: bool = False) -> None:
         """See :class:`core.engine.queue.kinds.AnyQueue`."""
-        for submission, start, _ in self.inbox.take_all():
-            confirms.gone(submission, self, start)
         for outlet in (*self._outlets.values(), *([] if self._shared is None else [self._shared])):
             outlet.give_up(confirms, self.stage_credit, error)
             self._close(outlet)
+        for submission, start, _ in self.inbox.take_all():  # the outlets have the messages before these
+            confirms.gone(submission, self, start, moved=error if moved else None)
         for publisher in self.publishers:
             confirms.close(publisher, error)
         self._outlets.clear()

@@ -165,15 +165,16 @@ class Admissions:
         for admission in [one for one in self._pending if one.refused]:
             self.reached(admission, confirms)
 
-    def dissolve(self, confirms: Confirms) -> None:
-        """The queue is deleted: answer all messages that still wait here as gone."""
+    def dissolve(self, confirms: Confirms, moved: EngineError | None = None) -> None:
+        """The queue is deleted, or another node leads it from now on, and ``moved`` says so: answer all messages that
+        still wait here, as :meth:`core.engine.confirms.Confirms.gone` does."""
         for waits in (self._written_waits, self._synced_waits):
             if waits is not None:
                 waits.withdraw(self._waits_here)
         for one in self._pending:
             if one.synced and not one.due:
                 one.submission.publisher.unsynced -= one.stop - one.start
-            confirms.gone(one.submission, self._queue, one.start, one.stop)
+            confirms.gone(one.submission, self._queue, one.start, one.stop, moved=moved)
         self._pending.clear()
         del self._queue  # breaks the reference cycle with the queue, so that reference counting frees both
 

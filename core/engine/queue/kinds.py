@@ -131,9 +131,10 @@ class AnyQueue(Hashable, Protocol):
         kind of queue that cannot move messages, PreconditionFailed while another move is under way.
         """
 
-    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo) -> None:
+    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo, *, moved: bool = False) -> None:
         """The queue is deleted: tell its publishers and consumers, and forget everything. Publishers get their confirms
-        before they are told that the target is gone."""
+        before they are told that the target is gone. If it has ``moved``, which is that another node leads it, the
+        messages of publishers are answered as not taken on, with this error."""
 
     def used(self) -> None:
         """A client declared the queue again, so it counts as used."""

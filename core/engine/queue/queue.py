@@ -581,11 +581,11 @@ class Queue:
             sub_queue.backing.write_now()
         return purged
 
-    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo) -> None:
+    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo, *, moved: bool = False) -> None:
         """See :class:`core.engine.queue.kinds.AnyQueue`."""
-        self._admissions.dissolve(confirms)
+        self._admissions.dissolve(confirms, error if moved else None)
         for submission, start, _ in self.inbox.take_all():
-            confirms.gone(submission, self, start)
+            confirms.gone(submission, self, start, moved=error if moved else None)
         for publisher in self.publishers:
             confirms.close(publisher, error)
         self.attachments.dissolve(error, let_go)

@@ -468,15 +468,15 @@ class StreamQueue:
         """Raises Invalid: messages are removed from a stream by age and size only."""
         raise Invalid(f"'{self.name}' is a stream: its messages are not moved; a consumer can read and publish them")
 
-    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo) -> None:
+    def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo, *, moved: bool = False) -> None:
         """The stream is deleted: tell its publishers and consumers, and forget everything. Messages that were not
         confirmed are answered as gone."""
         pending, self._pending = self._pending, {}
         for part in pending:
             self._count_unsynced(part, -1)
-            confirms.gone(part.submission, self, part.start, part.stop)
+            confirms.gone(part.submission, self, part.start, part.stop, moved=error if moved else None)
         for submission, start, stop in self.inbox.take_all():
-            confirms.gone(submission, self, start, stop)
+            confirms.gone(submission, self, start, stop, moved=error if moved else None)
         for publisher in self.publishers:
             confirms.close(publisher, error)
         self.attachments.dissolve(error, let_go)

@@ -4,7 +4,9 @@ import pytest
 
 from core.config.settings import Settings
 from core.engine.broker import Broker
+from core.errors import HomeLost
 from core.interface import (
+    Confirmed,
     Disposal,
     ExchangeTarget,
     ExchangeType,
@@ -21,6 +23,7 @@ from tests.kit.storage import KeptDefinitions, drain, open_storage, work
 
 QUORUM = {"x_queue_type": "quorum"}
 DURABLE = Attributes(durable=True)
+MOVED = HomeLost("another node leads the queue from now on; attach again")
 
 
 class Led:
@@ -58,6 +61,10 @@ def led():
 
 def blocked(actions):
     return [action.reason for action in actions if isinstance(action, PublisherBlocked)]
+
+
+def errors(actions):
+    return [action.error for action in actions if isinstance(action, Confirmed)]
 
 
 def test_a_fenced_append_ends_in_a_demotion(led):
@@ -194,3 +201,38 @@ def test_a_queue_that_was_made_while_it_was_held_delivers_only_what_is_committed
     led.peer.publish("late", bodies(2), DURABLE)
     assert entries_for(led.peer.turn(), consumer) == []
     assert entries_for(led.settle_down(), consumer) == bodies(2)
+
+
+def test_what_was_taken_on_is_not_gone_when_the_queue_moves(led):
+    led.settle_down()
+    led.peer.publish("q", bodies(2), DURABLE)
+    assert confirms(led.peer.turn()) == []
+    led.quorum.demote()
+    led.peer.turn()
+    assert led.broker.make_anew("q", MOVED, NOW.monotonic)
+    actions = led.settle_down()
+    assert confirms(actions) == [(0, 1, Outcome.RELEASED)]
+    assert errors(actions) == [MOVED]
+    assert led.peer.publisher(QueueTarget("q")).unsynced == 0
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_run_of_which_some_was_taken_on_is_answered_in_order_when_the_queue_ends(deleted):
+    led = Led("q")
+    led.broker.declare_exchange(exchange("fan", ExchangeType.FANOUT))
+    led.broker.declare_queue(queue("classic"), owner="setup")
+    for name in ("q", "classic"):
+        led.broker.bind(binding("fan", name), "setup")
+    led.settle_down()
+    led.broker.set_stage_budget("q", 1)
+    led.peer.publish(ExchangeTarget("fan", ""), bodies(3), DURABLE)
+    assert confirms(led.peer.turn()) == []
+    led.quorum.demote()
+    led.peer.turn()
+    if deleted:
+        led.broker.delete_queue("q", "setup")
+    else:
+        assert led.broker.make_anew("q", MOVED, NOW.monotonic)
+    actions = led.settle_down()
+    assert confirms(actions) == [(0, 2, Outcome.ACCEPTED if deleted else Outcome.REJECTED)]
+    assert errors(actions) == [None if deleted else MOVED]
