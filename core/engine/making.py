@@ -121,9 +121,9 @@ class QueueMaker:
     ) -> bool:
         """Make a quorum queue anew, because another node leads it now. What is attached to the old one is detached with
         an error, and finds the new one when it is attached again. Returns False if that is not possible yet: the queue
-        has still to learn that it is led here no more."""
+        has still to learn that it is led here no more, or to answer what it has taken on."""
         queue = queues[name]
-        if isinstance(queue, Queue) and (queue.led is None or queue.led.term):
+        if isinstance(queue, Queue) and (queue.led is None or not queue.led.over):
             return False
         queue.dissolve(confirms, error, pump.remains.let_go, moved=True)
         pump.forget(queue)

@@ -12,7 +12,7 @@ from core.interface import ExchangeTarget, Outcome
 from tests.kit.apart import Apart
 from tests.kit.engine import Peer, binding, bodies, confirms
 from tests.kit.faulty_disk import MemoryDisk
-from tests.kit.storage import KeptDefinitions, open_storage
+from tests.kit.storage import KeptDefinitions, drain, open_storage
 from tests.kit.wire import InProcessBroker, numbered
 from tests.kit.wire091 import Wire091Peer, connect
 
@@ -59,12 +59,10 @@ def test_messages_that_are_on_their_way_to_the_home():
     is_refused(client)
 
 
-@pytest.mark.parametrize("taken_on", [False, True])
-def test_messages_that_the_home_releases_when_it_leads_no_more(taken_on: bool):
+def test_messages_that_the_home_releases_when_it_leads_no_more():
     storage = open_storage(MemoryDisk(), KeptDefinitions())
     a = Apart(storage, x_queue_type="quorum")
-    if not taken_on:
-        a.home.stall("far")
+    a.home.stall("far")
     client = publishes(a.entry, "far")
     storage.quorum.demote()
     a.home.run()
@@ -82,10 +80,17 @@ def test_messages_at_the_leader_itself_when_it_leads_no_more(taken_on: bool):
         node.stall("q")
     client = publishes(node, "q")
     storage.quorum.demote()
-    node.engine.set_stage_budget("q", None)
     node.run()
+    if not taken_on:
+        moves(node, "q")
+        is_refused(client)
+        return
+    assert not node.engine.make_anew("q", MOVED, node.now.monotonic), "they may be committed"
+    drain(storage, node.now.monotonic)
+    node.run()
+    assert [(one.delivery_tag, one.multiple) for one in client.methods(BasicAck)] == [(3, True)]
     moves(node, "q")
-    is_refused(client)
+    assert client.methods(BasicNack) == []
 
 
 def test_a_run_of_which_some_is_on_its_way_is_answered_in_order():

@@ -160,6 +160,11 @@ class Admissions:
                 confirms.reject(one.submission, self._queue, one.start, one.stop, one.error)
         return None if self._ready_before else self._queue
 
+    @property
+    def owed(self) -> bool:
+        """Whether some messages are not answered."""
+        return bool(self._pending)
+
     def give_up(self, confirms: Confirms) -> None:
         """Answer, in their order, the messages that the log has refused."""
         for admission in [one for one in self._pending if one.refused]:

@@ -122,7 +122,8 @@ def test_answers_are_in_order_and_none_is_early_whatever_changes(steps):
     assert lane.publisher.unsynced == 0
 
 
-def test_what_waits_in_a_queue_that_is_deleted_is_released_once():
+@pytest.mark.parametrize("moved", [None, NO_ROOM])
+def test_what_waits_in_a_queue_that_is_deleted_or_moved_is_released_once(moved):
     lane = Lane()
     for sync in (True, False):
         lane.admissions.expect(sync=sync)
@@ -130,9 +131,12 @@ def test_what_waits_in_a_queue_that_is_deleted_is_released_once():
     lane.publish(1, durable=False)
     lane.written = lane.staged
     lane.look()
-    lane.admissions.dissolve(lane.confirms)
+    lane.admissions.dissolve(lane.confirms, moved)
     lane.synced = lane.staged
-    assert lane.look() == [(number, Outcome.RELEASED) for number in range(3)]
+    answers = [action for action in lane.mailbox.take() if isinstance(action, Confirmed)]
+    assert [(one.first, one.last, one.outcome) for one in answers] == [(at, at, Outcome.RELEASED) for at in range(3)]
+    assert {one.error for one in answers} == {moved}, "without an error, AMQP 0.9.1 would confirm them"
+    assert lane.look() == []
     assert lane.publisher.unsynced == 0
 
 
