@@ -1,6 +1,7 @@
-"""A real Prometheus on a free port, with this project's own files. It scrapes and evaluates each second.
+"""A real Prometheus on a free port, with this project's own files, for one broker.
 
-The times in a copy of the files are shortened for that; everything else is what users run.
+In a copy of the files the times are shortened, so that it scrapes and evaluates several times a second; everything else
+is what users run. With ``as_shipped`` the times are kept too.
 """
 
 import re
@@ -31,6 +32,16 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Alert:
+    """One instance of an alert."""
+
+    state: str
+    """``pending`` or ``firing``."""
+    labels: dict[str, str]
+    """Of the series, and ``alertname`` and ``severity`` of the rule."""
+
+
+@dataclass(frozen=True, slots=True)
 class PrometheusServer:
     """A Prometheus that runs, and the questions that a test can ask it."""
 
@@ -45,9 +56,13 @@ class PrometheusServer:
 
     def firing(self, alert: str) -> list[dict[str, str]]:
         """The labels of each instance of an alert that fires."""
+        found = (one for one in self.alerts() if one.state == "firing")
+        return [one.labels for one in found if one.labels["alertname"] == alert]
+
+    def alerts(self) -> list[Alert]:
+        """The alerts that are pending or fire now."""
         alerts = self.http.get("/api/v1/alerts").json()["data"]["alerts"]
-        found = (one["labels"] for one in alerts if one["state"] == "firing")
-        return [labels for labels in found if labels["alertname"] == alert]
+        return [Alert(one["state"], one["labels"]) for one in alerts]
 
     def names(self) -> set[str]:
         """The names of all series."""
@@ -72,12 +87,16 @@ class PrometheusServer:
 
 @contextmanager
 def prometheus_server(
-    program: str, folder: Path, *, broker: str, token_file: Path | None = None
+    program: str, folder: Path, *, broker: str, token_file: Path | None = None, as_shipped: bool = False
 ) -> Iterator[PrometheusServer]:
     """Scrape the admin server at ``broker``, HOST:PORT, until the block ends. ``program`` is the Prometheus to
     start."""
-    (folder / SCRAPE_FILE.name).write_text(_hurried_scrapes(broker, token_file))
-    (folder / RULES_FILE.name).write_text(_hurried_rules())
+    scrapes, rules = _for_broker(broker, token_file), RULES_FILE.read_text()
+    if not as_shipped:
+        scrapes = _replaced(scrapes, r"_interval: 15s", "_interval: 300ms", times=2)
+        rules = _hurried(rules)
+    (folder / SCRAPE_FILE.name).write_text(scrapes)
+    (folder / RULES_FILE.name).write_text(rules)
     port = _free_port()
     command = [
         program,
@@ -99,19 +118,18 @@ def prometheus_server(
             process.wait(DEADLINE_S)
 
 
-def _hurried_scrapes(broker: str, token_file: Path | None) -> str:
-    text = _replaced(SCRAPE_FILE.read_text(), r"_interval: 15s", "_interval: 300ms", times=2)
-    text = _replaced(text, r"127\.0\.0\.1:15692", broker, times=1)
+def _for_broker(broker: str, token_file: Path | None) -> str:
+    text = _replaced(SCRAPE_FILE.read_text(), r"127\.0\.0\.1:15692", broker, times=1)
     if token_file is not None:
         text = _replaced(text, r"# (authorization:|  credentials_file:)", r"\1", times=2)
         text = _replaced(text, r"(credentials_file): .*", rf"\1: {token_file}", times=1)
     return text
 
 
-def _hurried_rules() -> str:
+def _hurried(rules: str) -> str:
     """The rules with shorter times: a ``for`` of up to a minute becomes 300 ms, and a range of a minute becomes two
     seconds."""
-    text = _replaced(RULES_FILE.read_text(), r"for: (30s|1m)", "for: 300ms")
+    text = _replaced(rules, r"for: (30s|1m)", "for: 300ms")
     return _replaced(text, r"\[1m\]", "[2s]")
 
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +36,10 @@ class Wanted:
     rate: float = 1.0
     """A factor on every flow's messages a second."""
     scrape_s: float = 5.0
+    churn_pause_s: float = churn.PAUSE_S
+    """Between two rounds of each activity that comes and goes, at rate 1."""
+    half_open: bool = True
+    """True when sockets that send half a header, or another protocol, come and go too."""
     flow_events: bool = False
     allocations: bool = False
 
@@ -122,13 +126,24 @@ def broker(folder: Path, wanted: Wanted, seen: Seen) -> Iterator[Place]:
         process.stderr.close()
 
 
-async def soak(folder: Path, wanted: Wanted, seen: Seen, progress: Callable[[float], None]) -> None:
-    """Run a soak; all results go into ``seen``. Raises for every failure but lost messages."""
+async def soak(
+    folder: Path,
+    wanted: Wanted,
+    seen: Seen,
+    progress: Callable[[float], None],
+    beside: Callable[[Place], Awaitable[None]] | None = None,
+) -> None:
+    """Run a soak; all results go into ``seen``. Raises for every failure but lost messages.
+
+    ``beside`` is run at the same time, and is cancelled when the load has ended.
+    """
     with broker(folder, wanted, seen) as place:
         async with connect(place.url, flowing10.settings()) as asked:
             await _declare(asked, seen.flows)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_look, place, folder / "data", seen, progress)
+                if beside is not None:
+                    nursery.start_soon(beside, place)
                 await _load(place, asked, wanted, seen)
                 nursery.cancel_scope.cancel()
         seen.cpu = watching.cpu_seconds(place.pid)
@@ -157,19 +172,20 @@ async def _load(place: Place, asked: flowing10.ClientConnection, wanted: Wanted,
                         run = (flowing091.publish, place.host, place.port, flow, wanted.rate, ended.is_set)
                         others.start_soon(thread, *run)
                 others.start_soon(_churn, place, asked, wanted, seen, stop)
-                await trio.sleep(wanted.minutes * MINUTE)
-                stop.set()
-                ended.set()
+                try:
+                    await trio.sleep(wanted.minutes * MINUTE)
+                finally:  # after a failure the threads must end too
+                    stop.set()
+                    ended.set()
             await flowing10.drained(seen.flows, DRAIN_S, partial(seen.total, "delivered"))
         finally:
-            ended.set()
             empty.set()  # threads end by themselves
         consuming.cancel_scope.cancel()
 
 
 async def _churn(place: Place, asked: flowing10.ClientConnection, wanted: Wanted, seen: Seen, stop: trio.Event) -> None:
     """Run everything that comes and goes, and everything that watches, until the soak stops."""
-    pause, repeat = churn.PAUSE_S / wanted.rate, seen.rounds.repeat
+    pause, repeat = wanted.churn_pause_s / wanted.rate, seen.rounds.repeat
 
     async def old_protocol(number: int) -> None:
         await trio.to_thread.run_sync(churn.come_and_go_091, place.host, place.port, number)
@@ -178,7 +194,8 @@ async def _churn(place: Place, asked: flowing10.ClientConnection, wanted: Wanted
         start = nursery.start_soon
         start(repeat, "AMQP 1.0 connections", partial(churn.come_and_go, place.url), pause)
         start(repeat, "AMQP 0.9.1 connections", old_protocol, pause)
-        start(repeat, "half-open sockets", partial(churn.half_open, place.host, place.port), pause)
+        if wanted.half_open:
+            start(repeat, "half-open sockets", partial(churn.half_open, place.host, place.port), pause)
         start(repeat, "queues", partial(churn.declare_and_delete, asked), pause)
         start(repeat, "management requests", partial(churn.look_around, asked), 4 * pause)
         start(watching.scrape, place.admin_url, seen.scrapes, wanted.scrape_s)
