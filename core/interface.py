@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.clock import Now
 from core.declaring import Recording
 from core.errors import EngineError
-from core.message import Attributes, Origin, Return, Routes, Run, RunAttributes, first_of
+from core.message import Attributes, EnqueuedTimes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
 from core.taken_numbers import PublishingId
 
@@ -202,8 +202,8 @@ class Delivered:
     """``x-stream-offset`` or ``x-opt-sequence``."""
     routes: Routes = None
     """How these messages came into the queue."""
-    enqueued_ms: int | None = None
-    """When these messages came into the queue, to be sent: in milliseconds since the epoch; None for no time."""
+    enqueued_ms: EnqueuedTimes = None
+    """When these messages came into the queue, if that is to be sent."""
 
     @property
     def origin(self) -> Origin:

@@ -43,10 +43,10 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How messages came into a queue through an exchange, as dead-lettering needs it later.
+    """How messages came into a queue through an exchange, as dead-lettering needs it later, and when.
 
     Messages published directly into a queue have no route: the exchange is the default one, and the key the queue's
-    name.
+    name. In a queue that notes the time of arrival they have this route, with the time.
     """
 
     digest: int = field(init=False, repr=False)
@@ -54,9 +54,11 @@ class Route:
     exchange: str
     routing_keys: tuple[str, ...]
     """The target's own key first."""
+    enqueued_ms: int | None = None
+    """When the messages came into the queue, in milliseconds since the epoch; None in a queue that does not note it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", hash((self.exchange, self.routing_keys)))
+        object.__setattr__(self, "digest", hash((self.exchange, self.routing_keys, self.enqueued_ms)))
 
 
 Fact = TypeVar("Fact")
@@ -66,6 +68,8 @@ RunAttributes: TypeAlias = Attributes | list[Attributes]
 Routes: TypeAlias = Route | list[Route | None] | None
 """How messages came into a queue: one value or a list; None for messages that were published directly into the queue.
 A list belongs to its messages, as the list of their entries does."""
+EnqueuedTimes: TypeAlias = int | list[int | None] | None
+"""When messages came into a queue, in milliseconds since the epoch: one value or a list; None where it is not known."""
 Expiries: TypeAlias = float | list[float | None] | None
 """When messages expire, in wall-clock seconds: one value or a list; None for messages that never expire."""
 
@@ -98,6 +102,13 @@ def joined(
         first = [first] * first_count
     first += second
     return first
+
+
+def enqueued_times(routes: Routes) -> EnqueuedTimes:
+    """Return when the messages with these routes came into their queue."""
+    if not isinstance(routes, list):
+        return None if routes is None else routes.enqueued_ms
+    return [None if route is None else route.enqueued_ms for route in routes]
 
 
 def may_join(first: RunAttributes, second: RunAttributes) -> bool:

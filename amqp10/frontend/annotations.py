@@ -2,12 +2,13 @@
 
 There are four changes, and none to the bare message. Annotations that another consumer added with the modified outcome
 are merged in [3.4.5]. A number that a stream gives to each message is put before the others, and the time of arrival
-behind it, if the stream was declared so. A message without
-annotations gets an empty section, because RabbitMQ adds annotations to every message, and its client libraries look for
-a key among them without checking that there are any.
+behind it, if the queue or stream notes it. A message without annotations gets an empty section,
+because RabbitMQ adds annotations to every message, and its client libraries look for a key among them without checking
+that there are any.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from struct import Struct
 
 from amqp10.wire.codec import format_codes as code
@@ -16,9 +17,10 @@ from amqp10.wire.codec.decode import DEPTH_MAX
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.sections import MESSAGE_ANNOTATIONS, WITHOUT_ANNOTATIONS, decode_map_section, encode_section, scan
 from amqp10.wire.types import Symbol, Timestamp, ULong
+from core.message import EnqueuedTimes
 
 ENQUEUED_ANNOTATION = "x-opt-enqueued-time"
-"""The time when a message came to its stream, a timestamp."""
+"""The time when a message came into its queue or stream, a timestamp."""
 EMPTY_ANNOTATIONS = encode_section(MESSAGE_ANNOTATIONS, {})
 
 _ANNOTATIONS_LEAD = b"\x00\x53\x72"
@@ -35,18 +37,17 @@ def with_annotations(
     entries: list[bytes],
     sequences: Sequence[int] | None = None,
     sequence_key: str = "",
-    enqueued_ms: int | None = None,
+    enqueued_ms: EnqueuedTimes = None,
 ) -> tuple[bytes | list[bytes], list[bytes]]:
     """The bytes that go before every message of a batch, or a list with those before each, and the messages; after it
     every message has annotations.
 
     ``entries`` have no header section and no delivery-annotations, and are valid. ``sequences`` is a number for each
-    of them, which becomes the annotation ``sequence_key``. With ``enqueued_ms``, which is for numbered messages only,
-    all of them get the time of their arrival, in milliseconds since the epoch, as ``x-opt-enqueued-time``.
+    of them, which becomes the annotation ``sequence_key``. ``enqueued_ms`` becomes ``x-opt-enqueued-time``.
     """
+    if enqueued_ms is not None:
+        return header, _timed(entries, sequences, sequence_key, enqueued_ms)
     if sequences is not None:
-        if enqueued_ms is not None:
-            return header, _stamped(entries, sequences, sequence_key, enqueued_ms)
         return header, _numbered(entries, sequences, sequence_key)
     if WITHOUT_ANNOTATIONS[0] <= min(entries) and max(entries) < WITHOUT_ANNOTATIONS[1]:
         if isinstance(header, bytes):
@@ -64,31 +65,52 @@ def _numbered(entries: list[bytes], sequences: Sequence[int], key: str) -> list[
     if WITHOUT_ANNOTATIONS[0] <= min(entries) and max(entries) < WITHOUT_ANNOTATIONS[1]:
         return [lead + pack(number) + entry for number, entry in zip(sequences, entries, strict=True)]
     return [
-        _with_pair(entry, pair + pack(number), key, number) if _annotated(entry) else lead + pack(number) + entry
+        _with_pairs(entry, pair + pack(number), {key: ULong(number)})
+        if _annotated(entry)
+        else lead + pack(number) + entry
         for number, entry in zip(sequences, entries, strict=True)
     ]
 
 
-def _stamped(entries: list[bytes], sequences: Sequence[int], key: str, enqueued_ms: int) -> list[bytes]:
-    """The messages, each with its number and the time before its own annotations."""
-    pair = encode_value(Symbol(key)) + _ULONG
+def _timed(
+    entries: list[bytes], sequences: Sequence[int] | None, key: str, enqueued_ms: int | list[int | None]
+) -> list[bytes]:
+    """The messages, each with its number, if it has one, and the time, if it is known, before its own annotations."""
+    if not isinstance(enqueued_ms, list):
+        return _stamped(entries, sequences, key, enqueued_ms)
+    timed: list[bytes] = []
+    for time, alike in groupby(enqueued_ms):
+        start, stop = len(timed), len(timed) + len(list(alike))
+        numbers = None if sequences is None else sequences[start:stop]
+        if time is not None:
+            timed += _stamped(entries[start:stop], numbers, key, time)
+        elif numbers is not None:
+            timed += _numbered(entries[start:stop], numbers, key)
+        else:
+            timed += [entry if _annotated(entry) else EMPTY_ANNOTATIONS + entry for entry in entries[start:stop]]
+    return timed
+
+
+def _stamped(entries: list[bytes], sequences: Sequence[int] | None, key: str, enqueued_ms: int) -> list[bytes]:
+    """The messages, each with its number, if it has one, and the time before its own annotations."""
     time = encode_value(Symbol(ENQUEUED_ANNOTATION)) + encode_value(Timestamp(enqueued_ms))
+    added: dict[object, object] = {ENQUEUED_ANNOTATION: Timestamp(enqueued_ms)}
+    if sequences is None:
+        lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(time), 2)) + time
+        return [_with_pairs(entry, time, added) if _annotated(entry) else lead + entry for entry in entries]
+    pair = encode_value(Symbol(key)) + _ULONG
     lead = _ANNOTATIONS_LEAD + bytes((code.MAP_8, 1 + len(pair) + 8 + len(time), 4)) + pair
     pack = _UINT64.pack
-    added: dict[object, object] = {key: ULong(0), ENQUEUED_ANNOTATION: Timestamp(enqueued_ms)}
-    stamped = []
-    for number, entry in zip(sequences, entries, strict=True):
-        if _annotated(entry):
-            added[key] = ULong(number)
-            entry = merge_message_annotations(entry, added, first=True)
-        else:
-            entry = lead + pack(number) + time + entry
-        stamped.append(entry)
-    return stamped
+    return [
+        _with_pairs(entry, pair + pack(number) + time, {key: ULong(number), **added})
+        if _annotated(entry)
+        else lead + pack(number) + time + entry
+        for number, entry in zip(sequences, entries, strict=True)
+    ]
 
 
-def _with_pair(entry: bytes, pair: bytes, key: str, number: int) -> bytes:
-    """The message with one more encoded annotation in front of its own."""
+def _with_pairs(entry: bytes, pairs: bytes, added: Mapping[object, object]) -> bytes:
+    """The message with further annotations in front of its own. ``pairs`` are those in ``added``, encoded."""
     if entry.startswith(_SMALL_ANNOTATIONS):  # the other sections need no scan
         at, end = len(_ANNOTATIONS_LEAD), len(_SMALL_ANNOTATIONS) + 1 + entry[len(_SMALL_ANNOTATIONS)]
     else:
@@ -98,14 +120,15 @@ def _with_pair(entry: bytes, pair: bytes, key: str, number: int) -> bytes:
         count, content = entry[at + 2], entry[at + 3 : end]
     else:
         count, content = int.from_bytes(entry[at + 5 : at + 9], "big"), entry[at + 9 : end]
-    if key.encode() in content:  # the message came from a stream before, or its publisher set the key
-        return merge_message_annotations(entry, {key: ULong(number)})
-    size, count = len(pair) + len(content), count + 2
+    for key in added:
+        if str(key).encode() in content:  # the message came from a stream before, or its publisher set the key
+            return merge_message_annotations(entry, added, first=True)
+    size, count = len(pairs) + len(content), count + 2 * len(added)
     if size < _MAP_8_CONTENT_MAX and count <= _MAP_8_COUNT_MAX:
         opening = bytes((code.MAP_8, size + 1, count))
     else:
         opening = bytes((code.MAP_32,)) + (size + 4).to_bytes(4, "big") + count.to_bytes(4, "big")
-    return _ANNOTATIONS_LEAD + opening + pair + content + entry[end:]
+    return _ANNOTATIONS_LEAD + opening + pairs + content + entry[end:]
 
 
 def _annotated(entry: bytes) -> bool:

@@ -364,7 +364,7 @@ class ConsumerLink:
         prefix: bytes | list[bytes] = self._headers.of(action)
         if self._to_node:
             prefix = with_routes(prefix, action.routes)
-        if action.sequences is not None or not self._to_node:
+        if not self._to_node or action.sequences is not None or action.enqueued_ms is not None:
             prefix, entries = with_annotations(
                 prefix, entries, action.sequences, action.sequence_key, action.enqueued_ms
             )

@@ -5,6 +5,7 @@ A crash is a source whose connection is closed: the broker delivers again what i
 """
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from time import monotonic
 from typing import Any
@@ -17,7 +18,8 @@ from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import ReceivingLink, SendingLink
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.client import Message
-from amqp10.wire.sections import DATA, encode_section
+from amqp10.wire.sections import DATA, MESSAGE_ANNOTATIONS, encode_section
+from amqp10.wire.types import Symbol
 from pyspark_amqp10.columns import SCHEMA
 from pyspark_amqp10.errors import BadMessage, BadOffset, BadOption, DataLost, LinkRefused
 from pyspark_amqp10.login import Login
@@ -241,6 +243,28 @@ def test_several_queues_share_a_batch(declare: Declare, publish: Any, source: An
     reader.committed(end)
     reader.close()
     assert [take(address) for address in addresses] == [[], []]
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_the_time_of_arrival_is_that_of_each_message(
+    kind: str, declare: Declare, publish: Any, source: Any, connection: BlockingConnection
+):
+    address = declare(f"queue-{next(NAMES)}", f"x-queue-type={kind}", "x-sequence=true", "x-enqueued-time=true")
+    before = datetime.now(UTC) - timedelta(milliseconds=1)  # stamps are whole milliseconds
+    publish(address, messages(3))
+    with_own = encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-a"): 1}) + encode_section(DATA, b"x")
+    publish(address, [with_own])
+    between = datetime.now(UTC)
+    link = ReceivingLink.open(connection, address)
+    assert link.fetch(4, within_s=WITHIN_S)
+    link.close()  # they go back unsettled, and keep their times
+    batches, _ = source(address).fetch(source(address).first())
+    got = [row for batch in batches for row in batch.to_pylist()]
+    times = [row["enqueued"] for row in got]
+    assert len(times) == 4
+    assert before <= times[0] <= times[2] <= times[3] <= between
+    assert [row["annotations"] for row in got[:3]] == [None] * 3
+    assert [key for key, _ in got[3]["annotations"]] == ["x-a"]
 
 
 def test_without_numbers_a_crash_repeats_and_loses_nothing(

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import window
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
@@ -127,6 +129,39 @@ def test_a_streaming_query_of_a_queue_empties_it_and_goes_on(
     publish(address, 250, 300)
     run(address=address)
     assert numbers(spark.read.parquet(str(tmp_path / "query" / "output"))) == list(range(300))
+
+
+def test_a_watermark_of_a_queue_moves_with_the_times_of_arrival(
+    spark: SparkSession, declare: Declare, publish: Any, broker_options: dict[str, str], tmp_path: Path
+):
+    address = declare(f"spark-{next(NAMES)}", "x-sequence=true", "x-enqueued-time=true")
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+
+    def windows() -> StreamingQuery:
+        rows = spark.readStream.format("amqp10").options(**broker_options, address=address).load()
+        counted = rows.withWatermark("enqueued", "0 seconds").groupBy(window("enqueued", "1 second")).count()
+        query = (
+            counted.writeStream.format("parquet")
+            .outputMode("append")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "output"))
+        )
+        query.awaitTermination()
+        return query
+
+    publish(address, 0, 100)
+    windows()
+    came = datetime.now(UTC)
+    while datetime.now(UTC) < came + timedelta(seconds=1.1):  # a window ends
+        publish(address, 100, 101)
+    publish(address, 101, 102)
+    progress = windows().recentProgress
+    marks = [one.eventTime["watermark"] for one in progress if "watermark" in one.eventTime]
+    assert datetime.fromisoformat(marks[-1]) >= came
+    found = spark.read.parquet(str(tmp_path / "output")).collect()
+    assert sum(row["count"] for row in found) >= 100, "the windows that the watermark has passed are there"
+    assert all(row["window"]["end"].astimezone(UTC) > before for row in found)
 
 
 def test_the_lag_of_running_queries_stands_in_gauges(

@@ -499,6 +499,7 @@ def beyond(action: Delivered, size: int) -> Delivered | None:
         sequences=None if sequences is None else sequences[n:],
         attributes=part_of(action.attributes, n, len(entries)),
         routes=part_of(action.routes, n, len(entries)),
+        enqueued_ms=part_of(action.enqueued_ms, n, len(entries)),
     )
     del entries[n:]
     if sequences is not None:

@@ -8,6 +8,8 @@ x-queue-type                       ``classic`` ``quorum`` ``stream``   all     y
 x-max-length-bytes                 integer >= 0                        all     yes
 x-sync                             ``always`` ``default``              all     yes; quorum queues always sync
 x-queue-leader-locator             string                              all     q in a cluster
+x-enqueued-time                    boolean                             all     yes: deliveries carry
+                                                                               ``x-opt-enqueued-time``
 x-max-length                       integer >= 0                        c q     yes
 x-overflow                         ``drop-head`` ``reject-publish``    c q     yes
                                    ``reject-publish-dlx`` (c)
@@ -33,8 +35,6 @@ x-max-in-memory-length,            integer >= 0                        q       n
 x-max-in-memory-bytes                                                          its memory
 x-max-age                          like ``7D`` or ``12h``              s       yes
 x-stream-max-segment-size-bytes    integer > 0                         s       yes
-x-enqueued-time                    boolean                             s       yes: deliveries carry
-                                                                               ``x-opt-enqueued-time``
 x-stream-filter-size-bytes         integer 16 to 255                   s       never: filter values are exact
 x-initial-cluster-size,            integer > 0                         s       never: one node
 x-initial-group-size
@@ -114,6 +114,7 @@ _EVERY_TYPE: Mapping[str, Rule] = {
     "x-queue-leader-locator": TEXT,
     "x-max-length-bytes": COUNT,
     "x-sync": one_of("always", "default"),
+    "x-enqueued-time": BOOLEAN,
 }
 
 _CLASSIC_AND_QUORUM: Mapping[str, Rule] = {
@@ -153,7 +154,6 @@ QUEUE_ARGUMENTS: Mapping[str, Mapping[str, Rule]] = {
         **_EVERY_TYPE,
         "x-max-age": MAX_AGE,
         "x-stream-max-segment-size-bytes": POSITIVE,
-        "x-enqueued-time": BOOLEAN,
         "x-stream-filter-size-bytes": integer(16, 255),
         "x-initial-cluster-size": POSITIVE,
         "x-initial-group-size": POSITIVE,

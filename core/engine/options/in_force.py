@@ -61,7 +61,7 @@ class QueueOptions:
     deduplicate: bool = False
     """Whether a message whose publishing id was taken on before is dropped."""
     enqueued_annotation: bool = False
-    """Streams: whether deliveries carry the time of their arrival as the annotation x-opt-enqueued-time."""
+    """Whether deliveries carry the time of their arrival as the annotation x-opt-enqueued-time."""
     max_priority: int | None = None
     message_ttl_ms: int | None = None
     expires_ms: int | None = None
@@ -118,7 +118,7 @@ def effective(declaration: QueueDeclaration, policy: Mapping[str, object]) -> Qu
         sync_always=choose.first("sync", str) == "always",
         sequence_annotation=arguments.get("x-sequence") is True,
         deduplicate=choose.first("deduplicate", bool) is True,
-        enqueued_annotation=arguments.get("x-enqueued-time") is True,
+        enqueued_annotation=choose.first("enqueued-time", bool) is True,
         max_priority=choose.first("max-priority", int),
         message_ttl_ms=choose.lower("message-ttl"),
         expires_ms=choose.lower("expires"),

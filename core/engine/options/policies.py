@@ -104,6 +104,7 @@ KEYS: Mapping[str, Rule] = {
     PUBLISH_RATE_BYTES: integer(1, RATE_MAX),
     "sync": one_of("always", "default"),
     "deduplicate": BOOLEAN,
+    "enqueued-time": BOOLEAN,
     "alternate-exchange": TEXT,
     "ha-mode": one_of("all", "exactly", "nodes"),
     "ha-params": Rule(lambda value: POSITIVE.check(value) or _NODES.check(value), "a count or a list of nodes"),

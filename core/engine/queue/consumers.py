@@ -25,7 +25,7 @@ from core.engine.queue.pace import Pace
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import ActivityChanged, BoundChanged, Consumer, Delivered, GrantReply
-from core.message import first_of
+from core.message import enqueued_times, first_of
 
 SEQUENCE_ANNOTATION = "x-opt-sequence"
 
@@ -46,6 +46,8 @@ class Attachment:
     unsettled: Unsettled = field(default_factory=Unsettled)
     sequence_key: str = ""
     """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
+    tells_time: bool = False
+    """Whether deliveries carry the time at which the messages came."""
     marks: DeliveryTimes | None = None
     """When its deliveries were made; None if they have no time-out."""
     pace: Pace | None = None
@@ -56,7 +58,9 @@ class Attachment:
         return 1 if self.pace is None else min(self.grant, self.pace.turn(now))
 
     def bound(self, options: QueueOptions) -> None:
-        """Put the bounds of a policy in force."""
+        """Put the bounds and annotations of the queue's options in force."""
+        self.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
+        self.tells_time = options.enqueued_annotation
         consumer = self.consumer
         consumer.link_credit_max = options.max_link_credit
         before = consumer.unsettled_max, consumer.unsettled_bytes_max
@@ -86,6 +90,7 @@ class Attachment:
                 batch.sequences if self.sequence_key else None,
                 self.sequence_key,
                 routes.copy() if isinstance(routes, list) else routes,
+                enqueued_times(routes) if self.tells_time else None,
             )
         )
         self.unsettled.append(number, batch)

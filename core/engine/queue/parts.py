@@ -6,21 +6,25 @@ waiting consumer, because they expire at once.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import groupby
 
 from core.clock import Now
 from core.engine.options.in_force import QueueOptions
 from core.engine.queue.expiry import expires_at
-from core.message import Attributes, Expiries, Run, RunPart, distinct
+from core.message import Attributes, Expiries, Route, Routes, Run, RunPart, distinct
 
 
 def parts(
-    run: Run, start: int, stop: int, options: QueueOptions, levels: int, *, by_durable: bool, now: Now
+    run: Run, start: int, stop: int, queue: str, options: QueueOptions, levels: int, *, by_durable: bool, now: Now
 ) -> list[tuple[int, RunPart]]:
     """Return the messages of a run from ``start`` (inclusive) to ``stop`` (exclusive) in parts, with the level of each.
 
-    ``levels`` is how many levels the queue has; ``by_durable``: messages that are durable go elsewhere than others.
+    ``queue`` is the name of the queue, ``levels`` how many levels it has; ``by_durable``: messages that are durable go
+    elsewhere than others.
     """
+    if options.enqueued_annotation:
+        run = _stamped(run, queue, now)
     attributes = run.attributes
     message_ttl_ms = options.message_ttl_ms
     if not isinstance(attributes, list):
@@ -51,6 +55,24 @@ def parts(
         cut.append((level, whole.part(low, high)))
         low = high
     return cut
+
+
+def _stamped(run: Run, queue: str, now: Now) -> Run:
+    """Return the messages with a note in their routes of when they came into the queue of this name. The given run may
+    come into other queues, too."""
+    enqueued_ms = int(now.wall * 1000)
+    if isinstance(run.routes, list):
+        known = {route: _at(route, queue, enqueued_ms) for route in set(run.routes)}
+        routes: Routes = [known[route] for route in run.routes]
+    else:
+        routes = _at(run.routes, queue, enqueued_ms)
+    if run.stored_ids is None:  # the body is stored once also where only some of its queues note the time
+        run.stored_ids = [None] * len(run.entries)
+    return replace(run, routes=routes)
+
+
+def _at(route: Route | None, queue: str, enqueued_ms: int) -> Route:
+    return Route("", (queue,), enqueued_ms) if route is None else replace(route, enqueued_ms=enqueued_ms)
 
 
 def _expiries(attributes: list[Attributes], ttls_ms: set[int | None], message_ttl_ms: int | None, now: Now) -> Expiries:

@@ -29,7 +29,7 @@ from core.engine.options.in_force import QueueOptions
 from core.engine.queue.admissions import Admissions
 from core.engine.queue.attachments import Attachments
 from core.engine.queue.budgets import DELIVERY_WORK, DISPATCH_WORK, REMOVALS_PER_TURN, REMOVED_AT_ONCE
-from core.engine.queue.consumers import SEQUENCE_ANNOTATION, Attachment, Consumers, Level
+from core.engine.queue.consumers import Attachment, Consumers, Level
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.dead_letter import LETTER_WORK, DeadLetters
 from core.engine.queue.endings import Endings
@@ -195,7 +195,8 @@ class Queue:
             if self._one_place and not isinstance(run.attributes, list) and run.attributes.ttl_ms is None:
                 self._take_on(self._sub_queues[0], RunPart(run, start, stop), submission, confirms, now, alone=alone)
                 continue
-            cut = parts(run, start, stop, self.options, len(self._sub_queues), by_durable=self._by_durable, now=now)
+            levels, durable = len(self._sub_queues), self._by_durable
+            cut = parts(run, start, stop, self.name, self.options, levels, by_durable=durable, now=now)
             alone = alone and len(cut) == 1
             for level, part in cut if self._repeats is None else self._repeats.without(cut, submission, confirms):
                 self._take_on(self._sub_queues[-1 - level], part, submission, confirms, now, alone=alone)
@@ -491,7 +492,6 @@ class Queue:
         """Apply the queue's options to a consumer."""
         options, consumer = self.options, attachment.consumer
         attachment.bound(options)
-        attachment.sequence_key = SEQUENCE_ANNOTATION if options.sequence_annotation else ""
         self.attachments.limit(attachment, options.consumer_timeout_ms, consumer.options.consumer_timeout_ms)
 
     def _take_note(self) -> None:
@@ -499,7 +499,7 @@ class Queue:
         if self.options.deduplicate is (self._repeats is None):
             of_queue = self.inbox, self._sub_queues, self._admissions, self.counters
             self._repeats = fitting(self._repeats, self._context, *of_queue)
-        alike = self.options.message_ttl_ms is None and self._repeats is None
+        alike = not (self._repeats or self.options.enqueued_annotation) and self.options.message_ttl_ms is None
         self._one_place = alike and len(self._sub_queues) == 1
         limits = self._limit.blocks or self.options.expires_ms is not None
         moving = self._move is not None and not self._move.done

@@ -1,9 +1,10 @@
 """A block: the tables in memory for up to about a thousand messages of one quorum queue, without their bodies.
 
-The messages of a block have the same attributes and route, and are in one file of the command log. Tables hold the
-rest. For each *span* (consecutive messages of one record with the same expiry) they hold the first sequence number, the
-index of the first message, the offset of its bodies and the expiry; for each message its size and its state. A backlog
-of single messages costs about 34 bytes each, whatever their size.
+The messages of a block have the same attributes and route, but for its time, and are in one file of the command log.
+Tables hold the rest. For each *span* (consecutive messages of one record with the same expiry) they hold the first
+sequence number, the index of the first message, the offset of its bodies, the expiry and, if the queue notes it, the
+time when they came; for each message its size and its state. A backlog of single messages costs about 34 bytes each,
+whatever their size, and 8 bytes more with the time.
 
 Single messages are never removed from a block; only their state changes. A block without live messages is dropped as a
 whole.
@@ -11,9 +12,10 @@ whole.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from core.engine.quorum.commands import (
     loaded,
@@ -76,13 +78,16 @@ class Block:
 
     __slots__ = (
         "attributes", "expiries", "file", "firsts", "held", "live", "offsets", "record_bytes", "route", "sizes",
-        "starts", "states",
+        "starts", "states", "times",
     )  # fmt: skip
 
     def __init__(self, file: int, attributes: Attributes, route: Route | None) -> None:
         self.file = file
         self.attributes = attributes
         self.route = route
+        """The time in it is that of the first span."""
+        self.times = None if route is None or route.enqueued_ms is None else array("q")
+        """When the messages of each span came, in milliseconds since the epoch; None if that is not noted."""
         self.firsts = array("Q")
         self.starts = array("I")
         self.offsets = array("Q")
@@ -118,9 +123,27 @@ class Block:
         """The approximate bytes of live messages' records."""
         return self.record_bytes * self.live // len(self.sizes)
 
-    def add(self, first: int, sizes: "array[int]", expiry: float, offset: int) -> None:
+    def takes(self, attributes: Attributes, route: Route | None) -> bool:
+        """Return whether messages with these attributes and this route may be in this block."""
+        if self.attributes is not attributes and self.attributes != attributes:
+            return False
+        own = self.route
+        if own is route or own == route:
+            return True
+        return (
+            self.times is not None
+            and own is not None
+            and route is not None
+            and route.enqueued_ms is not None
+            and own.exchange == route.exchange
+            and own.routing_keys == route.routing_keys
+        )
+
+    def add(self, first: int, sizes: "array[int]", expiry: float, offset: int, enqueued_ms: int | None) -> None:
         """Append a span. The caller adds the size of its record to ``record_bytes``."""
         count = len(sizes)
+        if self.times is not None and enqueued_ms is not None:
+            self.times.append(enqueued_ms)
         self.firsts.append(first)
         self.starts.append(len(self.sizes))
         self.offsets.append(offset)
@@ -185,6 +208,9 @@ class Block:
     def _piece(self, number: int, start: int, stop: int) -> SpanPart:
         begin = self.starts[number]
         first = self.firsts[number] + start - begin
+        route = self.route
+        if self.times is not None and route is not None and route.enqueued_ms != self.times[number]:
+            route = replace(route, enqueued_ms=self.times[number])
         return SpanPart(
             range(first, first + stop - start),
             self.sizes[start:stop],
@@ -192,7 +218,7 @@ class Block:
             self.offsets[number] + (sum(self.sizes[begin:start]) if start > begin else 0),
             self.expiries[number],
             self.attributes,
-            self.route,
+            route,
             self.held,
         )
 
@@ -232,8 +258,9 @@ class Block:
             high = min(stop, self.starts[span + 1] if span + 1 < len(self.starts) else len(self.sizes))
             skipped = sum(self.sizes[begin:low])
             part.add(
-                self.firsts[span] + low - begin, self.sizes[low:high], self.expiries[span], self.offsets[span] + skipped
-            )
+                self.firsts[span] + low - begin, self.sizes[low:high], self.expiries[span],
+                self.offsets[span] + skipped, None if self.times is None else self.times[span],
+            )  # fmt: skip
         part.states = self.states[start:stop]
         part.live = len(part.states) - part.states.count(GONE)
         part.record_bytes = self.record_bytes * len(part) // len(self)
@@ -254,12 +281,13 @@ def packed(block: Block) -> list[object]:
         stored(block.expiries),
         stored(block.sizes),
         bytes(block.states),
+        *(() if block.times is None else (stored(block.times),)),
     ]
 
 
-def unpacked(values: "tuple[int, int, list[int], list[str] | None, bytes, bytes, bytes, bytes, bytes, bytes]") -> Block:
+def unpacked(values: Sequence[Any]) -> Block:
     """Return the block of these values."""
-    file, record_bytes, attributes, route, firsts, starts, offsets, expiries, sizes, states = values
+    file, record_bytes, attributes, route, firsts, starts, offsets, expiries, sizes, states, *times = values
     block = Block(file, unpacked_attributes(attributes), unpacked_route(route))
     block.firsts = loaded(array("Q", firsts))
     block.starts = loaded(array("I", starts))
@@ -267,6 +295,8 @@ def unpacked(values: "tuple[int, int, list[int], list[str] | None, bytes, bytes,
     block.expiries = loaded(array("d", expiries))
     block.sizes = loaded(array("I", sizes))
     block.states = bytearray(states)
+    if times:
+        block.times = loaded(array("q", times[0]))
     block.record_bytes = record_bytes
     block.live = len(states) - states.count(GONE)
     return block

@@ -188,13 +188,22 @@ def carried(machine: QuorumMachine, block: Block, log: LocalCommandLog) -> tuple
 
 
 def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[SpanPart]) -> Messages:
-    """Return the live messages of a block; adjoining spans with the same expiry are joined."""
+    """Return the live messages of a block; adjoining spans with the same expiry and time are joined."""
     firsts, counts, expiries, sizes = array("Q"), array("I"), array("d"), array("I")
+    times = None if block.times is None else array("q")
     for piece in pieces:
         first = piece.sequences[0]
-        if firsts and firsts[-1] + counts[-1] == first and expiries[-1] == piece.expiry:
+        time = 0 if piece.route is None or piece.route.enqueued_ms is None else piece.route.enqueued_ms
+        if (
+            firsts
+            and firsts[-1] + counts[-1] == first
+            and expiries[-1] == piece.expiry
+            and (times is None or times[-1] == time)
+        ):
             counts[-1] += len(piece.sizes)
         else:
+            if times is not None:
+                times.append(time)
             firsts.append(first)
             counts.append(len(piece.sizes))
             expiries.append(piece.expiry)
@@ -210,6 +219,7 @@ def _carried(machine: QuorumMachine, block: Block, pieces: Sequence[SpanPart]) -
         carried=True,
         histories={s: machine.histories[s] for s in sequences if s in machine.histories},
         discards={s: machine.discards[s] for s in sequences if s in machine.discards},
+        times=times,
     )
 
 

@@ -100,6 +100,9 @@ class Messages:
     """Reasons of discarded messages by sequence number; only for carried messages."""
     taken: "TakenIds | None" = None
     """Their publishing ids; only for new messages."""
+    times: "array[int] | None" = None
+    """When the messages of each span came, in milliseconds since the epoch; only for carried messages of a queue that
+    notes it. New messages have the time in their route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ def enqueue_head(
 
 def carried_head(key: QueueKey, messages: Messages) -> bytes:
     """Encode the payload of a ``CARRIED`` up to the bodies."""
-    facts = encode_facts(messages.route, messages.histories, messages.discards)
+    facts = encode_facts(messages.route, messages.histories, messages.discards, times=messages.times)
     head = _HEAD.pack(
         CommandType.CARRIED, key.level, key.queue, *packed_attributes(messages.attributes),
         len(messages.firsts), len(messages.sizes), len(facts),
@@ -174,12 +177,16 @@ def encode_facts(
     histories: dict[int, History] | None = None,
     discards: dict[int, str] | None = None,
     taken: TakenIds | None = None,
+    times: "array[int] | None" = None,
 ) -> bytes:
-    """Encode what only some messages have: route, histories, discards and publishing ids. Empty without any of them."""
+    """Encode what only some messages have: route, histories, discards, publishing ids, and the times of spans. Empty
+    without any of them."""
     if route is None and not histories and not discards and taken is None:
         return b""
     known = [[sequence, *history] for sequence, history in (histories or {}).items()]
-    more = () if taken is None else (list(taken),)
+    more: tuple[object, ...] = () if taken is None else (list(taken),)
+    if times is not None:
+        more = (None if taken is None else list(taken), stored(times))
     return cbor2.dumps([packed_route(route), known, list((discards or {}).items()), *more])
 
 
@@ -239,7 +246,7 @@ def _decode_messages(payload: bytes) -> Messages:
     kind, _, _, *attributes, spans, count, facts_bytes = _HEAD.unpack_from(payload)
     layout = (8 * spans, 4 * spans, 8 * spans, 4 * count, facts_bytes)
     _, counts_at, expiries_at, sizes_at, facts_at, bodies_at = accumulate(layout, initial=_HEAD.size)
-    route, histories, discards, taken = _decode_facts(payload[facts_at:bodies_at])
+    route, histories, discards, taken, times = _decode_facts(payload[facts_at:bodies_at])
     return Messages(
         unpacked_attributes(attributes),
         route,
@@ -252,15 +259,20 @@ def _decode_messages(payload: bytes) -> Messages:
         histories,
         discards,
         taken,
+        times,
     )
 
 
-def _decode_facts(facts: bytes) -> tuple[Route | None, dict[int, History], dict[int, str], TakenIds | None]:
+def _decode_facts(
+    facts: bytes,
+) -> "tuple[Route | None, dict[int, History], dict[int, str], TakenIds | None, array[int] | None]":
     if not facts:
-        return None, {}, {}, None
+        return None, {}, {}, None, None
     path, histories, discards, *more = cbor2.loads(facts)
     known = {sequence: History(*history) for sequence, *history in histories}
-    return unpacked_route(path), known, dict(discards), TakenIds(*more[0]) if more else None
+    taken = TakenIds(*more[0]) if more and more[0] is not None else None
+    times = loaded(array("q", more[1])) if len(more) > 1 else None
+    return unpacked_route(path), known, dict(discards), taken, times
 
 
 def as_ranges(positions: Sequence[int]) -> list[range]:
@@ -309,14 +321,21 @@ def _flags(attributes: Attributes) -> int:
     return _DURABLE * attributes.durable + _REDELIVERED * attributes.redelivered
 
 
-def packed_route(route: Route | None) -> list[str] | None:
-    """Return exchange and routing keys in one list."""
-    return None if route is None else [route.exchange, *route.routing_keys]
+def packed_route(route: Route | None) -> list[str | int] | None:
+    """Return exchange and routing keys in one list, and at its end the time at which the messages came, if it is
+    noted."""
+    if route is None:
+        return None
+    time = () if route.enqueued_ms is None else (route.enqueued_ms,)
+    return [route.exchange, *route.routing_keys, *time]
 
 
-def unpacked_route(names: Sequence[str] | None) -> Route | None:
-    """Return the route of these names."""
-    return None if names is None else Route(names[0], tuple(names[1:]))
+def unpacked_route(values: Sequence[str | int] | None) -> Route | None:
+    """Return the route of these values."""
+    if values is None:
+        return None
+    exchange, *keys = (value for value in values if isinstance(value, str))
+    return Route(exchange, tuple(keys), values[-1] if isinstance(values[-1], int) else None)
 
 
 def stored(table: "array[TableT]") -> bytes:

@@ -112,17 +112,11 @@ class QuorumMachine:
         if first < self.next_sequence:
             return  # known
         block = self._blocks[-1] if self._blocks else None
-        if (
-            block is None
-            or block.file != file
-            or (block.attributes is not attributes and block.attributes != attributes)
-            or (block.route is not route and block.route != route)
-            or block.full
-        ):
+        if block is None or block.file != file or not block.takes(attributes, route) or block.full:
             block = Block(file, attributes, route)
             self._blocks.append(block)
             self._firsts.append(first)
-        block.add(first, sizes, expiry, offset)
+        block.add(first, sizes, expiry, offset, None if route is None else route.enqueued_ms)
         block.record_bytes += record_bytes(head_bytes + body_bytes)
         self.next_sequence = first + len(sizes)
         self.counted_in = file
@@ -143,9 +137,10 @@ class QuorumMachine:
         live."""
         block = Block(file, messages.attributes, messages.route)
         start = at = 0
-        for first, count, expiry in zip(messages.firsts, messages.counts, messages.expiries, strict=True):
+        times = messages.times or [None] * len(messages.firsts)
+        for first, count, expiry, time in zip(messages.firsts, messages.counts, messages.expiries, times, strict=True):
             sizes = messages.sizes[start : start + count]
-            block.add(first, sizes, expiry, offset + at)
+            block.add(first, sizes, expiry, offset + at, time)
             start += count
             at += sum(sizes)
         block.record_bytes = record_bytes(messages.bodies_at + at)

@@ -125,6 +125,25 @@ def test_each_message_tells_its_number_and_the_time_of_its_arrival(entries):
         assert rest_of(message) == rest_of(entry)
 
 
+@pytest.mark.parametrize("key", ["", "x-opt-sequence"])
+@pytest.mark.parametrize("entries", [list(PLAIN), ALL_KINDS, ALL_KINDS[::-1]])
+def test_messages_that_came_at_different_times_tell_each_its_own(entries, key):
+    name = Symbol("x-opt-enqueued-time")
+    times = [None if number % 3 == 2 else number // 2 for number in range(len(entries))]
+    numbers = range(7, 7 + len(entries)) if key else None
+    prefix, stamped = with_annotations(HEADER, entries, numbers, key, times)
+    assert prefix == HEADER
+    for number, (entry, message, time) in enumerate(zip(entries, stamped, times, strict=True), start=7):
+        expected = annotations_of(entry)
+        if key:
+            expected[Symbol(key)] = ULong(number)
+        if time is not None:
+            expected[name] = Timestamp(time)
+        assert annotations_of(message) == expected
+        assert scan(message).message_annotations is not None
+        assert rest_of(message) == rest_of(entry)
+
+
 def test_a_time_of_arrival_that_a_publisher_claims_is_replaced():
     claimed = merge_message_annotations(ANNOTATED, {"x-opt-enqueued-time": Timestamp(1)})
     _, (message,) = with_annotations(b"", [claimed], [0], "x-stream-offset", 2)

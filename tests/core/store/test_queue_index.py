@@ -31,7 +31,7 @@ def test_what_was_published_can_be_read_before_and_after_it_is_written(harness: 
 
 def test_a_run_keeps_what_its_messages_have_in_common(harness: StoreHarness):
     attributes = Attributes(origin=Origin.AMQP091, durable=True, priority=9, ttl_ms=0, redelivered=True)
-    route = Route("amq.topic", ("a.b", "c"))
+    route = Route("amq.topic", ("a.b", "c"), 1_767_225_600_000)
     harness.index.publish(0, run_part(b"x", b"yy", attributes=attributes, expires_at=12.5, route=route))
     harness.index.publish(2, run_part(b"z"))
     harness.drain()

@@ -76,6 +76,7 @@ _POLICY_VALUES: Mapping[str, object] = {
     "publish-rate-bytes": 1_000_000_000,
     "sync": "default",
     "deduplicate": True,
+    "enqueued-time": True,
     "alternate-exchange": "of type fanout",
     "ha-mode": "exactly",
     "ha-params": 2,

@@ -38,6 +38,7 @@ LATER_KEYS = {
     PUBLISH_RATE,
     PUBLISH_RATE_BYTES,
     "deduplicate",
+    "enqueued-time",
     "target-group-size",
 }
 """Keys of policies that are newer than the folders. A policy is kept as JSON, whatever its keys, so the format is the
@@ -47,8 +48,12 @@ LATER_ARGUMENTS = {"x-enqueued-time", "x-deduplicate"}
 LATER_FIELDS = {
     *("message.taken", "command ENQUEUE.taken", "command CARRIED.taken", "command COUNTERS.taken"),
     "checkpoint segment.taken",
+    *("message.route.enqueued_ms", "chunk.route.enqueued_ms", "snapshot.block.route.enqueued_ms"),
+    *("command ENQUEUE.route.enqueued_ms", "command CARRIED.route.enqueued_ms"),
+    *("command ENQUEUE.times", "command CARRIED.times"),
 }
-"""Fields that only queues with a later argument have: publishing ids, of queues that drop repeats."""
+"""Fields that only queues with a later argument have: publishing ids, of queues that drop repeats, and the time at
+which messages came, of queues that note it."""
 OF_ONE_SORT = {
     # It is everywhere and never empty.
     *("message.bodies_at", "message.route.exchange", "chunk.route.exchange", "snapshot.block.route.exchange"),

@@ -52,6 +52,7 @@ GOOD = {
     "publish-rate-bytes": 1_000_000,
     "sync": "always",
     "deduplicate": True,
+    "enqueued-time": True,
     "alternate-exchange": "other",
 }
 """A value for each key that may appear alone."""

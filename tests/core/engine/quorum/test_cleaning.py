@@ -104,6 +104,16 @@ def test_a_log_that_lives_is_left_alone(traffic):
     assert traffic.cleaner.carried == 0
 
 
+def test_carried_messages_keep_the_times_at_which_they_came(traffic):
+    for time in (5, 5, 6):
+        traffic.publish(2, 2, route=Route("e", ("k",), time))
+    traffic.publish(2, 2, route=Route("e", ("k",)))
+    traffic.pass_through(1, 100)
+    assert traffic.cleaner.carried >= 8
+    (batch,) = [traffic.restart().fetch(2, 9)]
+    assert batch.routes == [*[Route("e", ("k",), time) for time in (5, 5, 5, 5, 6, 6)], *[Route("e", ("k",))] * 2]
+
+
 def test_what_happened_to_carried_messages_is_carried(traffic):
     traffic.publish(2, 4)
     batch = traffic.fetch(2, 3)

@@ -33,7 +33,10 @@ ATTRIBUTES = st.builds(
     ttl_ms=st.none() | st.integers(0, 2**40),
     redelivered=st.booleans(),
 )
-ROUTES = st.none() | st.builds(Route, st.text(), st.lists(st.text(), min_size=1, max_size=3).map(tuple))
+TIMES = st.integers(0, 2**62)
+ROUTES = st.none() | st.builds(
+    Route, st.text(), st.lists(st.text(), min_size=1, max_size=3).map(tuple), st.none() | TIMES
+)
 SIZES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=9)
 POSITIONS = st.lists(st.integers(0, 60), min_size=1, unique=True).map(sorted)
 HISTORIES = st.builds(History, st.integers(0, 50), st.binary())
@@ -60,9 +63,10 @@ def test_new_messages_are_read_as_they_were_written(key, first, sizes, attribute
     st.lists(st.tuples(st.integers(0, 2**60), st.integers(1, 9), st.floats(0, 1e12)), min_size=1, max_size=4),
     st.dictionaries(st.integers(0, 2**60), HISTORIES, max_size=3),
     st.dictionaries(st.integers(0, 2**60), st.text(), max_size=3),
+    TIMES,
 )
 def test_carried_messages_keep_their_spans_and_what_happened_to_them(
-    key, attributes, route, spans, histories, discards
+    key, attributes, route, spans, histories, discards, time
 ):
     firsts, counts, expiries = zip(*spans, strict=True)
     messages = Messages(
@@ -75,6 +79,7 @@ def test_carried_messages_keep_their_spans_and_what_happened_to_them(
         carried=True,
         histories=histories,
         discards=discards,
+        times=None if route is None or route.enqueued_ms is None else array("q", [time] * len(spans)),
     )
     head = carried_head(key, messages)
     messages.bodies_at = len(head)

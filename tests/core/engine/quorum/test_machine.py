@@ -28,6 +28,8 @@ KINDS = [
     (Attributes(durable=True), None),
     (Attributes(durable=True, ttl_ms=5), None),
     (Attributes(durable=True), Route("e", ("k",))),
+    (Attributes(durable=True), Route("e", ("k",), 5)),
+    (Attributes(durable=True), Route("e", ("k",), 6)),
 ]
 
 
@@ -102,7 +104,7 @@ class LogOf:
         self.next += self.rng.choice((0, 0, 0, 3))  # another priority level took these
         sizes = [self.rng.randrange(100) for _ in range(self.rng.choice((1, 1, 5, 40)))]
         command = messages(
-            self.next, sizes, kind=self.rng.choice((0, 0, 1, 2)), expiry=self.rng.choice((inf, inf, 5.0, 6.0))
+            self.next, sizes, kind=self.rng.choice((0, 0, 1, 2, 3, 4)), expiry=self.rng.choice((inf, inf, 5.0, 6.0))
         )
         for number, size in enumerate(sizes):
             self.live[self.next + number] = (size, command)
@@ -145,6 +147,7 @@ class LogOf:
                 carried=True,
                 histories={s: machine.histories[s] for s in sequences if s in machine.histories},
                 discards={s: machine.discards[s] for s in sequences if s in machine.discards},
+                times=None if block.times is None else array("q", [piece.route.enqueued_ms for piece in pieces]),
             )
         )
 
