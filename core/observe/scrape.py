@@ -233,7 +233,7 @@ class Scrape:
         audit = self.sources.audit
         return 0 if audit is None else figure(audit)
 
-    def protocols(self, figure: Callable[[Traffic], float]) -> list[tuple[str, float]]:
+    def protocols(self, figure: Callable[[Traffic], Value]) -> list[tuple[str, Value]]:
         """A figure of each protocol."""
         return [(protocol, figure(of)) for protocol, of in self.sources.traffic.items()]
 
