@@ -2,8 +2,7 @@
 
 The engine knows no protocol and calls no front end: it answers by putting actions into mailboxes, which take effect in
 the order of the list. Every verb is exact for any run or range. Messages move only in :mod:`core.server.pump`'s turn.
-Numbers do not wrap: a *confirm number* is the publisher's own, a *delivery number* counts from 0 for each consumer.
-"""
+Numbers do not wrap: a *confirm number* is the publisher's own, a *delivery number* counts from 0 for each consumer."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,11 +65,12 @@ Target = QueueTarget | ExchangeTarget
 class Mailbox:
     """Actions for one connection, in order. ``notify`` is called when it turns from empty to non-empty."""
 
-    __slots__ = ("_notify", "actions", "client")
+    __slots__ = ("_notify", "actions", "client", "watch")
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self.actions: list[Action] = []  # the waiting actions, for reading only
         self.client: ClientIdentity | None = None  # at the other end; None until it has opened, and for the broker
+        self.watch: Callable[[Action], None] | None = None  # of traces: called with each action
         self._notify = notify
 
     def put(self, action: "Action") -> None:
@@ -78,6 +78,8 @@ class Mailbox:
         if not self.actions:
             self._notify()
         self.actions.append(action)
+        if self.watch is not None:
+            self.watch(action)
 
     def take(self, most: int = 2**31, *, put_back: Sequence["Action"] = ()) -> list["Action"]:
         """Take the ``most`` oldest actions, with ``put_back`` before them. A caller that leaves some calls again."""
@@ -149,8 +151,7 @@ class ConsumeOptions:
     stream: StreamOptions = StreamOptions()
     consumer_timeout_ms: int | None = None
     """How long its deliveries may stay unsettled, in milliseconds, when that is less than the queue allows."""
-    settled_when_sent: bool = False
-    """The front end settles each delivery when it sends it. The queue only shows this."""
+    settled_when_sent: bool = False  # the front end settles what it sends; the queue only shows this
 
 
 @dataclass(eq=False, slots=True)
@@ -170,8 +171,7 @@ class Consumer:
     """The most link credit that its queue's policy lets it use; None for no limit."""
     unsettled_max: int | None = None
     """The most messages that its queue's policy lets it hold unsettled, but not over AMQP 0.9.1; None for no limit."""
-    unsettled_bytes_max: int | None = None
-    """The same in bytes of messages without header section."""
+    unsettled_bytes_max: int | None = None  # the same in bytes of messages without header section
     next_number: int = 0
     """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
 

@@ -61,6 +61,7 @@ from core.server.run import serve as run_server
 from core.server.sampler import Sampler
 from core.server.service_notice import ServiceNotice
 from core.server.signals import Signals
+from core.server.trace_exporter import exporting, new_traces
 from core.standard_streams import print_on_terminal
 from core.version import headgate_version as headgate_version
 
@@ -214,6 +215,7 @@ def _hosts(
     """Make the engine. Policies that an earlier version has kept and this one cannot use are logged."""
     homes = Homes(settings.cluster.node, settings.cluster.home_of, dict(protocols.nodes(settings, dial)))
     broker = Broker(settings, protocols.converter, storage=data.storage, new_identity=new_identity, homes=homes)
+    broker.machinery.confirms.traces = new_traces(settings.traces, read_clocks, secrets.token_bytes)
     hosts = VirtualHosts(broker, keeper=data.hosts)
     for host in hosts.all:
         for policy, why in host.policies.unusable:
@@ -271,7 +273,7 @@ async def _serve(
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))
     access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users)
     _join(hosts, access.users, cluster)
-    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_more(surface.audit, broker, cluster)]
+    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_more(surface, broker, cluster)]
     server = Server(
         settings=settings.server,
         engine=hosts,
@@ -445,10 +447,13 @@ def _access(
     return access, hashing, fetching
 
 
-def _more(audit: AuditWriter | None, broker: Broker, cluster: "ClusterTask | None") -> list[Background]:
-    """The task of this node in its cluster, and the one that writes the audit log with the broker's notice, if there
-    are these."""
+def _more(surface: _Surface, broker: Broker, cluster: "ClusterTask | None") -> list[Background]:
+    """The task of this node in its cluster, the one that sends spans, and the one that writes the audit log with the
+    broker's notice, if there are these. Raises Invalid."""
     tasks: list[Background] = [] if cluster is None else list(cluster.tasks)
+    audit, traces = surface.audit, broker.machinery.confirms.traces
+    if traces is not None:
+        tasks.append(exporting(traces, node_name(), surface.log).run)
     if audit is not None:
         audit.notice = partial(broker.alarms.notice, "audit")
         tasks.append(audit.run)
@@ -567,6 +572,7 @@ async def _open_admin(
         limits=control.limits,
         audit=None if control.access is None else control.access.audit,
         tokens=lambda: None if control.access is None else control.access.tokens,
+        traces=control.hosts.default.machinery.confirms.traces,
     )
 
     def encrypt(transport: trio.SocketStream) -> EncryptedStream:

@@ -315,6 +315,8 @@ WHEN_REACHED: Mapping[str, str] = {
     "flow_events.self_records_max": "the same",
     "flow_events.stream_age_max": "the oldest part of the stream is let go",
     "flow_events.stream_bytes_max": "the oldest part of the stream is let go",
+    "traces.messages_max": "the message that was followed for longest is not followed on",
+    "traces.spans_max": "the oldest are dropped, and the metrics count them",
     "engine.queues_max": "the declaration is refused",
     "engine.exchanges_max": "the declaration is refused",
     "engine.bindings_max": "the binding is refused",

@@ -7,6 +7,7 @@ messages become one run when they have the same header, and the same target and 
 their exchange is the same and each has a routing key of its own.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
 from amqp10.addresses import NAME_BYTES_MAX, AddressError
@@ -39,6 +40,7 @@ from amqp10.wire.types import Symbol
 from core.access.rights import Rights
 from core.clock import Now
 from core.config.amqp10 import Amqp10Settings
+from core.counters.message_sizes import SIZES
 from core.counters.traffic import Traffic
 from core.errors import EngineError
 from core.interface import (
@@ -107,10 +109,8 @@ class PublisherLink:
         self.name = name
         self.link = link
         self.publisher = publisher
-        self.recent: RecentQueues | None = None
-        """The queues that hold a link of the anonymous terminus up when they are full; None if none does."""
-        self.flow: LinkAccount | None = None
-        """Records flow events of this link; None while they are not wanted."""
+        self.recent: RecentQueues | None = None  # the queues that hold a link of the anonymous terminus up when full
+        self.flow: LinkAccount | None = None  # records flow events of this link; None while they are not wanted
         self._engine = engine
         self._rights = rights
         self._attributes = attributes
@@ -124,21 +124,14 @@ class PublisherLink:
         self._arrivals = UnansweredArrivals(traffic.flow.settle_seconds)
         self._unasked = 0
         """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
-        self._held_up: FlowReason | None = None
-        """Why the engine wants no more messages for the target; None when it takes them."""
-        self._limit = 0
-        """The messages that the node that leads the target allows, counted from the first."""
-        self._at_home = "" if publisher.home is None else f"@{publisher.home}"
-        """Where the target is, if not on this node."""
+        self._held_up: FlowReason | None = None  # why the engine wants no more messages for the target
+        self._limit = 0  # the messages that the node that leads the target allows, counted from the first
+        self._at_home = "" if publisher.home is None else f"@{publisher.home}"  # where the target is, if not here
         self._alarmed = False
-        self._own_answers = 0
-        """Received messages that this node has answered and not published."""
-        self._bound_by: int | None = None
-        """The bound of the policy that the link credit keeps to."""
-        self.paused = False
-        """An operator has paused the link."""
-        self.limits: Sequence[PublishLimit] = ()
-        """The limits of its rate, also those that limit nothing now."""
+        self._own_answers = 0  # received messages that this node has answered and not published
+        self._bound_by: int | None = None  # the bound of the policy that the link credit keeps to
+        self.paused = False  # whether an operator has paused the link
+        self.limits: Sequence[PublishLimit] = ()  # of its rate, also those that limit nothing now
         self.limits_changed: Callable[[], None] | None = None
         """What these limits call when they change; None before the attach."""
         self.bound_by_operator: int | None = None
@@ -325,6 +318,12 @@ class PublisherLink:
         if not begin:
             n = len(event.entries)
             self._traffic.messages_received += n
+            sizes, header = self._traffic.sizes, len(event.header)
+            if n == 1 or event.even:
+                sizes.counts[bisect_left(SIZES, len(event.entries[0]) + header)] += n
+                sizes.total += (len(event.entries[0]) + header) * n
+            else:
+                sizes.add(event.entries, header)
             if self.flow is not None:
                 self.flow.transferred(n)
             if event.settled:

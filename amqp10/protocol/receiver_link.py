@@ -41,6 +41,8 @@ join it."""
 FRAME_OVERHEAD_BYTES = 64
 """The memory that one kept frame costs besides its payload, counted so that many small frames cannot exceed the limit
 unseen: an object of 33 bytes, rounded up to 48, and its place in a list that has room to grow."""
+FRAME_SIZE_BYTES = 4
+"""Of the size at the beginning of a frame [2.3.1]."""
 
 
 class DeliveriesReceived(NamedTuple):
@@ -58,6 +60,9 @@ class DeliveriesReceived(NamedTuple):
     """True when the fast path has proven each entry to be one opaque body section and nothing else."""
     delivery_tag: Callable[[int], bytes]
     """Gives the tag of the entry with this index. Tags are seldom needed, so they are not kept for every message."""
+    even: bool = False
+    """Whether all frames of the run are together as long as that many frames like the first, and the last message is as
+    long as the first: then all messages are, or the difference is of no account for their sum."""
 
     def part(self, start: int, stop: int) -> "DeliveriesReceived":
         """The deliveries from one index (inclusive) to another (exclusive)."""
@@ -276,7 +281,12 @@ class ReceiverLink:
         if not settled:
             self.channel.incoming.add(first + begin, count, self, first + begin)
         tag = run.delivery_tag if begin == 0 else lambda index: run.delivery_tag(begin + index)
-        self.channel.report(DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked, tag))
+        first_frame = int.from_bytes(run.buffer[run.start_position : run.start_position + FRAME_SIZE_BYTES])
+        even = run.end_position - run.start_position == first_frame * len(run.entries)
+        even = even and len(entries[0]) == len(entries[-1])
+        self.channel.report(
+            DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked, tag, even)
+        )
         self.channel.refill_later(self)
 
     def transfer_received(self, transfer: Transfer, *payload: Piece) -> None:

@@ -22,6 +22,7 @@ from core.config.section import Section
 from core.config.server import ServerSettings
 from core.config.store import StoreSettings
 from core.config.tls import TlsSettings
+from core.config.traces import TraceSettings
 
 
 class Settings(Section):
@@ -44,6 +45,7 @@ class Settings(Section):
     admin: AdminSettings = AdminSettings()
     metrics: MetricsSettings = MetricsSettings()
     flow_events: FlowEventsSettings = FlowEventsSettings()
+    traces: TraceSettings = TraceSettings()
     users: tuple[UserSettings, ...] = Field(default=(), strict=False)
     """The users. Without any, the user guest with the password guest may connect, from this machine only."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from core.access.logins import Logins
 from core.counters.flow_totals import FlowTotals
+from core.counters.message_sizes import MessageSizes
 
 
 @dataclass(slots=True)
@@ -42,6 +43,8 @@ class Traffic:
     channels: int = 0
     """How many there are now, where the protocol has channels."""
     channels_opened: int = 0
+    sizes: MessageSizes = field(default_factory=MessageSizes)
+    """Of those that publishers sent, as they are encoded."""
     flow: FlowTotals = field(default_factory=FlowTotals)
     logins: Logins = field(default_factory=Logins)
 

@@ -152,6 +152,8 @@ class Broker:
 
     def subscribe(self, mailbox: Mailbox) -> frozenset[str]:
         """See :class:`core.interface.Engine`, also for the verbs below."""
+        if self._confirms.traces is not None:
+            mailbox.watch = self._confirms.traces.acted
         return self.alarms.subscribe(mailbox)
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
@@ -189,6 +191,8 @@ class Broker:
 
     def retire(self, publisher: Publisher) -> None:
         self._confirms.leave(publisher)
+        if self._confirms.traces is not None:
+            self._confirms.traces.retired(publisher)
         if publisher.stage_credit is not None:
             publisher.stage_credit.end(self.machinery.now.monotonic)
         target = publisher.fixed_target
@@ -198,6 +202,8 @@ class Broker:
 
     def publish(self, publisher: Publisher, target: Target, run: Run, now: Now) -> None:
         assert run.entries
+        if self._confirms.traces is not None:
+            self._confirms.traces.published(publisher, target, run, now)
         if isinstance(target, QueueTarget):
             queue = self._queues.get(target.queue)
             if queue is None:
@@ -222,6 +228,8 @@ class Broker:
 
     def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
         self._check_exchange(exchange)
+        if self._confirms.traces is not None:
+            self._confirms.traces.published(publisher, exchange, run, now)
         self._publish_routed(publisher, self._router.route_by_keys(exchange, keys, run), now)
 
     def consume(
@@ -238,6 +246,8 @@ class Broker:
         return consumer
 
     def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
+        if self._confirms.traces is not None:
+            self._confirms.traces.cancelled(consumer)
         queue = self._queues.get(consumer.queue_name)
         if queue is None or (attachment := queue.attachments.of(consumer)) is None:
             return
@@ -261,6 +271,8 @@ class Broker:
         if queue is None or (attachment := queue.attachments.of(consumer)) is None:
             return
         self._pump.sums.changed[queue] = None
+        if self._confirms.traces is not None:
+            self._confirms.traces.settled(consumer, first, last, disposal)
         if queue.settle(attachment, first, last, disposal):
             self._pump.touch(queue)
 

@@ -14,11 +14,14 @@ This module does not know queues: each queue that a run goes to is a *place*, an
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.errors import EngineError
 from core.interface import Confirmed, Outcome, Publisher, PublisherClosed
 from core.message import Run
+
+if TYPE_CHECKING:  # most brokers trace nothing, and save its memory
+    from core.traces import Traces
 
 
 class OutcomeRange(NamedTuple):
@@ -115,7 +118,10 @@ class Confirms:
     """Puts ``Confirmed`` actions into the publishers' mailboxes, as few as possible. A publisher that has left gets
     none."""
 
-    __slots__ = ("_closed", "_latest", "_own", "_publishers", "accepted", "in_turn", "rejected", "released", "repeated")
+    __slots__ = (
+        "_closed", "_latest", "_own", "_publishers", "accepted", "in_turn", "rejected", "released", "repeated",
+        "traces",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.accepted = 0
@@ -125,6 +131,8 @@ class Confirms:
         """Messages that were routed to no queue, or whose queues were all deleted first."""
         self.repeated = 0
         """Messages that queues had taken on before and dropped; each queue counts its own."""
+        self.traces: Traces | None = None
+        """Follows traced messages; None while none are traced."""
         self._publishers: dict[Publisher, None] = {}
         self._own: set[Publisher] = set()
         self._closed: set[Publisher] = set()
@@ -173,6 +181,8 @@ class Confirms:
     def took(self, submission: Submission, place: Hashable, start: int, stop: int) -> None:
         """The place has taken on the messages of the run from ``start`` (inclusive) to ``stop`` (exclusive)."""
         publisher, run, progress = submission
+        if self.traces is not None:
+            self.traces.enqueued(publisher, run.first + start, run.first + stop - 1, place)
         if progress is None:
             self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.ACCEPTED)
         else:
@@ -232,6 +242,8 @@ class Confirms:
         if publisher in self._own:
             publisher.mailbox.put(Confirmed(publisher, first, last, outcome, error))
             return
+        if self.traces is not None:
+            self.traces.answered(publisher, first, last, outcome)
         if outcome is Outcome.ACCEPTED:
             self.accepted += last - first + 1
         elif outcome is Outcome.RELEASED:

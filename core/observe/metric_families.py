@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from core.access.tokens import Tokens
+from core.counters.message_sizes import SIZES
 from core.counters.traffic import Traffic
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
@@ -131,7 +132,7 @@ def _traffic(figure: Callable[[Traffic], float]) -> Values[Scrape]:
     return lambda scrape: sum(map(figure, scrape.sources.traffic.values()))
 
 
-def _by_protocol(figure: Callable[[Traffic], float]) -> Values[Scrape]:
+def _by_protocol(figure: Callable[[Traffic], Value]) -> Values[Scrape]:
     """A figure of each protocol's traffic."""
     return lambda scrape: scrape.protocols(figure)
 
@@ -236,6 +237,10 @@ MESSAGES: Sequence[Family[Scrape]] = (
         "Messages that no queue wanted and whose publisher is not told"),
     _messages("rabbitmq_global_messages_unroutable_returned_total",
         "Messages that no queue wanted and whose publisher was told: mandatory, or unsettled"),
+    _counter("rabbitmq_channel_messages_unroutable_dropped_total", _traffic(lambda of: of.messages_unroutable_dropped),
+        "The same, of all protocols, under the name that RabbitMQ's alerts have"),
+    _counter("rabbitmq_channel_messages_unroutable_returned_total",
+        _traffic(lambda of: of.messages_unroutable_returned), "The same"),
     _messages("rabbitmq_global_messages_delivered_total", "Messages handed to consumers, each time"),
     _messages("rabbitmq_global_messages_delivered_consume_auto_ack_total",
         "Of these, messages that need no acknowledgement"),
@@ -248,6 +253,9 @@ MESSAGES: Sequence[Family[Scrape]] = (
     _messages("rabbitmq_global_messages_get_empty_total", "basic.get that found nothing"),
     _messages("rabbitmq_global_messages_redelivered_total", "Of those delivered, messages handed out once more"),
     _messages("rabbitmq_global_messages_acknowledged_total", "Deliveries that the consumer settled as accepted"),
+    _histogram("rabbitmq_message_size_bytes",
+        _by_protocol(lambda of: Distribution(SIZES, of.sizes.counts, of.sizes.total)),
+        "Size of messages that publishers sent, as they are encoded", "protocol"),
     _gauge("rabbitmq_global_publishers", _by_protocol(lambda of: of.publishers),
         "Publishers: links that publish, and channels that have published", "protocol"),
     _gauge("rabbitmq_global_consumers", _by_protocol(lambda of: of.consumers), "Consumers", "protocol"),
@@ -364,6 +372,10 @@ PROCESS: Sequence[Family[Scrape]] = (
     _histogram("headgate_event_loop_lag_seconds",
         lambda scrape: Distribution(LAG_SECONDS, scrape.sources.lag.lag_counts, scrape.sources.lag.lag_seconds),
         "How late the event loop woke the task that samples"),
+    _counter("headgate_trace_spans_total",
+        lambda scrape: None if scrape.sources.traces is None else scrape.sources.traces.counts().items(),
+        "Spans of traced messages: sent to the collector, failed (it did not take them) or dropped (too many waited)",
+        "result"),
     _gauge("headgate_limit_used", lambda scrape: [(limit, used) for limit, (used, _) in scrape.limits().items()],
         "How much of a limit is used", "limit"),
     _gauge("headgate_limit_max", lambda scrape: [(limit, most) for limit, (_, most) in scrape.limits().items()],

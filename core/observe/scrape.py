@@ -33,6 +33,7 @@ from core.waiting.blocked_time import BlockedTime
 
 if TYPE_CHECKING:  # as in core.access.login
     from core.access.tokens import Tokens
+    from core.traces import Traces
 
 REFUSALS = (
     ("being drained", "drain"),
@@ -130,6 +131,8 @@ class MetricSources:
     """The audit log; None if there is none."""
     tokens: "Callable[[], Tokens | None]" = lambda: None
     """What checks tokens of OAuth 2; returns None while none are accepted."""
+    traces: "Traces | None" = None
+    """What follows traced messages; None while none are traced."""
 
 
 class Scrape:
@@ -230,7 +233,7 @@ class Scrape:
         audit = self.sources.audit
         return 0 if audit is None else figure(audit)
 
-    def protocols(self, figure: Callable[[Traffic], float]) -> list[tuple[str, float]]:
+    def protocols(self, figure: Callable[[Traffic], Value]) -> list[tuple[str, Value]]:
         """A figure of each protocol."""
         return [(protocol, figure(of)) for protocol, of in self.sources.traffic.items()]
 

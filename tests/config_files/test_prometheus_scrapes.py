@@ -38,6 +38,7 @@ RABBITMQ_OVERVIEW = [
     "rabbitmq_global_messages_unroutable_returned_total",
     "rabbitmq_global_publishers",
     "rabbitmq_identity_info",
+    "rabbitmq_message_size_bytes_bucket",
     "rabbitmq_process_max_fds",
     "rabbitmq_process_max_tcp_sockets",
     "rabbitmq_process_open_fds",
@@ -52,7 +53,33 @@ RABBITMQ_OVERVIEW = [
     "rabbitmq_resident_memory_limit_bytes",
 ]
 """The series that the panels of RabbitMQ's dashboard "RabbitMQ-Overview" read. Left out are rabbitmq_erlang_… but for
-the uptime, which Headgate does not have, and the sizes of messages, which are not measured."""
+the uptime, which Headgate does not have."""
+
+RABBITMQ_ALERTS = [
+    "rabbitmq_alarms_file_descriptor_limit",
+    "rabbitmq_alarms_free_disk_space_watermark",
+    "rabbitmq_alarms_memory_used_watermark",
+    "rabbitmq_channel_messages_unroutable_dropped_total",
+    "rabbitmq_channel_messages_unroutable_returned_total",
+    "rabbitmq_connections_closed_total",
+    "rabbitmq_connections_opened_total",
+    "rabbitmq_detailed_queue_consumers",
+    "rabbitmq_detailed_queue_messages",
+    "rabbitmq_disk_space_available_bytes",
+    "rabbitmq_disk_space_available_limit_bytes",
+    "rabbitmq_process_max_fds",
+    "rabbitmq_process_max_tcp_sockets",
+    "rabbitmq_process_open_fds",
+    "rabbitmq_process_open_tcp_sockets",
+]
+"""The series that the alert rules of RabbitMQ's cluster operator read. Left out are the links between Erlang nodes, and
+what Kubernetes tells."""
+
+OF_ALERTS = (
+    "max by (rabbitmq_cluster) (max_over_time({name}[5m])"
+    " * on(instance) group_left(rabbitmq_cluster, rabbitmq_node) rabbitmq_identity_info)"
+)
+"""How these rules join a series to the name of the cluster: there must be one row of identity for each instance."""
 
 JOINED = (
     "sum({name} * on(instance, job) group_left(rabbitmq_cluster, rabbitmq_node)"
@@ -69,6 +96,7 @@ NOTHING_TO_TELL = {
     "headgate_session_window_closed_seconds_total",
     "headgate_tokens_total",
     "headgate_token_key_fetches_total",
+    "headgate_trace_spans_total",
 }
 """Families whose series begin with an event that does not happen in this test."""
 
@@ -109,6 +137,8 @@ def everything_is_scraped(prometheus: PrometheusServer) -> None:
 def dashboards_of_rabbitmq_work(prometheus: PrometheusServer) -> None:
     for name in RABBITMQ_OVERVIEW:
         assert len(prometheus.ask(JOINED.format(name=name))) == 1, name
+    for name in RABBITMQ_ALERTS:
+        assert len(prometheus.ask(OF_ALERTS.format(name=name))) == 1, name
 
 
 def every_panel_has_something_to_show(prometheus: PrometheusServer) -> None:

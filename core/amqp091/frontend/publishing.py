@@ -254,6 +254,7 @@ class Publishing:
         count = len(keys)
         self._stage_credit.ack(self._shared.reader, count)
         attributes = run.attributes
+        self._shared.traffic.sizes.add(run.entries)
         try:
             self._shared.engine.publish_by_keys(publisher, exchange, keys, run, now)
         except EngineError as error:
@@ -282,6 +283,7 @@ class Publishing:
         publisher = self._publisher or self._begin()
         first = run.first = self._published
         count, attributes = len(run.entries), run.attributes
+        self._shared.traffic.sizes.add(run.entries)
         if returnable is not None:
             returnable.first = first
             returnable.entries = list(run.entries)  # a copy: the engine may change its list

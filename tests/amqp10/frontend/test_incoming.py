@@ -22,6 +22,7 @@ from amqp10.wire.sections import (
 from amqp10.wire.types import Symbol
 from core.config.engine import EngineSettings, WorkSettings
 from core.config.settings import Settings
+from core.counters.message_sizes import MessageSizes
 from core.interface import Binding, ExchangeDeclaration, ExchangeType
 from core.work import AMPLE
 from tests.kit.client_frames import DURABLE, EMPTY_HEADER
@@ -265,6 +266,21 @@ def test_the_value_of_an_entry_is_kept_byte_for_byte():
     assert payload.endswith(body)
 
 
+@pytest.mark.parametrize("header", [b"", EMPTY_HEADER, DURABLE])
+@pytest.mark.parametrize(
+    "sizes",
+    [[1], [90] * 50, [95, 5000] * 20, [10] * 150 + [200], [10] * 20 + [20_000] + [10] * 20, [150, 10, 290, 150]],
+)
+def test_the_size_of_each_message_is_counted(sizes: list[int], header: bytes):
+    broker, peer = publisher()
+    messages = [header + data_message(bytes(size)) for size in sizes]
+    frames = [encode_frame(0, encode_performative(peer.transfer_frame(payload=one)[0]), one) for one in messages]
+    peer.send_bytes(b"".join(frames))
+    counted, expected = broker.traffic["amqp10"].sizes, MessageSizes()
+    expected.add(messages)
+    assert (counted.counts, counted.total) == (expected.counts, expected.total)
+
+
 # --- messages that are not alike ----------------------------------------------------------------------------------
 
 headers = st.sampled_from(
@@ -354,6 +370,7 @@ def published(address: str | None, messages: list[bytes], settings: Settings, pi
         peer.send_bytes(data[at:])
     counts = broker.traffic["amqp10"]
     told = told_of(peer)
+    assert sum(counts.sizes.counts) == counts.messages_received
     return told, kept(broker), kept(broker, "other"), counts.messages_received == len(told) or len(told) == 1
 
 

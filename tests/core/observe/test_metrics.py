@@ -16,6 +16,7 @@ from core.access.tokens import Tokens
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
 from core.config.oauth2 import OAuth2Settings
+from core.config.traces import TraceSettings
 from core.counters.traffic import Traffic
 from core.engine.queue.sums import QUEUE_FIGURES
 from core.flow_facts import StallSubject
@@ -30,6 +31,7 @@ from core.server.connections import Connections
 from core.server.drain import DRAINED
 from core.server.listener import OUT_OF_DESCRIPTORS
 from core.store.lane import Lane
+from core.traces import Traces
 from core.waiting.blocked_time import BlockedTime
 from tests.kit.call_trace import traced_calls
 
@@ -172,6 +174,7 @@ class Scraped:
         self.now = 100.0
         self.stalls = Stalls(clock=lambda: Now(self.now, self.now))
         self.tokens: Tokens | None = None
+        self.traces: Traces | None = None
 
     def metrics(self, *, addresses_max: int = 10) -> BrokerMetrics:
         sources = MetricSources(
@@ -190,6 +193,7 @@ class Scraped:
             node="headgate@host",
             limits=LIMITS,
             tokens=lambda: self.tokens,
+            traces=self.traces,
         )
         return BrokerMetrics(sources, started=sources.monotonic())
 
@@ -228,6 +232,7 @@ def test_every_family_of_the_table_is_collected_once(scraped: Scraped):
     scraped.broker.alarms.measured("memory", {"used": 1, "limit": 2})
     scraped.broker.alarms.measured("disk", {"free": 1, "limit": 2})
     scraped.tokens = Tokens(OAuth2Settings(), wall=lambda: 0.0, monotonic=lambda: 0.0)
+    scraped.traces = Traces(TraceSettings(), clock=lambda: Now(0.0, 0.0), random_bytes=bytes)
     suffix = {MetricType.COUNTER: "_total", MetricType.INFO: "_info"}
     expected = sorted(family.name.removesuffix(suffix.get(family.type, "_")) for family in FAMILIES)
     assert sorted(metric.name for metric in filter(None, scraped.metrics().collect())) == expected

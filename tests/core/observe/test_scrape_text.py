@@ -56,6 +56,7 @@ def busy() -> Scraped:
         for mechanism in ("PLAIN", "SCRAM-SHA-256"):
             traffic.logins.failed[mechanism] += next(numbers)
             traffic.logins.put_off[mechanism] += next(numbers)
+        traffic.sizes.counts[1], traffic.sizes.counts[-1], traffic.sizes.total = 7, 1, 200_000_000
         flow = traffic.flow
         for totals in flow.link_credit.values():
             for figure in balance:

@@ -45,6 +45,14 @@ def test_a_run_is_confirmed_by_one_answer(peer: Wire091Peer):
     assert peer.confirms() == [("ack", 101, False)]
 
 
+def test_the_size_of_each_message_is_counted(peer: Wire091Peer):
+    peer.publish(1, [bytes(50)] * 20 + [bytes(5000)], routing_key="q")
+    peer.publish(1, [bytes(50)], exchange="amq.topic", routing_key="nowhere")
+    sizes = peer.broker.traffic["amqp091"].sizes
+    assert sizes.counts[:4] == [21, 0, 1, 0]
+    assert 22 * 50 + 4950 < sizes.total < 22 * 90 + 4950
+
+
 def test_numbers_count_from_1_since_confirm_select_and_it_may_be_said_twice():
     peer = connect(InProcessBroker(), 1, 2)
     peer.declare()
