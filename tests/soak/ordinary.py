@@ -7,8 +7,9 @@ program is deployed, mails that are sent once in a while, an import that is fast
 password, probes of the port.
 
 Prometheus has the files of ``config/prometheus`` as they are shipped. Each alert that becomes pending, fires or ends is
-printed with the time. Exit status 1 says that one has fired, or that the load failed. Only what the rules say of the
-machine is not false when it is not so idle as it should be: a full disk, a processor that others use.
+printed with the time. Exit status 1 says that one has fired, or that the load failed. HeadgateEventLoopLag is not
+false, and does not count, when the broker waited for a processor for more than a twentieth of the five minutes before:
+the machine has other work then, and the rule says so.
 
 For example:
 
@@ -19,6 +20,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +38,11 @@ SCRAPE_S = 15.0
 CHURN_S = 2.0
 PROGRESS_EVERY = 10
 """Minutes between two lines of progress."""
+LAG_RULE = "HeadgateEventLoopLag"
+WAITED_OVER_S = 300.0
+"""The rule looks back as far."""
+WAITED_SHARE_MAX = 0.05
+"""An idle machine with two processors lets the broker wait for less than a hundredth of the time."""
 LEFT_OUT = ("instance", "job", "alertname")
 
 Key = tuple[str, str]
@@ -49,11 +56,16 @@ class Diary:
     states: dict[Key, tuple[str, float]] = field(default_factory=dict)
     """The state of each alert that is on, and since when."""
     fired: list[Key] = field(default_factory=list)
+    of_the_machine: list[Key] = field(default_factory=list)
+    """Alerts for a busy machine, which was busy."""
     pending: dict[Key, float] = field(default_factory=dict)
     """How long each alert was pending at most."""
 
-    def note(self, alerts: Sequence[Alert], at: float) -> list[str]:
-        """Note what is on now. Returns a line for each change."""
+    def note(self, alerts: Sequence[Alert], at: float, waited: float = 0.0) -> list[str]:
+        """Note what is on now. Returns a line for each change.
+
+        ``waited`` is the share of the last five minutes for which the broker waited for a processor.
+        """
         now = {(one.labels["alertname"], _text(one.labels)): one.state for one in alerts}
         lines = []
         for key in sorted({*now, *self.states}):
@@ -64,9 +76,11 @@ class Diary:
             if before == after:
                 continue
             lasted = "" if before == "off" else f" after {at - since:.0f} s {before}"
-            lines.append(f"{clock(at)}  {after:7}  {key[0]} {key[1]}{lasted}")
+            why = f", waited {waited:.0%} of the time for a processor" if key[0] == LAG_RULE else ""
+            lines.append(f"{clock(at)}  {after:7}  {key[0]} {key[1]}{lasted}{why}")
             if after == "firing":
-                self.fired.append(key)
+                busy = key[0] == LAG_RULE and waited > WAITED_SHARE_MAX
+                (self.of_the_machine if busy else self.fired).append(key)
             if after == "off":
                 del self.states[key]
             else:
@@ -83,12 +97,21 @@ def clock(at: float) -> str:
     return f"{int(at) // 3600}:{int(at) // 60 % 60:02}:{int(at) % 60:02}"
 
 
-async def watch(prometheus: PrometheusServer, diary: Diary) -> None:
-    """Write the diary for ever."""
+def waited_seconds(pid: int) -> float:
+    """How long the main thread of a process has waited for a processor since it began."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
+async def watch(prometheus: PrometheusServer, pid: int, diary: Diary) -> None:
+    """Write the diary of the broker with this process for ever."""
     began = trio.current_time()
+    waits = deque([(began, waited_seconds(pid))], maxlen=round(WAITED_OVER_S / POLL_S))
     while True:
         alerts = await trio.to_thread.run_sync(prometheus.alerts)
-        for line in diary.note(alerts, trio.current_time() - began):
+        now = trio.current_time()
+        waits.append((now, waited_seconds(pid)))
+        share = (waits[-1][1] - waits[0][1]) / max(POLL_S, now - waits[0][0])
+        for line in diary.note(alerts, now - began, share):
             print(line, flush=True)
         await trio.sleep(POLL_S)
 
@@ -105,6 +128,8 @@ def report(seen: Seen, diary: Diary) -> bool:
     print(f"log: {dict(seen.log.most_common())}")
     for name, labels in sorted(diary.pending):
         print(f"pending  {name} {labels}: {diary.pending[name, labels]:.0f} s at the longest")
+    for name, labels in diary.of_the_machine:
+        print(f"rightly  {name} {labels}")
     for name, labels in diary.fired:
         print(f"FIRED    {name} {labels}")
     for line in wrong:
@@ -124,7 +149,7 @@ def ordinary(folder: Path, program: str, hours: float) -> bool:
         address = place.admin_url.removeprefix("http://")
         with prometheus_server(program, folder, broker=address, as_shipped=True) as prometheus:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(watch, prometheus, diary)
+                nursery.start_soon(watch, prometheus, place.pid, diary)
                 nursery.start_soon(daily, place, seen.rounds)
 
     def progress(at: float) -> None:

@@ -35,6 +35,15 @@ def test_an_alert_that_was_only_pending_has_not_fired():
     assert clock(3 * 3600 + 61) == "3:01:01"
 
 
+@pytest.mark.parametrize(("waited", "is_false"), [(0.01, True), (0.2, False)])
+def test_a_late_event_loop_is_no_false_alert_where_others_use_the_processors(waited: float, is_false: bool):
+    diary = Diary()
+    (line,) = diary.note([alert("firing", "HeadgateEventLoopLag")], 600.0, waited)
+    assert f"waited {waited:.0%} of the time for a processor" in line
+    assert bool(diary.fired) is is_false
+    assert bool(diary.of_the_machine) is not is_false
+
+
 @pytest.mark.parametrize(
     ("fired", "status", "lost", "passed"),
     [(False, 0, False, True), (True, 0, False, False), (False, 1, False, False), (False, 0, True, False)],
