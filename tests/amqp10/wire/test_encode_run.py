@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from amqp10.wire.columns import COLUMNS_MIN, JOINED_BYTES_MAX
 from amqp10.wire.framing import ReceiveBuffer
 from amqp10.wire.performatives import Transfer, decode_performative
 from amqp10.wire.transfer_run import TransferRunParser, encode_run, frame_overhead
@@ -13,7 +14,9 @@ from tests.kit.client_frames import DURABLE, EMPTY_HEADER
 BODY = kit.data_section(b"Hello, world")
 headers = st.sampled_from([b"", EMPTY_HEADER, DURABLE, kit.header_section(kit.TRUE, b"\x50\x05")])
 bodies = st.binary(max_size=20).map(kit.data_section) | st.just(kit.data_section(b"x" * 300)) | st.binary(max_size=10)
-ids = st.sampled_from([0, 1, 255, 256, 2**31 - 1, 2**32 - 2, 2**32 - 1]) | st.integers(0, 2**32 - 1)
+few = st.lists(st.tuples(headers, bodies), max_size=6)
+many_alike = st.builds(lambda message, n: [message] * n, st.tuples(headers, bodies), st.integers(15, 40))
+ids = st.sampled_from([0, 1, 255, 256, 2**31 - 1, 2**32 - 20, 2**32 - 2, 2**32 - 1]) | st.integers(0, 2**32 - 1)
 
 
 def frames_of(data: bytes) -> list[tuple[int, int, Transfer, bytes]]:
@@ -34,7 +37,7 @@ def frames_of(data: bytes) -> list[tuple[int, int, Transfer, bytes]]:
     handle=st.sampled_from([0, 1, 255, 256, 2**32 - 1]),
     first_delivery_id=ids,
     first_number=st.sampled_from([0, 1, 2**32 - 2, 2**32 - 1, 2**32, 2**40]) | st.integers(0, 2**33),
-    messages=st.lists(st.tuples(headers, bodies), max_size=6),
+    messages=few | many_alike,
     header=st.none() | headers,
     settled=st.booleans(),
 )
@@ -50,7 +53,7 @@ def frames_of(data: bytes) -> list[tuple[int, int, Transfer, bytes]]:
 def test_encoded_runs_say_what_they_were_made_of(
     channel, handle, first_delivery_id, first_number, messages, header, settled
 ):
-    """All messages have one header section, or each has its own."""
+    """All messages have one header section, or each has its own. Many alike are one piece; others are not copied."""
     last_number = first_number + len(messages) - 1
     own = [each if header is None else header for each, _ in messages]
     pieces = encode_run(
@@ -62,8 +65,11 @@ def test_encoded_runs_say_what_they_were_made_of(
         header=own if header is None else header,
         settled=settled,
     )
-    step = 3 if header is None else 2
-    assert all(piece is entry for piece, (_, entry) in zip(pieces[step - 1 :: step], messages, strict=True))
+    if len(pieces) == 1:
+        assert len(messages) >= COLUMNS_MIN
+    else:
+        step = 3 if header is None else 2
+        assert all(piece is entry for piece, (_, entry) in zip(pieces[step - 1 :: step], messages, strict=True))
     overhead = frame_overhead(handle=handle, last_number=last_number, settled=settled)
     frames = frames_of(b"".join(pieces))
     assert len(frames) == len(messages)
@@ -99,3 +105,13 @@ def test_what_we_encode_is_one_run_for_a_peer_like_us(settled, like):
     assert run is not None
     whole = [header + body for header, body in zip(own, bodies, strict=True)]
     assert (run.entries, run.header, run.checked) == ((bodies, DURABLE, True) if like else (whole, b"", False))
+
+
+@pytest.mark.parametrize(("size", "pieces"), [(JOINED_BYTES_MAX, 1), (JOINED_BYTES_MAX + 1, 2 * COLUMNS_MIN)])
+def test_only_short_entries_are_copied(size, pieces):
+    entries = [bytes(size)] * COLUMNS_MIN
+    encoded = encode_run(
+        channel=0, handle=0, first_delivery_id=0, first_number=0, entries=entries, header=b"", settled=False
+    )
+    assert len(encoded) == pieces
+    assert [payload for *_, payload in frames_of(b"".join(encoded))] == entries

@@ -477,7 +477,7 @@ def like_frames(draw):
             delivery_id=(first + i) % 2**32,
             **fields,
         )
-        for i in range(draw(st.integers(1, 12)))
+        for i in range(draw(st.integers(1, 12) | st.integers(20, 40)))
     ]
 
 
@@ -564,3 +564,17 @@ def test_every_byte_of_a_frame_in_many_wrong_ways(client, payload):
                 stream = b"".join([*like[:index], bytes(broken), *like[index + 1 :]])
                 for _ in read_through(stream, runs, 10):
                     pass
+
+
+@every_client
+@pytest.mark.parametrize("first", [0, 240, 1000, 2**32 - 30])
+def test_many_frames_with_one_wrong_byte_are_read_as_the_generic_codec_reads_them(client, first):
+    """The frames before the wrong one are compared by columns, and so is that one."""
+    alike = frames(client, 40, first=first)
+    at = sum(map(len, alike[:30]))
+    for place in range(len(alike[30])):
+        data = bytearray(b"".join(alike))
+        data[at + place] ^= 1
+        runs = parser()
+        taken = sum(run.frame_count for run in read_through(bytes(data), runs, 1000))
+        assert taken >= 30 or first != 1000
