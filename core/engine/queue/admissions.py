@@ -92,6 +92,11 @@ class Admissions:
         """Admissions that are not answered yet, in order."""
         self.expect(sync=False)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether messages are not answered yet."""
+        return bool(self._pending)
+
     def expect(self, *, sync: bool) -> None:
         """Let messages that are taken on from now on wait until they are synced, or only until they are written. This
         has no effect on a queue that has only one of the two waits."""
