@@ -27,7 +27,7 @@ def print_cluster(*, json: bool, url: str) -> None:
 
 
 def print_leaders(*, json: bool, url: str) -> None:
-    """Print the quorum queues of a cluster with the nodes that lead them."""
+    """Print the quorum queues and streams of a cluster with the nodes that lead them."""
     body = ask_once(url, "queues.leaders").body
     rows = [row for row in body if isinstance(row, dict)] if isinstance(body, list) else []
     print_rows(rows, ("queue", "vhost", "group", "leader"), as_json=json)

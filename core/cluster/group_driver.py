@@ -227,6 +227,7 @@ class GroupDriver:
         def unanswered() -> None:
             self._deleting = False
             self._pause()
+            self.log.step_down()  # it may land when other batches have these numbers: only an epoch fences it off
 
         self._engine.delete(self.log.deletion, self._own, answered, unanswered)
 

@@ -162,10 +162,10 @@ class Machinery:
         )
 
     def _leadership_changed(self) -> None:
-        """The node leads the quorum queues no more, or again: each sees to it in its next turn."""
+        """The node leads some quorum queues and streams no more, or again: each sees to it in its next turn."""
         for shown in self.shown:
             for queue in shown.queues.values():
-                if queue.options.type is QueueType.QUORUM:
+                if queue.options.type in (QueueType.QUORUM, QueueType.STREAM):
                     self.pump.touch(queue)
 
     def enter(self, remover: Callable[[AnyQueue], bool], shown: Snapshots) -> None:

@@ -8,6 +8,9 @@ quorum   command log                 synced
 stream   stream log                  written; with ``x-sync: always`` synced
 =======  ==========================  ================================================
 
+In a cluster, quorum queues and streams are kept by the log of a group, and a message is confirmed when it is committed
+there.
+
 A queue that outlives the broker is stored under its number in the definitions. Any other queue is stored under a number
 that is valid until the next start. Without storage there are only classic queues, which are kept in memory.
 """
@@ -31,8 +34,11 @@ from core.engine.quorum.leadership import Leadership
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.ready.backing import Backing, MemoryBacking
 from core.engine.ready.waits import Waits
+from core.engine.routing.shared_names import is_shared
 from core.engine.routing.topology import QueueDefinition, Topology
 from core.engine.storage import Storage
+from core.engine.stream.chunk_log import ChunkLog
+from core.engine.stream.group_stream import GroupStream
 from core.engine.stream.stream_queue import SEGMENT_BYTES_DEFAULT, StreamQueue
 from core.errors import EngineError, PreconditionFailed
 from core.interface import QueueDeclaration
@@ -119,11 +125,13 @@ class QueueMaker:
         error: EngineError,
         now: float,
     ) -> bool:
-        """Make a quorum queue anew, because another node leads it now. What is attached to the old one is detached with
-        an error, and finds the new one when it is attached again. Returns False if that is not possible yet: the queue
-        has still to learn that it is led here no more, or to answer what it has taken on."""
+        """Make a quorum queue or a stream anew, because another node leads it now. What is attached to the old one is
+        detached with an error, and finds the new one when it is attached again. Returns False if that is not possible
+        yet: the queue has still to learn that it is led here no more, or to answer what it has taken on."""
         queue = queues[name]
         if isinstance(queue, Queue) and (queue.led is None or not queue.led.over):
+            return False
+        if isinstance(queue, StreamQueue) and not queue.over:
             return False
         queue.dissolve(confirms, error, pump.remains.let_go, moved=True)
         pump.forget(queue)
@@ -152,6 +160,8 @@ class QueueMaker:
                 if (led := self._quorum_of.pop(queue, None)) is not None:
                     led[0].forget(led[1])
                 self._storage.store.quorum.remove_folder(f"{FOLDERS_OF_KINDS['quorum']}/{kept_as}")
+            case QueueType.STREAM if self._storage.groups is not None:
+                self._storage.store.streams.remove_folder(f"{STREAMS_FOLDER}/{kept_as}")  # it has a description
 
     def _stage_credit(self, name: str) -> CreditFlow:
         """What a queue has of publishers that use stage credit, and of the store."""
@@ -249,24 +259,43 @@ class QueueMaker:
     ) -> StreamQueue:
         assert definition.id is not None, "a stream outlives the broker"
         store = storage.store
+        folder = f"{STREAMS_FOLDER}/{definition.id}"
+        segment_bytes = options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT
+        if storage.groups is not None and is_shared(definition.declaration):
+            group, number = storage.groups.of(definition.identity)
+            of_group = GroupStream(
+                group.queues, number, segment_bytes=segment_bytes, cache=storage.stream_cache, key=folder
+            )
+            return self._stream_queue(name, definition, options, of_group, None, lanes.of_groups[group.number])
         log = StreamLog(
             store.disk,
             store.streams,
-            f"{STREAMS_FOLDER}/{definition.id}",
-            segment_bytes=options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT,
+            folder,
+            segment_bytes=segment_bytes,
             cache=storage.stream_cache,
             damaged=storage.stream_damaged,
         )
         if definition.id in storage.streams_found:
             log.recover(intact=store.report.clean)
             storage.check_stream(log)
+        return self._stream_queue(name, definition, options, log, lanes.streams_written, lanes.streams_synced)
+
+    def _stream_queue(
+        self,
+        name: str,
+        definition: QueueDefinition,
+        options: QueueOptions,
+        log: ChunkLog,
+        written: Waits[PositionWaiter] | None,
+        synced: Waits[PositionWaiter],
+    ) -> StreamQueue:
         converter = self._context.converter
         queue = StreamQueue(
             name,
             options,
             log,
-            written=lanes.streams_written,
-            synced=lanes.streams_synced,
+            written=written,
+            synced=synced,
             filter_value=(lambda entry, origin: None) if converter is None else converter.filter_value,
             messages_per_turn=self._messages_per_turn,
             stage_credit=self._stage_credit(name),

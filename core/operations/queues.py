@@ -36,7 +36,7 @@ MESSAGES = Shape(
 LEADERS = Shape(
     "rows",
     (
-        AnswerField("queue", "text", "The quorum queue."),
+        AnswerField("queue", "text", "The quorum queue, or stream."),
         AnswerField("vhost", "text", "Its virtual host."),
         AnswerField("group", "number", "The group that it belongs to."),
         AnswerField("leader", "text", "The node that leads the group; null if none does."),
@@ -46,7 +46,7 @@ LEADERS = Shape(
 
 @operation("queues.leaders", "GET", "/cluster/queues", answer=LEADERS, gives=[])
 def leaders(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
-    """List the quorum queues of a cluster with the nodes that lead them."""
+    """List the quorum queues and streams of a cluster with the nodes that lead them."""
     rows: list[Snapshot] = []
     for host in control.hosts.all if control.cluster is not None else ():
         for name, one in sorted(host.shown.topology.queues.items()):

@@ -25,6 +25,7 @@ from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.quorum.groups import QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.routing.agreement import Agreement
+from core.engine.routing.shared_names import is_shared
 from core.engine.routing.shared_recorder import SharedRecorder
 from core.engine.storage import HostKeeper, Recorder, Storage
 from core.errors import PreconditionFailed
@@ -190,7 +191,7 @@ class OpenData:
             if ids.get(number) != "quorum":
                 self._set_aside("quorum", number, quorum.commands_of(number))
         quorum.retain([number for number, kind in ids.items() if kind == "quorum"])
-        groups = self._opened_groups(store, quorum)
+        groups = self._opened_groups(store, quorum, [queue.id for queue in queues if is_shared(queue.declaration)])
         self._see_to_folders(folders, ids, deleted)
         self._forget_deleted(deleted - in_log - {folder.number for folder in folders})
         for name, one in found.items():
@@ -221,12 +222,13 @@ class OpenData:
             return definitions
         return SharedRecorder(definitions, definitions, host, self.agreement)
 
-    def _opened_groups(self, store: Store, alone: QuorumQueues) -> QuorumGroups | None:
-        """Open the groups of a node in a cluster. ``alone``: the queues of the log that no other node has."""
+    def _opened_groups(self, store: Store, alone: QuorumQueues, shared: Sequence[int]) -> QuorumGroups | None:
+        """Open the groups of a node in a cluster. ``alone``: the queues of the log that no other node has.
+        ``shared``: the numbers of the queues that all nodes have."""
         self._logs = [alone]
         if self._cluster is None:
             return None
-        groups = open_groups(self._disk, store.quorum, self._cluster, self._settings, self._annotations, alone)
+        groups = open_groups(self._disk, store.quorum, self._cluster, self._settings, self._annotations, alone, shared)
         self._logs += [group.queues for group in groups.in_order]
         return groups
 

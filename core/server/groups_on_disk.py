@@ -1,5 +1,6 @@
 """Opens the groups of a node in a cluster: this node's copies of their logs."""
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from core.store.command_log import GROUPS, LocalCommandLog
 from core.store.disk import Disk
 from core.store.errors import StoreRefused
 from core.store.lane import Lane
-from core.store.store import QUORUM
+from core.store.store import QUORUM, STREAMS
+from core.store.stream_log import SEGMENT_SUFFIX
 
 
 def check_alone(folder: Path) -> None:
@@ -32,8 +34,10 @@ def open_groups(
     settings: StoreSettings,
     annotations: AnnotationCodec,
     alone: QuorumQueues,
+    copied: Iterable[int],
 ) -> QuorumGroups:
     """Rebuild the queues of all groups from this node's copies. ``alone``: the quorum queues that no group has.
+    ``copied``: the numbers of the queues of which all nodes have copies.
 
     Blocks. Raises StoreRefused, StoreDamaged, StoreFailure and OSError.
     """
@@ -41,6 +45,11 @@ def open_groups(
         raise StoreRefused(
             f"there are {len(alone.numbers)} quorum queues from a time without [cluster]; start without it, move their "
             "messages away or consume them, and delete these queues first"
+        )
+    if any(name.endswith(SEGMENT_SUFFIX) for number in copied for name in disk.names(f"{STREAMS}/{number}")):
+        raise StoreRefused(
+            "there are streams with messages from a time when they had no copies on other nodes; start without "
+            "[cluster], or with the version before, have consumers read them, and delete these streams first"
         )
     groups = QuorumGroups()
     found = {}

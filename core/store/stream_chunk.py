@@ -170,6 +170,20 @@ def encode(chunk: Chunk) -> list[bytes]:
     return [fixed, filters, way, Struct(f"<{chunk.count}I").pack(*map(len, entries)), *entries]
 
 
+class ChunkFacts(NamedTuple):
+    """What a payload says of its chunk, without its messages."""
+
+    first: int
+    messages: int
+    stamp_ms: int
+
+
+def facts_of(payload: bytes, at: int = 0) -> ChunkFacts:
+    """Return the facts of the chunk whose payload begins at this offset."""
+    _, _, _, _, _, first, stamp_ms, count, _ = _FIXED.unpack_from(payload, at)
+    return ChunkFacts(first, count, stamp_ms)
+
+
 def decode(payload: bytes, known: Known | None = None) -> Chunk:
     """Decode the chunk in a sound record's payload. The messages are only split when they are requested.
 

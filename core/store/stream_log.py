@@ -196,7 +196,7 @@ class StreamLog:
         assert entries
         assert not self.overdrawn
         position = 0
-        for start, stop in _pieces(entries):
+        for start, stop in pieces(entries):
             given = None if filter_values is None else Filters.of_messages(filter_values[start:stop])
             piece = entries if stop - start == len(entries) else entries[start:stop]
             newest = self._segments[-1].stamp_ms if self._segments else 0
@@ -443,20 +443,20 @@ class StreamLog:
             raise StoreFailure("sync", folder, error) from error
 
 
-def _pieces(entries: list[bytes]) -> list[tuple[int, int]]:
+def pieces(entries: list[bytes]) -> list[tuple[int, int]]:
     """Return start and stop of each chunk's messages."""
     total = len(entries)
     if total <= MESSAGES_MAX and sum(map(len, entries)) <= BODY_BYTES_MAX:
         return [(0, total)]
-    pieces = []
+    found = []
     start = size = 0
     for at, entry in enumerate(entries):
         if at > start and (at - start == MESSAGES_MAX or size + len(entry) > BODY_BYTES_MAX):
-            pieces.append((start, at))
+            found.append((start, at))
             start, size = at, 0
         size += len(entry)
-    pieces.append((start, total))
-    return pieces
+    found.append((start, total))
+    return found
 
 
 def _is_segment(name: str) -> bool:

@@ -16,10 +16,14 @@ from core.engine.quorum.copying import CopySource, GroupCopy
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import Owner, SharedLog
 from core.engine.ready.batch import Batch
+from core.engine.stream.group_stream import GroupStream
 from core.message import Attributes, Return, Run, RunPart
 from core.store.command_log import NOWHERE, LocalCommandLog
 from core.store.lane import Lane
 from core.store.store import QUORUM
+from core.store.stream_chunk import ChunkCache
+from core.store.stream_chunk import decode as decode_chunk
+from core.store.stream_log import Kept
 from tests.cluster.claims import Seen
 from tests.cluster.engine import Mistake, SimulatedEngine
 from tests.cluster.network import Network
@@ -29,6 +33,11 @@ from tests.kit.faulty_disk import MemoryDisk
 GROUP = 7
 FILE_BYTES = 2048
 """So small that files are begun, carried and removed all the time."""
+STREAMS = (3,)
+"""The streams of the group, by their numbers in its log."""
+KEPT = Kept(file_bytes=1500)
+SEGMENT_BYTES, CACHE_BYTES = 500, 3000
+"""So small that messages are removed, and that most chunks are read back from the copy."""
 PART_BYTES = 1000
 """Parts of a copy end in the middle of records."""
 LIFE = 1 << 20
@@ -51,6 +60,12 @@ class Clients(Protocol):
     def settled(self, queue: int, numbers: Sequence[int]) -> None:
         """A consumer has settled these messages; the settlement is not committed yet."""
 
+    def took(self, stream: int, first: int, numbers: Sequence[int]) -> None:
+        """These messages of a stream were accepted, with offsets from ``first`` up."""
+
+    def read(self, stream: int, first: int, numbers: Sequence[int], stamp_ms: int) -> None:
+        """A reader got these messages of a stream."""
+
     def gone(self, queue: int, numbers: Sequence[int]) -> None:
         """The settlement of these messages is committed."""
 
@@ -62,6 +77,8 @@ class Waiting:
     position: int
     queue: int
     numbers: Sequence[int]
+    first: int | None = None
+    """The offset of the first one, in a stream."""
 
 
 class Node:
@@ -91,6 +108,11 @@ class Node:
         self.queues = QuorumQueues(self.copied, shared=self.log, look_bytes=FILE_BYTES // 2)
         self.queues.recover()
         self.queues.leadership_changed = self._leadership_changed
+        cache = ChunkCache(CACHE_BYTES)
+        self.streams = {
+            stream: GroupStream(self.queues, stream, segment_bytes=SEGMENT_BYTES, cache=cache, key=str(stream))
+            for stream in STREAMS
+        }
         self._engine = engine
         self.requests = SimulatedLog(number, engine, network, seen)
         self.driver = GroupDriver(self.log, self.requests, self.clock)
@@ -141,6 +163,32 @@ class Node:
         assert position != NOWHERE.position, "a node that serves leads"
         self._next[queue] = first + len(bodies)
         self._unconfirmed.append(Waiting(position, queue, numbers))
+
+    def publish_to_stream(self, stream: int, numbers: Sequence[int], size: int) -> None:
+        """Publish messages to a stream, in one chunk."""
+        log = self.streams[stream]
+        bodies = [b"%d:" % number + b"x" * size for number in numbers]
+        first = log.next
+        position = log.append(bodies, DURABLE, stamp_ms=int(self.now.wall * 1000))
+        assert position != NOWHERE.position, "a node that serves leads"
+        self._unconfirmed.append(Waiting(position, stream, numbers, first))
+
+    def read_stream(self, stream: int, rng: Random) -> None:
+        """Let a reader read a chunk."""
+        log = self.streams[stream]
+        log.commit(synced=False)
+        if log.committed > log.first:
+            offset = rng.randrange(log.first, log.committed)
+            chunk = log.chunk(offset, offset)
+            assert chunk is not None
+            assert chunk.first <= offset < chunk.next
+            self._clients.read(stream, chunk.first, _numbers(chunk.entries), chunk.stamp_ms)
+
+    def retain(self, stream: int) -> None:
+        """Have old messages of a stream removed."""
+        log = self.streams[stream]
+        if log.exceeds(KEPT):
+            log.retain(KEPT, 0)
 
     def deliver(self, queue: int, n: int) -> None:
         """Deliver some messages."""
@@ -211,13 +259,18 @@ class Node:
                 self._clients.released(one.queue, one.numbers)
         while self._unconfirmed and self._unconfirmed[0].position <= committed:
             one = self._unconfirmed.popleft()
-            self._clients.confirmed(one.queue, one.numbers)
+            if one.first is None:
+                self._clients.confirmed(one.queue, one.numbers)
+            else:
+                self._clients.took(one.queue, one.first, one.numbers)
         while self._settling and self._settling[0].position <= committed:
             one = self._settling.popleft()
             self._clients.gone(one.queue, one.numbers)
 
     def _leadership_changed(self) -> None:
         self._next.clear()
+        for stream in self.streams.values():
+            stream.follow()
         self._held.clear()
         self._settled.clear()
 
@@ -254,7 +307,20 @@ class Node:
                     found += range(first, first + count)
         return sorted(found)
 
+    def content_of_stream(self, stream: int) -> dict[int, tuple[int, int]]:
+        """The message and the time at each offset of a stream, as its copy has them."""
+        found: dict[int, tuple[int, int]] = {}
+        for place in self.queues.stream(stream):
+            chunk = decode_chunk(self.queues.read_chunk(place))
+            for offset, number in enumerate(_numbers(chunk.entries), chunk.first):
+                found[offset] = number, chunk.stamp_ms
+        return found
+
 
 def numbers_of(batch: Batch) -> list[int]:
     """The numbers of these messages."""
-    return [int(entry[: entry.index(b":")]) for entry in batch.entries]
+    return _numbers(batch.entries)
+
+
+def _numbers(entries: Sequence[bytes]) -> list[int]:
+    return [int(entry[: entry.index(b":")]) for entry in entries]

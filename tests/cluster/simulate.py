@@ -13,7 +13,8 @@ from typing import NamedTuple
 from core.engine.quorum.shared_log import LogBroken
 from core.store.errors import StoreDamaged, StoreFailure
 from tests.cluster.engine import Mistake
-from tests.cluster.world import Broken, World
+from tests.cluster.stream_subject import Broken
+from tests.cluster.world import World
 
 STEPS = 300
 """Steps of one seed; about seven and a half seconds of virtual time."""

@@ -1,4 +1,4 @@
-"""A simulated cluster: nodes with one group of quorum queues, an engine, publishers and consumers, and faults.
+"""A simulated cluster: nodes with one group of quorum queues and a stream, an engine, clients, and faults.
 
 Everything happens in one thread and in virtual time, from one random generator, so a seed repeats it exactly. What
 clients saw is in a ledger for each queue (:mod:`tests.crash.ledger`). These promises are checked:
@@ -8,7 +8,8 @@ clients saw is in a ledger for each queue (:mod:`tests.crash.ledger`). These pro
 - of all deliveries of a message at most one is not flagged as redelivered;
 - a message is not delivered later than a second after its settlement was committed;
 - the messages of each publisher are in order;
-- what nodes saw of the group's owner has an order (:mod:`tests.cluster.claims`).
+- what nodes saw of the group's owner has an order (:mod:`tests.cluster.claims`);
+- those of streams (:mod:`tests.cluster.stream_subject`).
 """
 
 from collections import Counter
@@ -21,7 +22,8 @@ from core.engine.quorum.shared_log import FRESH_S, Role
 from tests.cluster.claims import Seen, contradiction
 from tests.cluster.engine import Mistake, SimulatedEngine
 from tests.cluster.network import Network
-from tests.cluster.node import Node
+from tests.cluster.node import STREAMS, Node
+from tests.cluster.stream_subject import Broken, StreamSubject
 from tests.crash.ledger import BARRIERS, Found, Ledger
 from tests.kit.faulty_disk import MemoryDisk
 
@@ -32,10 +34,6 @@ GRACE_S = FRESH_S * (1 + 2 * SPEED_ERROR) + 0.05
 """After the commit of a settlement, a leader that does not know of its end may deliver the message for this long. Its
 clock may be too slow, and 50 ms are the longest turn."""
 CALM_ROUNDS = 400
-
-
-class Broken(Exception):
-    """A promise was not kept."""
 
 
 @dataclass(slots=True)
@@ -64,6 +62,7 @@ class World:
         self._damage = 0.0
         """The probability that a batch is read from a member of the engine whose file is damaged."""
         self.subjects = {queue: Subject() for queue in QUEUES}
+        self.streams = {stream: StreamSubject(f"stream {stream}") for stream in STREAMS}
         self.seen: list[Seen] = []
         self.did: Counter[str] = Counter()
         self._trace = trace
@@ -92,7 +91,19 @@ class World:
         ledger.confirmed.update(numbers)
         self.did["confirmed"] += len(numbers)
 
+    def took(self, stream: int, first: int, numbers: Sequence[int]) -> None:
+        self.streams[stream].took(first, numbers)
+        self.did["confirmed in a stream"] += len(numbers)
+
+    def read(self, stream: int, first: int, numbers: Sequence[int], stamp_ms: int) -> None:
+        self.streams[stream].read(first, numbers, stamp_ms)
+        self.did["read"] += len(numbers)
+
     def released(self, queue: int, numbers: Sequence[int]) -> None:
+        if queue in self.streams:
+            self.streams[queue].released(numbers)
+            self.did["released"] += len(numbers)
+            return
         subject = self.subjects[queue]
         subject.ledger.uncertain.difference_update(numbers)
         subject.released.update(numbers)
@@ -142,6 +153,24 @@ class World:
             self.subjects[queue].ledger.uncertain.update(numbers)
             self.say(f"node {node.number}: queue {queue}: publish {list(numbers)}")
             node.publish(queue, numbers, self.rng.choice((0, 10, 150)))
+
+    def publish_to_stream(self) -> None:
+        """Publish some messages of one publisher to a stream."""
+        node = self._serving()
+        if node is not None:
+            stream, publisher = self.rng.choice(STREAMS), self.rng.randrange(2)
+            first = self._numbers[publisher]
+            numbers = range(first, first + self.rng.choice((1, 1, 3, 8)))
+            self._numbers[publisher] = numbers.stop
+            self.say(f"node {node.number}: stream {stream}: publish {list(numbers)}")
+            node.publish_to_stream(stream, numbers, self.rng.choice((0, 10, 150)))
+
+    def read_stream(self) -> None:
+        """Let a reader read, and the leader remove old messages."""
+        node = self._serving()
+        if node is not None:
+            node.read_stream(self.rng.choice(STREAMS), self.rng)
+            node.retain(self.rng.choice(STREAMS))
 
     def deliver(self) -> None:
         """Let a consumer take some messages."""
@@ -382,11 +411,18 @@ class World:
             verdict = subject.ledger.audit(found)
             if verdict.broken:
                 raise Broken(f"queue {queue}: {verdict}; found {[one.number for one in found][:50]}")
+        for stream, about in self.streams.items():
+            copies = [node.content_of_stream(stream) for node in self._awake()]
+            if any(copy != copies[0] for copy in copies):
+                raise Broken(f"stream {stream}: the nodes have different messages")
+            about.audit(copies[0], leader.streams[stream].first, leader.streams[stream].next)
+            self.did["kept in a stream"] += len(copies[0])
 
 
 ACTS: Sequence[Callable[[World], None]] = (
     World.turn, World.publish, World.deliver, World.settle, World.give_back, World.claim, World.report, World.weather,
     World.pause, World.jump, World.power, World.start, World.spoil, World.engine_fails, World.wipe, World.away,
+    World.publish_to_stream, World.read_stream,
 )  # fmt: skip
-WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5)
+WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5, 10, 6)
 """How often each of them happens."""

@@ -59,14 +59,37 @@ def test_the_folder_of_a_node_is_refused_without_its_cluster(tmp_path):
         opened(tmp_path, None)
 
 
-def test_a_folder_with_quorum_queues_of_one_broker_is_refused(tmp_path):
-    data = opened(tmp_path, None)
+def publish(folder: Path, name: str, kind: str) -> None:
+    """Publish a message to a queue of a broker alone."""
+    data = opened(folder, None)
     broker = Broker(Settings(), storage=data.storage, new_identity=lambda: f"{next(_IDENTITIES):032x}")
     peer = Peer(broker)
-    broker.declare_queue(queue("q", **{"x-queue-type": "quorum"}), None)
-    peer.publish("q", [b"message"])
+    broker.declare_queue(queue(name, **{"x-queue-type": kind}), None)
+    peer.publish(name, [b"message"])
     while broker.turn(NOW) | work(data.storage, NOW.monotonic):
         pass
     data.close()
+
+
+def test_a_folder_with_quorum_queues_of_one_broker_is_refused(tmp_path):
+    publish(tmp_path, "q", "quorum")
     with pytest.raises(StoreRefused, match=r"1 quorum queues from a time without \[cluster\]"):
         opened(tmp_path, CLUSTER)
+
+
+def test_a_folder_with_messages_of_streams_of_one_broker_is_refused_and_stays_as_it_is(tmp_path):
+    publish(tmp_path, "s", "stream")
+    with pytest.raises(StoreRefused, match="streams with messages from a time when they had no copies"):
+        opened(tmp_path, CLUSTER)
+    alone = opened(tmp_path, None)
+    assert [one.declaration.name for one in alone.storage.found.queues] == ["s"]
+    assert len(list(tmp_path.glob("streams/*/*.seg"))) == 1
+    alone.close()
+
+
+def test_the_stream_of_flow_events_stays_with_its_node(tmp_path):
+    publish(tmp_path, "$flow", "stream")
+    node = opened(tmp_path, CLUSTER)
+    assert node.storage.groups is not None
+    assert [one.declaration.name for one in node.storage.found.queues] == ["$flow"]
+    node.close()

@@ -7,7 +7,7 @@ argument                           values                              types   a
 x-queue-type                       ``classic`` ``quorum`` ``stream``   all     yes
 x-max-length-bytes                 integer >= 0                        all     yes
 x-sync                             ``always`` ``default``              all     yes; quorum queues always sync
-x-queue-leader-locator             string                              all     q in a cluster
+x-queue-leader-locator             string                              all     q, s in a cluster
 x-enqueued-time                    boolean                             all     yes: deliveries carry
                                                                                ``x-opt-enqueued-time``
 x-max-length                       integer >= 0                        c q     yes
@@ -36,8 +36,8 @@ x-max-in-memory-bytes                                                          i
 x-max-age                          like ``7D`` or ``12h``              s       yes
 x-stream-max-segment-size-bytes    integer > 0                         s       yes
 x-stream-filter-size-bytes         integer 16 to 255                   s       never: filter values are exact
-x-initial-cluster-size,            integer > 0                         s       never: one node
-x-initial-group-size
+x-initial-cluster-size,            integer > 0                         s       in a cluster: it must be the
+x-initial-group-size                                                           number of nodes
 alternate-exchange                 string                              exchanges; yes
 x-delayed-type                     string                              exchanges; never: no type has a delay
 =================================  ==================================  ======  ================================

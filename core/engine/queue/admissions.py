@@ -92,6 +92,11 @@ class Admissions:
         """Admissions that are not answered yet, in order."""
         self.expect(sync=False)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether messages are not answered yet."""
+        return bool(self._pending)
+
     def expect(self, *, sync: bool) -> None:
         """Let messages that are taken on from now on wait until they are synced, or only until they are written. This
         has no effect on a queue that has only one of the two waits."""
@@ -159,11 +164,6 @@ class Admissions:
             else:
                 confirms.reject(one.submission, self._queue, one.start, one.stop, one.error)
         return None if self._ready_before else self._queue
-
-    @property
-    def owed(self) -> bool:
-        """Whether some messages are not answered."""
-        return bool(self._pending)
 
     def give_up(self, confirms: Confirms) -> None:
         """Answer, in their order, the messages that the log has refused."""

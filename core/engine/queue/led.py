@@ -58,7 +58,7 @@ class Led:
     def over(self) -> bool:
         """Whether the queue knows that it is led elsewhere, and has answered all messages that it has taken on. The log
         says soon which of them are committed: they must not be answered otherwise."""
-        return not self.term and not self._admissions.owed
+        return not self.term and not self._admissions.waiting
 
     def follow(self, confirms: Confirms, publishers: Iterable[Publisher], move: Move | None) -> int:
         """The node has begun to lead the queue's group, or has ceased to. Returns the next sequence number."""

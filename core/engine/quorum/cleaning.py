@@ -17,9 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from core.engine.quorum.block import DISCARDED, READY, Block, Held, SpanPart
+from core.engine.quorum.carried_chunks import CarriedChunks
 from core.engine.quorum.commands import Messages, carried_head, encode
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.reading import read_bodies
+from core.engine.quorum.stream_chunks import StreamChunks
 from core.store.command_log import LeaseLost, LocalCommandLog
 from core.store.record import HEADER_BYTES, record_bytes
 
@@ -48,6 +50,7 @@ class Cleaner:
         garbage_fraction: float,
         look_bytes: int,
         repeat: Callable[[int], None] = lambda file: None,
+        streams: Callable[[], Iterable[StreamChunks]] = tuple,
     ) -> None:
         """``look_bytes``: how many bytes become garbage between two checks. ``repeat`` is called before the files
         before this one are removed, to append again what else must stay."""
@@ -59,6 +62,8 @@ class Cleaner:
         self._log = log
         self._machines = machines
         self._repeat = repeat
+        self._streams = streams
+        self._chunks = CarriedChunks(log)
         self._fencing_token = fencing_token
         self._garbage_fraction = garbage_fraction
         self._look_bytes = look_bytes
@@ -88,6 +93,7 @@ class Cleaner:
         """The machines were rebuilt: forget the file that was being carried."""
         self.release()
         self._waiting.clear()
+        self._chunks.stop()
         self._carrying = None
         self._fencing_token = fencing_token
 
@@ -102,7 +108,7 @@ class Cleaner:
             self._choose()
         if self._carrying is not None:
             self._carry_some()
-            if not self._waiting:
+            if not self._waiting and self._chunks.done:
                 self._carrying = None
             self._log.later(self)
 
@@ -111,6 +117,7 @@ class Cleaner:
         for block in self._held:
             block.held = None
         self._held.clear()
+        self._chunks.release()
 
     # --- inside
 
@@ -137,6 +144,7 @@ class Cleaner:
             self._waiting = [
                 (machine, block) for machine in self._machines() for block in machine.blocks if block.file == oldest
             ]
+            self._chunks.begin(oldest, self._streams())
 
     def _live_bytes(self) -> Counter[int]:
         """The bytes of live messages in each file that has any."""
@@ -144,6 +152,8 @@ class Cleaner:
         for machine in self._machines():
             for block in machine.blocks:
                 live[block.file] += block.live_record_bytes
+        for stream in self._streams():
+            live.update(stream.live_in)
         return live
 
     def _remove_before(self, file: int) -> None:
@@ -163,6 +173,8 @@ class Cleaner:
             machine, block = self._waiting.pop()
             if block.live and block in machine.blocks:
                 room -= self._carry(machine, block)
+        if room > 0:
+            self.carried += self._chunks.carry_some(room, self._fencing_token)
 
     def _carry(self, machine: QuorumMachine, block: Block) -> int:
         """Carry a block. Returns how many bytes were written."""

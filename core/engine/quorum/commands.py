@@ -12,6 +12,9 @@ numbers (u64 each), the counts (u32 each) and the expiries (f64 each, wall-clock
 sizes (u32 each); the facts (CBOR); the bodies. A span is consecutive messages with one expiry. ``ENQUEUE`` has one span
 of new messages. ``CARRIED`` repeats live messages from a file that is to be removed, with their histories and discards.
 
+The commands of streams are ``CHUNK``, followed by the chunk as :mod:`core.store.stream_chunk` encodes it;
+``STREAM_CUT``, followed by the offset (u64) before which all messages go; and ``STREAM_END``: the stream was deleted.
+
 Every other type is followed by CBOR.
 
 Annotations are opaque bytes here: only the protocol of the message can decode them.
@@ -36,6 +39,7 @@ _LEAD = Struct("<BBQ")
 _HEAD = Struct("<BBQBBBqIII")
 _ONE_SPAN = Struct("<BBQBBBqIIIQId")
 """The head, and one span's first sequence number, count and expiry, as in nearly every command."""
+_OFFSET = Struct("<Q")
 _BIG_ENDIAN = sys.byteorder == "big"
 TableT = TypeVar("TableT", int, float)
 _ORIGINS = (Origin.AMQP10, Origin.AMQP091)
@@ -54,6 +58,10 @@ class CommandType(IntEnum):
     DISCARD = 5
     DELETE = 6
     COUNTERS = 7
+    # 8 to 11 are records of whole batches and of copies: core/engine/quorum/batches.py
+    CHUNK = 12
+    STREAM_CUT = 13
+    STREAM_END = 14
 
 
 class QueueKey(NamedTuple):
@@ -205,6 +213,33 @@ def encode(key: QueueKey, command: Settle | ReturnedRecord | Discard | Delete | 
             said = cbor2.dumps(next_sequence if taken is None else [next_sequence, *taken])
             kind = CommandType.COUNTERS
     return _LEAD.pack(kind, key.level, key.queue) + said
+
+
+_OF_STREAMS = frozenset({CommandType.CHUNK, CommandType.STREAM_CUT, CommandType.STREAM_END})
+CHUNK_AT = _LEAD.size
+"""The offset of the chunk in a command that has one."""
+
+
+def stream_command(kind: CommandType, stream: int, rest: Sequence[bytes] = ()) -> list[bytes]:
+    """Encode the payload of a command of a stream."""
+    return [_LEAD.pack(kind, 0, stream), *rest]
+
+
+def cut_command(stream: int, offset: int) -> list[bytes]:
+    """Encode the payload of a command that removes the messages of a stream before this offset."""
+    return stream_command(CommandType.STREAM_CUT, stream, (_OFFSET.pack(offset),))
+
+
+def cut_offset(payload: bytes) -> int:
+    """Return before which offset a ``STREAM_CUT`` removes messages."""
+    (offset,) = _OFFSET.unpack_from(payload, _LEAD.size)
+    assert isinstance(offset, int)
+    return offset
+
+
+def is_of_stream(payload: bytes) -> bool:
+    """Return whether a command is one of a stream."""
+    return payload[0] in _OF_STREAMS
 
 
 def rekeyed(payload: bytes, queue: int) -> bytes:

@@ -1,6 +1,7 @@
 """All quorum queues on one command log: rebuilt from it at the start, cleaned together, saved in a snapshot at the end.
 
-For each queue and priority level a machine applies the commands of the log. The log does not record deliveries: after
+For each queue and priority level a machine applies the commands of the log. The log of a group has streams too
+(:mod:`core.engine.quorum.stream_chunks`). The log does not record deliveries: after
 an unclean stop every message may have been delivered before; after a clean stop the snapshot says which.
 """
 
@@ -19,13 +20,15 @@ from core.engine.quorum.batches import (
     is_of_order,
 )
 from core.engine.quorum.cleaning import Cleaner, carried
-from core.engine.quorum.commands import Delete, QueueKey, decode, encode, key_of
+from core.engine.quorum.commands import Delete, QueueKey, decode, encode, is_of_stream, key_of
 from core.engine.quorum.leadership import Leadership
 from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.replicated_log import ReplicatedLog
 from core.engine.quorum.shared_log import Role, SharedLog
+from core.engine.quorum.stream_chunks import ChunkPlace, StreamChunks
+from core.engine.quorum.stream_commands import GroupStreams, read_chunk
 from core.engine.ready.remains import Remains
-from core.store.command_log import LocalCommandLog, Logged
+from core.store.command_log import NOWHERE, LeaseLost, LocalCommandLog, Logged
 from core.store.errors import StoreDamaged
 
 
@@ -56,6 +59,8 @@ class QuorumQueues:
         self._annotations = annotations or PlainAnnotations()
         self._machines: dict[QueueKey, QuorumMachine] = {}
         self._backings: dict[QueueKey, QuorumBacking] = {}
+        self.streams = GroupStreams()
+        """The streams of the group; none without a shared log."""
         self._lease = log.acquire_lease()
         self.leadership = Leadership(self._lease if shared is None else 0)
         """The term is the fencing token of the backings."""
@@ -73,6 +78,7 @@ class QuorumQueues:
             garbage_fraction=garbage_fraction,
             look_bytes=look_bytes,
             repeat=self._repeat_end,
+            streams=self.streams.all.values,
         )
 
     # --- the start: blocks
@@ -137,9 +143,13 @@ class QuorumQueues:
     def _forget_all(self) -> None:
         self._machines.clear()
         self._backings.clear()
+        self.streams.all.clear()
         self._end, self._end_in = OrderEnd(), 0
 
     def _apply(self, payload: bytes, file: int, offset: int) -> None:
+        if is_of_stream(payload):
+            self.streams.apply(payload, file, offset)
+            return
         key, command = decode(payload)
         self._machine(key).apply(command, file, offset)
         if isinstance(command, Delete):
@@ -182,6 +192,9 @@ class QuorumQueues:
         position, file, offset = self.log.append((batch.data,), len(batch.data), self._lease, prompt=False)
         self._end, self._end_in = batch.end, file
         for at, payload in batch.commands():
+            if is_of_stream(payload):
+                self.cleaner.died(0, self.streams.apply(payload, file, offset + at))
+                continue
             machine = self._machine(key_of(payload))
             live, live_bytes = machine.live, machine.live_bytes
             self._apply(payload, file, offset + at)
@@ -294,6 +307,30 @@ class QuorumQueues:
         return self.log.problems
 
     # --- queues
+
+    def stream(self, number: int) -> StreamChunks:
+        """Return the chunks of a stream."""
+        return self.streams.of(number)
+
+    def append(self, payload: Sequence[bytes], *, prompt: bool) -> int:
+        """Append a command of a stream. Returns its position, or that of
+        :data:`core.store.command_log.NOWHERE` if the log refuses it, because another node leads now."""
+        try:
+            place = self._commands.append(payload, sum(map(len, payload)), self.leadership.term, prompt=prompt)
+        except LeaseLost:
+            self.demote()
+            return NOWHERE.position
+        assert not place.file, "the log of a group gives places when it has committed"
+        return place.position
+
+    def read_chunk(self, place: ChunkPlace) -> bytes:
+        """See :func:`core.engine.quorum.stream_commands.read_chunk`."""
+        return read_chunk(self.log, place)
+
+    @property
+    def committed(self) -> int:
+        """All commands up to this position are committed, applied, and can be read back here."""
+        return self._commands.committed
 
     def backing(self, queue: int, level: int = 0) -> QuorumBacking:
         """Return the one backing of a priority level of a queue."""

@@ -1,4 +1,4 @@
-"""Declaring and deleting the quorum queues of a cluster, and following what the nodes have agreed on.
+"""Declaring and deleting the quorum queues and streams of a cluster, and following what the nodes have agreed on.
 
 A queue is declared in the order that all nodes have in common, and each node makes it at its place there. The client
 that declares it is answered when its own node has made it. A deletion goes the same way.
@@ -17,11 +17,15 @@ from core.engine.routing.shared_recorder import SharedRecorder, removal_name
 from core.engine.routing.staged import Declared, StagedQueues
 from core.engine.routing.topology import BUILT_IN_EXCHANGES, QueueDefinition, Topology
 from core.errors import EngineError, Inequivalent, PreconditionFailed, StillGoing
+from core.flow_facts import FLOW_STREAM
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration, QueueInfo
 from core.slices import Found
 from core.store.definitions import PolicyDeclaration
 
-GROUP_SIZES = ("x-quorum-initial-group-size", "x-quorum-target-group-size")
+GROUP_SIZES = (
+    "x-quorum-initial-group-size", "x-quorum-target-group-size", "x-initial-cluster-size", "x-initial-group-size",
+)  # fmt: skip
+SHARED_TYPES = frozenset({QueueType.QUORUM.value, QueueType.STREAM.value})
 LOCATOR, CLIENT_LOCAL = "x-queue-leader-locator", "client-local"
 LOCATORS = (CLIENT_LOCAL, "balanced", "least-leaders", "random")
 """All but the first spread queues over the groups, and so over the leaders."""
@@ -36,10 +40,11 @@ CLUSTER = object()
 
 
 def is_shared(declaration: QueueDeclaration) -> bool:
-    """Return whether all nodes of a cluster have such a queue."""
-    return declaration.durable and not declaration.exclusive and (
-        queue_type(declaration.arguments) == QueueType.QUORUM.value
-    )  # fmt: skip
+    """Return whether all nodes of a cluster have such a queue. Each node records its own flow events."""
+    kind = queue_type(declaration.arguments)
+    if kind == QueueType.STREAM.value and declaration.name == FLOW_STREAM:
+        return False
+    return declaration.durable and not declaration.exclusive and kind in SHARED_TYPES
 
 
 class Makes(NamedTuple):
@@ -195,7 +200,7 @@ class SharedNames:
             if size is not None and size != copies:
                 raise PreconditionFailed(
                     f"{about}: {name} is {size!r}, and each of the {copies} nodes of this cluster keeps a copy of "
-                    f"every quorum queue; use {copies}, or leave it out"
+                    f"every quorum queue and stream; use {copies}, or leave it out"
                 )
         locator = declaration.arguments.get(LOCATOR)
         if locator is not None and locator not in LOCATORS:

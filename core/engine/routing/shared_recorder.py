@@ -1,7 +1,7 @@
 """Records the definitions of a virtual host in a cluster: what all nodes have is agreed on first.
 
-All nodes have the durable exchanges, the quorum queues, the bindings between these, and the policies. A binding to a
-queue that only one node has is of this node alone.
+All nodes have the durable exchanges, the quorum queues, the streams, the bindings between these, and the policies. A
+binding to a queue that only one node has is of this node alone.
 """
 
 from collections.abc import Callable, Sequence

@@ -8,6 +8,9 @@ counted as unacknowledged, and nothing else changes, as in RabbitMQ. A consumer 
 its offset. Only a delivery that never left the broker is repeated. Messages are removed by age or size only, in whole
 segments.
 
+In a cluster the log is one of a group. While another node leads the group, or none, the stream takes on and delivers
+nothing, and its publishers are told so.
+
 A consumer with filter values gets exactly the messages that have one of them. Chunks without such messages are skipped
 as a whole.
 
@@ -17,29 +20,34 @@ offsets; a grant is answered when it is used up or nothing is left to read.
 This module does not know names, routing, protocols or files.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
 from core.credit_flow.stage import Stage
 from core.engine.confirms import Confirms, Submission
 from core.engine.options.in_force import QueueOptions
+from core.engine.queue.admissions import Admissions
 from core.engine.queue.attachments import Attachments
 from core.engine.queue.consumers import Attachment, Consumers
 from core.engine.queue.kinds import Peeked
+from core.engine.queue.length_limit import NO_QUORUM, BlockedPublishers
 from core.engine.queue.moving import check_may_peek
 from core.engine.queue.pump import PositionWaiter
 from core.engine.ready.batch import Batch, join_positions
 from core.engine.ready.remains import LetGo
 from core.engine.ready.waits import Waits
+from core.engine.stream.chunk_log import ChunkLog
+from core.engine.stream.group_stream import GroupStream
 from core.errors import EngineError, Invalid, PreconditionFailed
 from core.interface import Delivered, Disposal, Publisher, StreamOptions, StreamPosition, Target
 from core.message import Attributes, Origin, Return, Route, like_ranges, part_of
 from core.slices import Walk
 from core.store.stream_chunk import CHUNK_OVERHEAD_BYTES, Chunk
-from core.store.stream_log import Kept, StreamLog
+from core.store.stream_log import Kept, pieces
 
 OFFSET_ANNOTATION = "x-stream-offset"
 TURN_MESSAGES_MAX = 256
@@ -77,18 +85,12 @@ class StreamCounters:
     """Released or modified: counted, and not delivered again."""
 
 
-@dataclass(eq=False, slots=True)
-class AppendedRange:
-    """A range of a submission's messages that was appended to the log and waits for the lane."""
+class _Part(NamedTuple):
+    """A range of a submission's messages."""
 
     submission: Submission
-    queue: "StreamQueue"
     start: int
     stop: int
-
-    def reached(self, confirms: Confirms) -> "StreamQueue | None":
-        """See :class:`core.engine.queue.pump.PositionWaiter`."""
-        return self.queue.reached(self, confirms)
 
 
 class _Reader:
@@ -171,24 +173,25 @@ class StreamQueue:
     """A stream, as a :class:`core.engine.queue.kinds.AnyQueue`."""
 
     __slots__ = (
-        "_asking", "_filter_value", "_held_until", "_log", "_more", "_pending", "_readers", "_retain_at", "_synced",
-        "_synced_waits", "_work_left", "_written_waits", "attachments", "consumers", "counters", "inbox", "name",
-        "options", "publishers", "stage_credit",
+        "_admissions", "_asking", "_begins", "_blocked", "_filter_value", "_group", "_held_until", "_log", "_more",
+        "_readers", "_retain_at", "_synced", "_term", "_work_left", "attachments", "consumers", "counters", "inbox",
+        "name", "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
         self,
         name: str,
         options: QueueOptions,
-        log: StreamLog,
+        log: ChunkLog,
         *,
-        written: Waits[PositionWaiter],
+        written: Waits[PositionWaiter] | None,
         synced: Waits[PositionWaiter],
         filter_value: FilterValue = lambda entry, origin: None,
         messages_per_turn: int | None = None,
         stage_credit: CreditFlow,
     ) -> None:
-        """``written`` and ``synced`` are the waits of the log's lane; a wait in ``synced`` makes the lane sync soon.
+        """``written`` and ``synced`` are the waits of the log's lane; a wait in ``synced`` makes the lane sync soon. A
+        stream of a group has only the wait for commits, as ``synced``.
         ``filter_value`` returns the filter value of a message, like :meth:`core.interface.Converter.filter_value`."""
         self.name = name
         self.options = options
@@ -199,16 +202,21 @@ class StreamQueue:
         self.stage_credit = stage_credit
         self.counters = StreamCounters()
         self._log = log
-        self._written_waits = written
-        self._synced_waits = synced
+        self._admissions = Admissions(self, written=written, synced=synced, ready_before=False)
         self._synced = options.sync_always
         """Whether messages wait for ``synced``, and not for ``written``."""
+        self._admissions.expect(sync=self._synced)
+        self._group = log if isinstance(log, GroupStream) else None
+        """The log, if it is one of a group."""
+        self._term = 0
+        """The term in which this node leads the group; 0 while it does not, and without a group."""
+        self._begins: dict[Attachment, StreamPosition | float] = {}
+        """Consumers that came while no node led, with where they begin."""
+        self._blocked = BlockedPublishers()
         self._filter_value = filter_value
         self._readers: dict[Attachment, _Reader] = {}
         self._asking: dict[Attachment, None] = {}
         """Consumers whose grants are not answered yet."""
-        self._pending: dict[AppendedRange, None] = {}
-        """Messages that wait for the lane, in order."""
         self._work_left = DISPATCH_WORK
         """How much work may still be done in this dispatch."""
         self._more = False
@@ -217,6 +225,15 @@ class StreamQueue:
         """When to try again to take on messages from the inbox (monotonic seconds)."""
         self._retain_at = 0.0
         log.segment_bytes = options.stream_segment_bytes or SEGMENT_BYTES_DEFAULT
+        if self._group is not None:
+            self._term = self._group.leadership.term
+            self._group.follow()
+
+    @property
+    def over(self) -> bool:
+        """Whether the stream knows that it is led elsewhere, and has answered all messages that it has taken on. The log
+        says soon which of them are committed: they must not be answered otherwise."""
+        return not self._term and not self._admissions.waiting
 
     @property
     def ready(self) -> int:
@@ -252,6 +269,11 @@ class StreamQueue:
 
     def admit(self, confirms: Confirms, now: Now) -> bool:
         """Append messages to the log within the stage's budget. Returns True if messages are left for another turn."""
+        if self._group is not None:
+            if self._term != self._group.leadership.term:
+                self._follow(self._group, confirms)
+            if not self._term:
+                return False
         inbox = self.inbox
         if not inbox.waiting:
             return False
@@ -259,10 +281,11 @@ class StreamQueue:
             self._held_until = now.monotonic + OVERDRAWN_RETRY_S
             return False
         self._held_until = inf
-        if not self._pending:
+        if self._synced != self.options.sync_always and not self._admissions.waiting:
             self._synced = self.options.sync_always
+            self._admissions.expect(sync=self._synced)
         stamp_ms = int(now.wall * 1000)
-        gathered: list[AppendedRange] = []
+        gathered: list[_Part] = []
         alike: tuple[Attributes, Route | None] | None = None
         count = 0
         for submission, start, stop in inbox.take_turn():
@@ -271,55 +294,64 @@ class StreamQueue:
             for low, high, attributes, route, _ in like_ranges(stop - start, *facts):
                 if (attributes, route) != alike or count + high - low > GATHERED_MAX:
                     if alike is not None:
-                        self._append(gathered, *alike, stamp_ms=stamp_ms)
+                        self._append(gathered, *alike, stamp_ms=stamp_ms, confirms=confirms)
                     gathered, count, alike = [], 0, (attributes, route)
-                gathered.append(AppendedRange(submission, self, start + low, start + high))
+                gathered.append(_Part(submission, start + low, start + high))
                 count += high - low
         if alike is not None:
-            self._append(gathered, *alike, stamp_ms=stamp_ms)
+            self._append(gathered, *alike, stamp_ms=stamp_ms, confirms=confirms)
         return inbox.waiting > 0 and not inbox.stalled
 
     def _append(
-        self, gathered: Sequence[AppendedRange], attributes: Attributes, route: Route | None, *, stamp_ms: int
+        self,
+        gathered: Sequence[_Part],
+        attributes: Attributes,
+        route: Route | None,
+        *,
+        stamp_ms: int,
+        confirms: Confirms,
     ) -> None:
         """Append messages that have these attributes and this route."""
         entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
         ask, origin = self._filter_value, attributes.origin
         values = [ask(entry, origin) for entry in entries]
         self.counters.published += len(entries)
-        position = self._log.append(
-            entries,
-            attributes,
-            stamp_ms=stamp_ms,
-            filter_values=None if values.count(None) == len(values) else values,
-            route=route,
-        )
-        waits = self._synced_waits if self._synced else self._written_waits
-        for part in gathered:
-            self._pending[part] = None
-            self._count_unsynced(part, +1)
-            waits.add(position, part)
+        filter_values = None if values.count(None) == len(values) else values
+        if self._group is not None and len(cuts := pieces(entries)) > 1:
+            for start, stop in cuts:  # each of them is committed, or not, by itself
+                given = None if filter_values is None else filter_values[start:stop]
+                position = self._log.append(
+                    entries[start:stop], attributes, stamp_ms=stamp_ms, filter_values=given, route=route
+                )
+                self._took(_between(gathered, start, stop), position, confirms)
+            return
+        position = self._log.append(entries, attributes, stamp_ms=stamp_ms, filter_values=filter_values, route=route)
+        self._took(gathered, position, confirms)
 
-    def reached(self, part: AppendedRange, confirms: Confirms) -> "StreamQueue | None":
-        """The lane has reached the position of this part: confirm its messages."""
-        if part not in self._pending:
-            return None  # the stream was deleted meanwhile
-        del self._pending[part]
-        self._count_unsynced(part, -1)
-        sender = part.submission.publisher.stage_credit
-        if sender is not None:
-            self.stage_credit.ack(sender, part.stop - part.start)
-        confirms.took(part.submission, self, part.start, part.stop)
-        return self
+    def _took(self, parts: Iterable[_Part], position: int, confirms: Confirms) -> None:
+        for submission, start, stop in parts:
+            self._admissions.took(confirms, submission, start, stop, position)
 
-    def _count_unsynced(self, part: AppendedRange, sign: int) -> None:
-        if self._synced:
-            part.submission.publisher.unsynced += sign * (part.stop - part.start)
+    def _follow(self, group: GroupStream, confirms: Confirms) -> None:
+        """This node has begun to lead the stream's group, or has ceased to. What consumers hold stays theirs, since
+        nothing that was committed comes again."""
+        self._term = group.leadership.term
+        group.follow()
+        self._admissions.give_up(confirms)
+        self._blocked.tell(self.publishers, full=not self._term, reason=NO_QUORUM)
+        if self._term:
+            self._retain_at = 0.0
+            begins, self._begins = self._begins, {}
+            for attachment, position in begins.items():
+                self._readers[attachment] = _Reader(self._begin(position), attachment.consumer.options.stream)
 
     def dispatch(self, now: Now) -> int:
         """Deliver committed messages to readers within their grants, then answer the grants, then remove old
         segments."""
         log = self._log
+        if self._group is not None and not self._term:
+            self._hold()
+            return 1
         log.commit(synced=self._synced)
         self._more = False
         self._work_left = DISPATCH_WORK
@@ -338,6 +370,15 @@ class StreamQueue:
                     self.consumers.granted(attachment)
         self._retain(now)
         return DISPATCH_WORK - self._work_left
+
+    def _hold(self) -> None:
+        """Another node leads, or none: answer grants, and tell publishers."""
+        self._more = False
+        self._retain_at = inf
+        self._blocked.tell(self.publishers, full=True, reason=NO_QUORUM)
+        asking, self._asking = self._asking, {}
+        for attachment in asking:
+            attachment.reply(0)
 
     def _may_read(self, attachment: Attachment) -> bool:
         """Return whether a consumer may read: all may, except that of a single active consumer only the active one
@@ -387,7 +428,10 @@ class StreamQueue:
         self._log.commit(synced=self._synced)
         attachment.sequence_key = OFFSET_ANNOTATION
         attachment.bound(self.options)
-        self._readers[attachment] = _Reader(self._begin(options.position), options)
+        if self._group is not None and not self._term:
+            self._begins[attachment] = options.position
+        else:
+            self._readers[attachment] = _Reader(self._begin(options.position), options)
         self.attachments.attach(attachment)
 
     def _begin(self, position: StreamPosition | float) -> int:
@@ -439,6 +483,7 @@ class StreamQueue:
         if requeue:
             attachment.unsettled.remove_all()
         self._readers.pop(attachment, None)
+        self._begins.pop(attachment, None)
         self._asking.pop(attachment, None)
         self.attachments.leave(attachment)
 
@@ -471,16 +516,14 @@ class StreamQueue:
     def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo, *, moved: bool = False) -> None:
         """The stream is deleted: tell its publishers and consumers, and forget everything. Messages that were not
         confirmed are answered as gone."""
-        pending, self._pending = self._pending, {}
-        for part in pending:
-            self._count_unsynced(part, -1)
-            confirms.gone(part.submission, self, part.start, part.stop, moved=error if moved else None)
+        self._admissions.dissolve(confirms, error if moved else None)
         for submission, start, stop in self.inbox.take_all():
             confirms.gone(submission, self, start, stop, moved=error if moved else None)
         for publisher in self.publishers:
             confirms.close(publisher, error)
         self.attachments.dissolve(error, let_go)
         self._readers.clear()
+        self._begins.clear()
         self._asking.clear()
         self._log.delete()
 
@@ -506,3 +549,13 @@ class StreamQueue:
             "file_bytes": log.file_bytes,
             "damaged_records": log.damaged,
         }
+
+
+def _between(parts: Sequence[_Part], start: int, stop: int) -> Iterator[_Part]:
+    """Yield what of these parts is between two places, counted over all of them."""
+    before = 0
+    for submission, low, high in parts:
+        first, last = max(start - before, 0), min(stop - before, high - low)
+        if first < last:
+            yield _Part(submission, low + first, low + last)
+        before += high - low

@@ -9,6 +9,7 @@ from core.config.settings import Settings
 from core.engine.broker import OPERATOR, Broker
 from core.engine.quorum.groups import SharedQueue, number_in_log
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, Answered, ChangeKind, ChangeVerdict
+from core.engine.routing.shared_names import is_shared
 from core.engine.routing.shared_recorder import SharedRecorder
 from core.errors import Inequivalent, NotFound, PreconditionFailed, StillGoing
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
@@ -220,6 +221,20 @@ def test_an_exchange_that_is_another_one_elsewhere_is_replaced():
 def test_the_number_of_a_queue_is_taken_from_its_identity():
     assert number_in_log("0" * 14 + "f" * 18) == 15
     assert number_in_log("f" * 32) < 2**60
+
+
+def test_a_stream_is_shared_but_for_the_one_with_the_flow_events_of_a_node():
+    node = Node(copies=3)
+    recording = node.begin("s", **{"x-queue-type": "stream"})
+    assert not recording.done
+    node.agree()
+    assert recording.result()[1]
+    assert node.broker.queue_info("s", OPERATOR).type == "stream"
+    with pytest.raises(PreconditionFailed, match=r"x-initial-cluster-size is 5.* every quorum queue and stream"):
+        node.begin("t", **{"x-queue-type": "stream", "x-initial-cluster-size": 5})
+    own = QueueDeclaration(name="$flow", arguments={"x-queue-type": "stream"})
+    assert not is_shared(own)
+    assert is_shared(QueueDeclaration(name="$flow", arguments=QUORUM))
 
 
 @pytest.mark.parametrize("argument", ["x-quorum-initial-group-size", "x-quorum-target-group-size"])

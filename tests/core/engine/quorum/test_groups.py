@@ -4,24 +4,19 @@ from random import Random
 
 import pytest
 
-from core.cluster.group_driver import GroupDriver
 from core.engine.quorum.batches import OrderEnd, encoded, encoded_end
 from core.engine.quorum.commands import QueueKey, Settle, encode
 from core.engine.quorum.queues import QuorumQueues
-from core.engine.quorum.shared_log import LogRead, Owner, SharedLog
+from core.engine.quorum.shared_log import LogRead, Owner, Role, SharedLog
 from core.engine.ready.remains import Remains
 from core.message import Attributes, Run, RunPart
 from core.store.command_log import NOWHERE, LocalCommandLog
 from core.store.lane import Lane
-from tests.cluster.claims import Seen
-from tests.cluster.engine import SimulatedEngine
-from tests.cluster.network import Network
-from tests.cluster.simulated_log import SimulatedLog
 from tests.kit.engine import NOW
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.group_node import GROUP, SeveralNodes
 
 DURABLE = Attributes(durable=True)
-GROUP = 3
 
 
 class OneNode:
@@ -61,59 +56,6 @@ class OneNode:
 
     def restart(self):
         return OneNode(self.disk.power_cut(Random(1)), self.generation + 1)
-
-
-class SeveralNodes:
-    """The log of one of three nodes, over an engine that answers at once."""
-
-    def __init__(self, disk=None, generation=1, engine=None):
-        self.disk = disk or MemoryDisk()
-        self.generation = generation
-        self.engine = engine or SimulatedEngine((1, 2, 3))
-        self.lane = Lane("quorum", generation=generation, sync_interval_s=0.2)
-        self.copy = LocalCommandLog(self.disk, self.lane, file_bytes_max=1024, group=GROUP)
-        self.log = SharedLog(self.copy, node=1, group=GROUP)
-        self.queues = QuorumQueues(self.copy, shared=self.log, look_bytes=300)
-        self.queues.recover()
-        self.network = Network(Random(1))
-        self.network.delay_s = 0.001
-        seen: list[Seen] = []
-        self.requests = SimulatedLog(1, self.engine, self.network, seen)
-        self.driver = GroupDriver(self.log, self.requests, lambda: self.network.now)
-        self.settle_down()
-        self.driver.claim()
-        self.settle_down()
-        assert self.queues.leads
-
-    def committed(self):
-        return self.log.committed
-
-    def fence(self):
-        self.engine.claim(self.log.claim()._replace(node=2))
-
-    def lead_again(self):
-        self.driver.claim()
-        self.settle_down()
-
-    def move(self):
-        """Let the node and the engine do something."""
-        self.queues.see_to()
-        self.driver.drive()
-        if (batch := self.lane.take_write()) is not None:
-            batch.run(self.disk)
-            self.lane.wrote(batch)
-        if (batch := self.lane.take_sync(self.network.now)) is not None:
-            batch.run(self.disk)
-            self.lane.did_sync(batch)
-        self.network.pass_time(0.1)
-
-    def settle_down(self):
-        for _ in range(30):
-            self.move()
-
-    def restart(self):
-        self.requests.over = True
-        return SeveralNodes(self.disk.power_cut(Random(1)), self.generation + 1, self.engine)
 
 
 @pytest.fixture(params=[OneNode, SeveralNodes])
@@ -297,3 +239,29 @@ def test_a_follower_leads_only_when_its_copy_has_written_what_it_will_read():
     assert not queues.may_serve(2.0)
     log.read_answered(LogRead(0, Owner(9, 3), 1, log.ends_at, (), complete=True), 0.0)
     assert not queues.may_serve(0.5)
+
+
+def test_a_deletion_without_an_answer_ends_the_term_because_it_may_land_late():
+    node = SeveralNodes()
+    publish(node, 0, 1)
+    node.settle_down()
+    lost = encoded(GROUP, 1, OrderEnd(), [b"never committed"])._replace(
+        end=OrderEnd(node.log.ends_at + 2, node.log.epoch, b"")
+    )
+    node.log.step_down()
+    node.engine.batches[lost.end.number] = lost.data
+    node.driver.claim()
+    while not node.log.deletion:
+        node.move()
+    epoch, numbers_behind = node.log.epoch, node.log.deletion
+    node.network.cut_off = {1}
+    while node.log.role is Role.CLAIMED:
+        node.move()
+    node.network.cut_off = set()
+    node.lead_again()
+    publish(node, 1, 3)
+    node.settle_down()
+    assert node.log.epoch == epoch + 1
+    assert node.engine.delete(numbers_behind, Owner(epoch, 1)) == node.log.owner
+    assert numbers(fetched(node)) == [0, 1, 2, 3]
+    assert node.engine.batches.keys() >= {node.log.ends_at}
