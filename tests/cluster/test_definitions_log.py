@@ -6,6 +6,7 @@ import pytest
 
 from core.clock import Now
 from core.cluster.definitions_log import DefinitionsLog
+from core.cluster.etcd_definitions import EtcdDefinitions
 from core.cluster.following import Following
 from core.cluster.keys import NUMBER, ClusterKeys
 from core.config.settings import Settings
@@ -39,7 +40,7 @@ class Node:
         self.broker = Broker(Settings(), storage=storage, new_identity=world.identity)
         self.problems: list[tuple[str, object]] = []
         following = Following(VirtualHosts(self.broker), self.agreement, lambda: world.network.now, self._say)
-        self.log = DefinitionsLog(self.etcd, KEYS, following, self._say, first_time=first_time)
+        self.log = DefinitionsLog(EtcdDefinitions(self.etcd, KEYS), following, self._say, first_time=first_time)
         self.agreement.submit = self.log.submit
         self.agreement.alone = False
 
