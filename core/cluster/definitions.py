@@ -94,8 +94,9 @@ def _end(prefix: bytes) -> bytes:
 
 def _plain(value: object) -> object:
     match value:
-        case SharedQueue(host, one, identity):
-            return [host, one.name, dict(one.arguments), one.auto_delete, identity]
+        case SharedQueue(host, one, identity, home):
+            plain = [host, one.name, dict(one.arguments), one.auto_delete, identity]
+            return plain if one.durable and not one.exclusive else [*plain, one.durable, one.exclusive, home]
         case ExchangeDeclaration() as one:
             return [one.name, one.type.value, one.auto_delete, one.internal, dict(one.arguments)]
         case Binding() as one:
@@ -111,10 +112,17 @@ def _plain(value: object) -> object:
 def _value(kind: ChangeKind, plain: Plain) -> object:
     """The value of a change. Raises one of :data:`Undecodable`."""
     match kind, plain:
-        case ChangeKind.QUEUE, [host, name, arguments, auto_delete, identity, *_]:
+        case ChangeKind.QUEUE, [host, name, arguments, auto_delete, identity, *more]:
             number_in_log(identity)
-            declaration = QueueDeclaration(name=_text(name), auto_delete=bool(auto_delete), arguments=dict(arguments))
-            return SharedQueue(_text(host), declaration, identity)
+            durable, exclusive, home = more or (True, False, "")
+            declaration = QueueDeclaration(
+                name=_text(name),
+                durable=bool(durable),
+                exclusive=bool(exclusive),
+                auto_delete=bool(auto_delete),
+                arguments=dict(arguments),
+            )
+            return SharedQueue(_text(host), declaration, identity, _text(home))
         case ChangeKind.EXCHANGE, [name, type_, auto_delete, internal, arguments, *_]:
             return ExchangeDeclaration(
                 name=_text(name),

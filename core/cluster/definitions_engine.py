@@ -46,7 +46,7 @@ class DefinitionsEngine(Protocol):
         not wait for that."""
 
     def tell_made(self, number: int) -> None:
-        """This node has made the changes up to a number."""
+        """This node has made the changes up to a number, and its disk has them."""
 
     def put(
         self,

@@ -28,6 +28,10 @@ NOTHING = AgreedChange(ChangeKind.REMOVAL, "/", "", AgreedRemoval())
 class Follower(Protocol):
     """Makes changes on this node."""
 
+    @property
+    def kept(self) -> bool:
+        """Whether the disk has what was made."""
+
     def make(self, changes: "deque[Numbered]") -> list[int]:
         """Make the first of these changes, as far as there is time, and take them out. Returns their numbers."""
 
@@ -67,6 +71,8 @@ class DefinitionsLog:
         """``first_time``: whether this node has never had the state of the cluster."""
         self.made = -1
         """The number of the last change that this node has made; -1 before it has read the state."""
+        self._told = -1
+        """Up to which change the engine knows that this node has made them, and its disk has them."""
         self.first_time = first_time
         self._engine, self._follower, self._log = engine, follower, log
         self._known = -1
@@ -91,6 +97,11 @@ class DefinitionsLog:
     def busy(self) -> bool:
         """Whether changes wait to be made here."""
         return bool(self._to_make) or self._differences is not None
+
+    @property
+    def unkept(self) -> bool:
+        """Whether the disk may not have all that was made."""
+        return self._told != self.made
 
     @property
     def settled(self) -> bool:
@@ -121,10 +132,15 @@ class DefinitionsLog:
         made = self._follower.make(self._to_make) if self._to_make else []
         if numbers := [number for number in made if number]:
             self.made = numbers[-1]
-            self._engine.tell_made(self.made)
+        self._tell_made()
         answers = self._answer_landed()
         self._go_on()
         return bool(made) or answers
+
+    def _tell_made(self) -> None:
+        if self._told != self.made and self._follower.kept:
+            self._told = self.made
+            self._engine.tell_made(self.made)
 
     def _answer_landed(self) -> bool:
         """Answer those whose change this node has made, and the others too where that is waited for."""
@@ -239,7 +255,6 @@ class DefinitionsLog:
         if not self._to_make:
             self._differences = None
             self.made = self._state_number
-            self._engine.tell_made(self.made)
             self._log("definitions-read", {"number": self.made})
             landed, self._landed = self._landed, {}
             for answered in landed.values():  # the state has them
