@@ -46,9 +46,11 @@ from core.access.mechanisms import offered, withheld
 from core.access.rights import no_rights
 from core.amqp091.factory import amqp091_factory
 from core.amqp091.plain_messages import PlainMessages
+from core.cluster.digest_homes import marked
 from core.config import Settings
-from core.config.address import is_loopback, parse_address
+from core.config.address import UNIX, is_loopback, parse_address, parse_node_address
 from core.config.amqp10 import Amqp10Settings
+from core.config.cluster import ClusterSettings
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
@@ -172,7 +174,7 @@ def amqp10_factory(
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
     windows = PublisherWindows(settings.amqp10)
-    unique = partial(secrets.token_hex, UNIQUE_BYTES)
+    unique = unique_names(settings.cluster)
 
     def connection(peer: LoginPeer) -> Connection:
         login_bytes, own = access.largest_login(announced.pre_open_frame_size_max), announced
@@ -248,12 +250,19 @@ def far_node(settings: Settings, converter: Converter, dial: "Dial", name: str, 
     return FarNode(
         name=name,
         own_name=settings.cluster.node,
-        address=parse_address(address),
+        address=parse_node_address(address),
         settings=hosted,
         converter=converter,
         dial=dial,
-        certified=settings.cluster.certificate is not None,
+        certified=settings.cluster.certificate is not None or address.startswith(UNIX),
     )
+
+
+def unique_names(cluster: ClusterSettings) -> Callable[[], str]:
+    """Return what makes the parts of names that no client can guess. Among several processes on one port they end with
+    the number of the node."""
+    random_part = partial(secrets.token_hex, UNIQUE_BYTES)
+    return (lambda: marked(random_part(), cluster.node)) if cluster.first_node else random_part
 
 
 def refusal(settings: ConnectionSettings, reason: str) -> bytes:
@@ -307,6 +316,7 @@ class AllProtocols:
                 converter=self.converter,
                 access=access,
                 stalls=stalls,
+                unique=unique_names(settings.cluster),
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
                 flow=flow,

@@ -32,7 +32,7 @@ from core.config.rewrite import KeysInFile
 from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
-from core.engine.forwarding.nodes import HomeNode, Homes
+from core.engine.forwarding.nodes import HomeNode
 from core.engine.quorum.annotations import AnnotationCodec
 from core.engine.virtual_hosts import VirtualHosts
 from core.interface import Converter
@@ -49,6 +49,7 @@ from core.server.dialling import Dialling
 from core.server.flow_writer import Background, flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
+from core.server.joining import homes_of, join
 from core.server.key_fetching import KeyFetching
 from core.server.listener import CannotListen
 from core.server.measures import Measures, ResidentSet, disk_free, keep_freed_memory, memory_giver, memory_total
@@ -67,7 +68,6 @@ from core.version import headgate_version as headgate_version
 
 if TYPE_CHECKING:
     from core.admin.serving import AdminServer
-    from core.server.cluster_task import ClusterTask
 
 SWITCH_SECONDS = 0.0001
 """How long a worker that has synced waits for the interpreter while the loop is busy. With the default of 5 ms, the
@@ -194,7 +194,7 @@ async def serve(
                 new_identity=new_identity,
                 encodings=protocols.encodings,
                 stop_wanted=lambda: signals.stop_wanted,
-                cluster=settings.cluster if settings.cluster.members else None,
+                cluster=settings.cluster if settings.cluster.shares else None,
             )
         except StartGivenUp:
             log.info("start-given-up")
@@ -213,7 +213,7 @@ def _hosts(
     settings: Settings, protocols: Protocols, data: OpenData, log: FilteringBoundLogger, dial: Dialling
 ) -> VirtualHosts:
     """Make the engine. Policies that an earlier version has kept and this one cannot use are logged."""
-    homes = Homes(settings.cluster.node, settings.cluster.home_of, dict(protocols.nodes(settings, dial)))
+    homes = homes_of(settings.cluster, data.agreement, dict(protocols.nodes(settings, dial)))
     broker = Broker(settings, protocols.converter, storage=data.storage, new_identity=new_identity, homes=homes)
     broker.machinery.confirms.traces = new_traces(settings.traces, read_clocks, secrets.token_bytes)
     hosts = VirtualHosts(broker, keeper=data.hosts)
@@ -221,32 +221,6 @@ def _hosts(
         for policy, why in host.policies.unusable:
             log.warning("policy-not-usable", policy=policy, reason=why)
     return hosts
-
-
-def _cluster(
-    settings: Settings,
-    data: OpenData,
-    hosts: VirtualHosts,
-    node_at: Callable[[str, str], HomeNode | None],
-    clock: Callable[[], Now],
-    log: FilteringBoundLogger,
-) -> "ClusterTask | None":
-    """Return the task of this node in its cluster; None without one. Raises Invalid."""
-    groups, agreement = data.storage.groups, data.agreement
-    if groups is None or agreement is None:
-        return None
-    from core.server.cluster_task import ClusterTask  # here and not above: most brokers are in no cluster
-
-    return ClusterTask(settings, groups, hosts, agreement, node_at, clock=clock, log=log)
-
-
-def _join(hosts: VirtualHosts, users: Users, cluster: "ClusterTask | None") -> None:
-    """Have users know the virtual hosts, virtual hosts tell users when one is deleted, and the cluster know both."""
-    users.virtual_hosts = lambda: hosts.names
-    hosts.closing, hosts.forget_rights = users.close_virtual_host, users.forget_virtual_host
-    hosts.resume()
-    if cluster is not None:
-        cluster.begin(users)
 
 
 async def _serve(
@@ -267,13 +241,13 @@ async def _serve(
         if admin is not None:
             await admin.run()
 
-    cluster = _cluster(settings, data, hosts, partial(protocols.node_at, settings, dialling), clock, log)
+    joined = join(settings, data, hosts, partial(protocols.node_at, settings, dialling), clock, log)
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [dialling.run, *([IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else [])]
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))
     access, hashing, fetching = _access(settings, clock=clock, surface=surface, store=data.users)
-    _join(hosts, access.users, cluster)
-    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_more(surface, broker, cluster)]
+    tasks += joined.begin(hosts, access.users)
+    tasks += [hashing.run, fetching.run, StallRounds(stalls, stall_log).run, *_more(surface, broker)]
     server = Server(
         settings=settings.server,
         engine=hosts,
@@ -287,22 +261,16 @@ async def _serve(
         make_reader=own_waiting_reader(data.at_work),
         certificates=certificates,
         node_tls=node_tls,
+        shared_port=joined.shared_port,
     )
     reload, control = _reload(settings, surface, access, fetching, server, sampler), protocols.control
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
-    control.limits, control.access, control.cluster = _limits(settings), access, cluster
+    control.limits, control.access, control.cluster = _limits(settings), access, joined.cluster
     control.settings_text = lambda: render(reload.in_force)
     open_admin = partial(
-        _open_admin,
-        settings,
-        server=server,
-        data=data,
-        sampler=sampler,
-        idle=idle,
-        control=control,
-        traffic=protocols.traffic,
-        log=log,
-    )
+        _open_admin, settings, server=server, data=data, sampler=sampler, idle=idle, control=control,
+        traffic=protocols.traffic, log=log,
+    )  # fmt: skip
     try:
         said, admin = await console(settings, open_admin, log)
         _settle_memory(give_back)
@@ -447,10 +415,10 @@ def _access(
     return access, hashing, fetching
 
 
-def _more(surface: _Surface, broker: Broker, cluster: "ClusterTask | None") -> list[Background]:
-    """The task of this node in its cluster, the one that sends spans, and the one that writes the audit log with the
-    broker's notice, if there are these. Raises Invalid."""
-    tasks: list[Background] = [] if cluster is None else list(cluster.tasks)
+def _more(surface: _Surface, broker: Broker) -> list[Background]:
+    """The task that sends spans, and the one that writes the audit log with the broker's notice, if there are these.
+    Raises Invalid."""
+    tasks: list[Background] = []
     audit, traces = surface.audit, broker.machinery.confirms.traces
     if traces is not None:
         tasks.append(exporting(traces, node_name(), surface.log).run)

@@ -29,24 +29,31 @@ def run_broker(
     admin: str | None,
     changes: Sequence[str],
     dev: bool,
+    nodes: int | None,
 ) -> None:
     """Serve until the broker is interrupted or terminated. An option overrides the configuration. With ``dev`` the data
-    folder is thrown away at the end.
+    folder is thrown away at the end. With ``nodes`` that many processes serve, on the same addresses.
 
     Raises CommandError for settings that cannot be used, and when the broker cannot start or has failed.
     """
     if not dev:
-        _run_broker(config, listen=listen, data=data, admin=admin, changes=changes)
+        _run_broker(config, listen=listen, data=data, admin=admin, changes=changes, nodes=nodes)
         return
     if data is not None:
         raise CommandError(Exit.USAGE, "--dev throws its data away: leave out --data, or leave out --dev")
     memory = Path("/dev/shm")  # files that are never written to a disk, where the system has such a place
     with TemporaryDirectory(prefix="headgate-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
-        _run_broker(config, listen=listen, data=Path(folder), admin=admin, changes=changes)
+        _run_broker(config, listen=listen, data=Path(folder), admin=admin, changes=changes, nodes=nodes)
 
 
 def _run_broker(
-    config: Path | None, *, listen: Sequence[str], data: Path | None, admin: str | None, changes: Sequence[str]
+    config: Path | None,
+    *,
+    listen: Sequence[str],
+    data: Path | None,
+    admin: str | None,
+    changes: Sequence[str],
+    nodes: int | None,
 ) -> None:
     """Serve until the broker is interrupted or terminated.
 
@@ -61,6 +68,11 @@ def _run_broker(
         overrides["admin.enabled"] = admin != "off"
         if admin != "off":
             overrides["admin.listen"] = [admin]
+    if nodes is not None:
+        from amqp10.cli.nodes import run_nodes
+
+        run_nodes(nodes, config, changes=changes, overrides=overrides, ready_line=ready_line)
+        return
     settings, _ = read_with_origins(config, changes, overrides)
     given, origins = all_overrides(changes, overrides)
 

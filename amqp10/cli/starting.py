@@ -19,6 +19,7 @@ def run_broker(
     admin: str | None,
     changes: Sequence[str],
     dev: bool,
+    nodes: int | None,
 ) -> None:
     """See :func:`amqp10.cli.serving.run_broker`."""
     hidden = [name for name in UNUSED if name not in sys.modules]
@@ -29,4 +30,4 @@ def run_broker(
     finally:
         for name in hidden:
             del sys.modules[name]  # what imports it later shall find it
-    serving.run_broker(config, listen=listen, data=data, admin=admin, changes=changes, dev=dev)
+    serving.run_broker(config, listen=listen, data=data, admin=admin, changes=changes, dev=dev, nodes=nodes)

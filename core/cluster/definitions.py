@@ -9,11 +9,10 @@ need not delete every such key at once.
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import cbor2
 
-from core.cluster.etcd_messages import Message, deleting, putting
 from core.cluster.keys import ClusterKeys
 from core.engine.quorum.groups import SharedQueue, number_in_log
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, ChangeKind
@@ -28,6 +27,33 @@ Undecodable = (cbor2.CBORDecodeError, TypeError, ValueError, AttributeError, Key
 
 Plain: TypeAlias = Any
 """What CBOR has decoded, from which anything may come."""
+
+
+class StateOperation(NamedTuple):
+    """What a change does to one key of the state, or to those from ``key`` to before ``end``."""
+
+    key: bytes
+    end: bytes = b""
+    value: bytes | None = None
+    """What is put; None if the keys are deleted."""
+
+
+class StateKey(Protocol):
+    """A key of the state, as an engine keeps it."""
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def value(self) -> bytes: ...
+
+    @property
+    def create_revision(self) -> int:
+        """A number that has grown with each change: when the key was made."""
+
+    @property
+    def mod_revision(self) -> int:
+        """The same, when it was put last."""
 
 
 class TooLarge(Exception):
@@ -68,8 +94,9 @@ def _end(prefix: bytes) -> bytes:
 
 def _plain(value: object) -> object:
     match value:
-        case SharedQueue(host, one, identity):
-            return [host, one.name, dict(one.arguments), one.auto_delete, identity]
+        case SharedQueue(host, one, identity, home):
+            plain = [host, one.name, dict(one.arguments), one.auto_delete, identity]
+            return plain if one.durable and not one.exclusive else [*plain, one.durable, one.exclusive, home]
         case ExchangeDeclaration() as one:
             return [one.name, one.type.value, one.auto_delete, one.internal, dict(one.arguments)]
         case Binding() as one:
@@ -85,10 +112,17 @@ def _plain(value: object) -> object:
 def _value(kind: ChangeKind, plain: Plain) -> object:
     """The value of a change. Raises one of :data:`Undecodable`."""
     match kind, plain:
-        case ChangeKind.QUEUE, [host, name, arguments, auto_delete, identity, *_]:
+        case ChangeKind.QUEUE, [host, name, arguments, auto_delete, identity, *more]:
             number_in_log(identity)
-            declaration = QueueDeclaration(name=_text(name), auto_delete=bool(auto_delete), arguments=dict(arguments))
-            return SharedQueue(_text(host), declaration, identity)
+            durable, exclusive, home = more or (True, False, "")
+            declaration = QueueDeclaration(
+                name=_text(name),
+                durable=bool(durable),
+                exclusive=bool(exclusive),
+                auto_delete=bool(auto_delete),
+                arguments=dict(arguments),
+            )
+            return SharedQueue(_text(host), declaration, identity, _text(home))
         case ChangeKind.EXCHANGE, [name, type_, auto_delete, internal, arguments, *_]:
             return ExchangeDeclaration(
                 name=_text(name),
@@ -153,51 +187,51 @@ def decoded(data: bytes) -> AgreedChange | None:
 # --- the state ----------------------------------------------------------------------------------------------------
 
 
-def operations(keys: ClusterKeys, change: AgreedChange) -> list[Message]:
+def operations(keys: ClusterKeys, change: AgreedChange) -> list[StateOperation]:
     """What a change puts and deletes. Raises TooLarge."""
     host, name, value = change.host, change.name, change.value
     data = cbor2.dumps(_plain(value))
     match change.kind:
         case ChangeKind.QUEUE:
-            return [putting(queue_key(keys, host, name), data)]
+            return [StateOperation(queue_key(keys, host, name), value=data)]
         case ChangeKind.EXCHANGE:
-            return [putting(_names(keys, host, "x") + name.encode(), data)]
+            return [StateOperation(_names(keys, host, "x") + name.encode(), value=data)]
         case ChangeKind.BINDING:
             assert isinstance(value, Binding)
-            return [putting(_binding_key(keys, host, value), data)]
+            return [StateOperation(_binding_key(keys, host, value), value=data)]
         case ChangeKind.REMOVAL:
             assert isinstance(value, AgreedRemoval)
             return _removing(keys, host, value)
         case ChangeKind.POLICY:
-            return [putting(_names(keys, host, "p") + name.encode(), data)]
+            return [StateOperation(_names(keys, host, "p") + name.encode(), value=data)]
         case ChangeKind.POLICY_REMOVAL:
-            return [deleting(_names(keys, host, "p") + name.encode())]
+            return [StateOperation(_names(keys, host, "p") + name.encode())]
         case ChangeKind.USER:
-            return [putting(keys.users + name.encode(), data)]
+            return [StateOperation(keys.users + name.encode(), value=data)]
         case ChangeKind.USER_REMOVAL:
-            return [deleting(keys.users + name.encode())]
+            return [StateOperation(keys.users + name.encode())]
         case ChangeKind.HOST:
-            return [putting(keys.hosts + name.encode(), cbor2.dumps({}))]
+            return [StateOperation(keys.hosts + name.encode(), value=cbor2.dumps({}))]
         case ChangeKind.HOST_SETTINGS:
-            return [putting(keys.hosts + name.encode(), data)]
+            return [StateOperation(keys.hosts + name.encode(), value=data)]
         case ChangeKind.HOST_REMOVAL:
             names, queues = keys.names + _sized(name) + b"/", keys.queues + _sized(name) + b"/"
             return [
-                deleting(keys.hosts + name.encode()),
-                deleting(names, _end(names)),
-                deleting(queues, _end(queues)),
+                StateOperation(keys.hosts + name.encode()),
+                StateOperation(names, _end(names)),
+                StateOperation(queues, _end(queues)),
             ]
 
 
-def _removing(keys: ClusterKeys, host: str, removal: AgreedRemoval) -> list[Message]:
+def _removing(keys: ClusterKeys, host: str, removal: AgreedRemoval) -> list[StateOperation]:
     found = []
     for name in removal.queues:
         arriving = _arriving(keys, host, name, is_queue=True)
-        found += [deleting(queue_key(keys, host, name)), deleting(arriving, _end(arriving))]
+        found += [StateOperation(queue_key(keys, host, name)), StateOperation(arriving, _end(arriving))]
     for name in removal.exchanges:
         arriving = _arriving(keys, host, name, is_queue=False)
-        found += [deleting(_names(keys, host, "x") + name.encode()), deleting(arriving, _end(arriving))]
-    found += (deleting(_binding_key(keys, host, one)) for one in removal.bindings)
+        found += [StateOperation(_names(keys, host, "x") + name.encode()), StateOperation(arriving, _end(arriving))]
+    found += (StateOperation(_binding_key(keys, host, one)) for one in removal.bindings)
     if len(found) > OPERATIONS_MAX:
         raise TooLarge(
             f"it removes {len(removal.exchanges)} exchanges at once, and half of {OPERATIONS_MAX} are possible"
@@ -217,7 +251,7 @@ class StateReading:
         self.unreadable: list[bytes] = []
         """Keys whose values this version does not know."""
 
-    def take(self, page: Sequence[Message]) -> None:
+    def take(self, page: Sequence[StateKey]) -> None:
         """Take the keys of a page."""
         for one in page:
             try:
@@ -225,7 +259,7 @@ class StateReading:
             except Undecodable:
                 self.unreadable.append(bytes(one.key))
 
-    def _take(self, key: bytes, plain: object, one: Message) -> None:
+    def _take(self, key: bytes, plain: object, one: StateKey) -> None:
         keys = self._keys
         if key in (keys.topology_number, keys.topology_version):
             return
@@ -254,7 +288,7 @@ class StateReading:
                 change = AgreedChange(ChangeKind.BINDING, host, f"{binding.source} to {binding.destination}", binding)
                 self._bindings.append((change, one.mod_revision))
 
-    def _named(self, kind: ChangeKind, host: str, name: str, value: object, one: Message) -> None:
+    def _named(self, kind: ChangeKind, host: str, name: str, value: object, one: StateKey) -> None:
         self._add(AgreedChange(kind, host, name, value))
         self._born[kind, host, name] = one.create_revision
 

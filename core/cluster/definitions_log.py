@@ -13,30 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from core.cluster.definitions import StateReading, TooLarge, decoded, encoded, operations
-from core.cluster.etcd import Etcd
-from core.cluster.etcd_messages import (
-    Message,
-    deleting,
-    found,
-    has_value,
-    is_absent,
-    putting,
-    range_of,
-    reading,
-    transaction,
-)
-from core.cluster.keys import NUMBER, ClusterKeys
+from core.cluster.definitions import StateReading, TooLarge, decoded
+from core.cluster.definitions_engine import READ_MAX, ChangesRead, DefinitionsEngine
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Answered, ChangeKind, ChangeVerdict
 
-KEPT = 1_000
-"""Changes that are kept for nodes that are behind: minutes, where declarations come by the second."""
-READ_MAX = 100
-"""The most changes in one answer; each takes 20 µs to decode."""
-PAGE = 200
-"""The most keys of the state in one answer: 4 ms to decode."""
-PUT_S = 1.0
-"""How long a transaction may take, as for a batch of messages."""
 WAITING_MAX = 10_000
 """The most changes of this node that wait for their turn."""
 END = object()
@@ -47,6 +27,10 @@ NOTHING = AgreedChange(ChangeKind.REMOVAL, "/", "", AgreedRemoval())
 
 class Follower(Protocol):
     """Makes changes on this node."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the disk has what was made."""
 
     def make(self, changes: "deque[Numbered]") -> list[int]:
         """Make the first of these changes, as far as there is time, and take them out. Returns their numbers."""
@@ -78,8 +62,7 @@ class DefinitionsLog:
 
     def __init__(
         self,
-        etcd: Etcd,
-        keys: ClusterKeys,
+        engine: DefinitionsEngine,
         follower: Follower,
         log: Callable[[str, Mapping[str, object]], None],
         *,
@@ -88,8 +71,10 @@ class DefinitionsLog:
         """``first_time``: whether this node has never had the state of the cluster."""
         self.made = -1
         """The number of the last change that this node has made; -1 before it has read the state."""
+        self._told = -1
+        """Up to which change the engine knows that this node has made them, and its disk has them."""
         self.first_time = first_time
-        self._etcd, self._keys, self._follower, self._log = etcd, keys, follower, log
+        self._engine, self._follower, self._log = engine, follower, log
         self._known = -1
         """The number of the last change that this node has read."""
         self._latest = -1
@@ -103,6 +88,7 @@ class DefinitionsLog:
         """Offers before which another change came."""
         self._asked: deque[_Asked] = deque()
         self._landed: dict[int, Answered] = {}
+        """Who waits for changes that are in the order, by their numbers, which grow."""
         self._putting = self._reading = False
 
     # --- what the owner calls
@@ -111,6 +97,11 @@ class DefinitionsLog:
     def busy(self) -> bool:
         """Whether changes wait to be made here."""
         return bool(self._to_make) or self._differences is not None
+
+    @property
+    def unkept(self) -> bool:
+        """Whether the disk may not have all that was made."""
+        return self._told != self.made
 
     @property
     def settled(self) -> bool:
@@ -126,7 +117,7 @@ class DefinitionsLog:
     def submit(self, change: AgreedChange, answered: Answered) -> None:
         """Put a change, unless another one comes first. See :data:`core.engine.routing.agreement.Answered`."""
         if self.made < 0:
-            trouble = self._etcd.trouble or "it has not read the definitions of the cluster yet"
+            trouble = self._engine.trouble or "it has not read the definitions of the cluster yet"
             answered(ChangeVerdict.REFUSED, f"this node cannot ask the others: {trouble}; try again in a moment")
         elif len(self._asked) >= WAITING_MAX:
             answered(ChangeVerdict.REFUSED, f"{WAITING_MAX} changes wait at this node; try again later")
@@ -139,13 +130,25 @@ class DefinitionsLog:
         if self._differences is not None and not self._to_make:
             self._take_differences()
         made = self._follower.make(self._to_make) if self._to_make else []
-        for number in made:
-            if number:
-                self.made = number
-                if (answered := self._landed.pop(number, None)) is not None:
-                    answered(ChangeVerdict.MADE, "")
+        if numbers := [number for number in made if number]:
+            self.made = numbers[-1]
+        self._tell_made()
+        answers = self._answer_landed()
         self._go_on()
-        return bool(made)
+        return bool(made) or answers
+
+    def _tell_made(self) -> None:
+        if self._told != self.made and self._follower.kept:
+            self._told = self.made
+            self._engine.tell_made(self.made)
+
+    def _answer_landed(self) -> bool:
+        """Answer those whose change this node has made, and the others too where that is waited for."""
+        upto, answers = min(self.made, self._engine.everywhere), False
+        while self._landed and (number := next(iter(self._landed))) <= upto:
+            self._landed.pop(number)(ChangeVerdict.MADE, "")
+            answers = True
+        return answers
 
     # --- putting
 
@@ -160,50 +163,38 @@ class DefinitionsLog:
             self._offer()
 
     def _put(self, change: AgreedChange, answered: Answered) -> None:
-        keys, number = self._keys, self.made + 1
-        try:
-            changed = operations(keys, change)
-        except TooLarge as error:
-            answered(ChangeVerdict.REFUSED, str(error))
-            return
-        self._putting = True
-        value = keys.topology_number
-        is_next = has_value(value, NUMBER.pack(self.made)) if self.made else is_absent(value)
-        order = [putting(value, NUMBER.pack(number)), putting(keys.change(number), encoded(change))]
-        if number > KEPT:
-            order.append(deleting(keys.change(number - KEPT)))
-        request = transaction([is_next], [*order, *changed], self._ranges())
+        number = self.made + 1
 
-        def come_back(response: Message) -> None:
+        def come_back(read: ChangesRead | None) -> None:
             self._putting = False
-            if response.succeeded:
+            if read is None:
                 self._known = self._latest = number
                 self._to_make.append(Numbered(number, change))
                 self._landed[number] = answered
                 return
             self._asked.appendleft(_Asked(change, self.made, answered))  # stale, as soon as the others are made
-            self._take(response)
+            self._take(read)
 
         def unanswered() -> None:
             self._putting = False
             self._latest += 1  # it may have landed: what there is now decides
             why = (
-                f"the nodes cannot agree on it, because etcd does not answer ({self._etcd.trouble}); it may still be "
-                "made. Try again when headgate cluster status shows no trouble"
+                f"the nodes cannot agree on it, because {self._engine.name} does not answer ({self._engine.trouble}); "
+                f"it may still be made. {self._engine.advice}"
             )
             refused, self._asked = [answered, *(one.answered for one in self._asked)], deque()
             for one in refused:
                 one(ChangeVerdict.REFUSED, why)
             self._read()
 
-        self._etcd.ask("KV/Txn", request, come_back, unanswered, timeout_s=PUT_S)
+        self._putting = True
+        try:
+            self._engine.put(number, change, self._known, come_back, unanswered)
+        except TooLarge as error:
+            self._putting = False
+            answered(ChangeVerdict.REFUSED, str(error))
 
     # --- reading
-
-    def _ranges(self) -> list[Message]:
-        keys = self._keys
-        changes = range_of(keys.change(self._known + 1), keys.change(2**64 - 1), limit=READ_MAX)
-        return reading(range_of(keys.topology_number), changes)
 
     def _read(self) -> None:
         if self._reading or self._putting or self._differences is not None:  # changes come after the state
@@ -213,29 +204,28 @@ class DefinitionsLog:
             return
         self._reading = True
 
-        def come_back(response: Message) -> None:
+        def come_back(read: ChangesRead) -> None:
             self._reading = False
-            self._take(response)
+            self._take(read)
 
-        def unanswered() -> None:
-            self._reading = False
+        self._engine.read(self._known, come_back, self._not_read)
 
-        self._etcd.ask("KV/Txn", transaction([], self._ranges(), []), come_back, unanswered, timeout_s=PUT_S)
+    def _not_read(self) -> None:
+        self._reading = False
 
-    def _take(self, response: Message) -> None:
+    def _take(self, read: ChangesRead) -> None:
         """Take the changes after the last one that is known."""
-        number, changes = found(response)
-        self._latest = NUMBER.unpack(number[0].value)[0] if number else 0
-        for one in changes:
-            if self._keys.number_of_change(one.key) != self._known + 1:
+        self._latest = read.latest
+        for number, data in read.changes:
+            if number != self._known + 1:
                 break
             self._known += 1
-            change = decoded(one.value)
+            change = decoded(data)
             if change is None:
                 self._log("definition-not-known", {"number": self._known})
                 change = NOTHING
             self._to_make.append(Numbered(self._known, change))
-        if not changes and self._latest != self._known:  # they were cut away, or the engine is another one
+        if not read.changes and self._latest != self._known:  # they were cut away, or the engine is another one
             self._known = -1
             self._read_state()
         elif self._latest > self._known:
@@ -243,30 +233,10 @@ class DefinitionsLog:
 
     def _read_state(self) -> None:
         self._reading = True
-        state = StateReading(self._keys)
-        end = self._keys.topology_end
-
-        def page(after: bytes, revision: int) -> None:
-            request = range_of(after, end, limit=PAGE, revision=revision)
-            number = range_of(self._keys.topology_number, revision=revision)
-            asking = transaction([], reading(number, request), [])
-            self._etcd.ask("KV/Txn", asking, lambda response: take(response, revision), unanswered, timeout_s=PUT_S)
-
-        def take(response: Message, revision: int) -> None:
-            number, keys = found(response)
-            state.take(keys)
-            if response.responses[1].response_range.more:
-                page(keys[-1].key + b"\0", revision or response.header.revision)
-            else:
-                self._reading = False
-                self._has_state(NUMBER.unpack(number[0].value)[0] if number else 0, state)
-
-        def unanswered() -> None:  # also where the revision has been compacted meanwhile
-            self._reading = False
-
-        page(self._keys.topology, 0)
+        self._engine.read_state(self._has_state, self._not_read)
 
     def _has_state(self, number: int, state: StateReading) -> None:
+        self._reading = False
         for key in state.unreadable:
             self._log("definition-not-known", {"key": repr(key)})
         self._to_make.clear()

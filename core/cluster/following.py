@@ -50,9 +50,13 @@ class Following:
         self._log = log
         self._record: DefinitionRecord | None = None
 
-    def make(self, changes: "deque[Numbered]") -> list[int]:
+    @property
+    def kept(self) -> bool:
         """See :class:`core.cluster.definitions_log.Follower`, also for the methods below."""
-        if self._record is not None and not self._record.done:
+        return self._record is None or self._record.done
+
+    def make(self, changes: "deque[Numbered]") -> list[int]:
+        if not self.kept:
             return []
         host = changes[0].change.host
         made: list[int] = []
@@ -158,12 +162,12 @@ class Following:
                 yield None
 
     def _can_be_offered(self, change: AgreedChange) -> bool:
-        """Messages of queues are not shared by an offer, so these are none."""
+        """Messages of queues of which there are copies are not shared by an offer, so these are none."""
         if isinstance(change.value, str) and isinstance(UserRecord.parse(change.name, change.value).secret, RabbitHash):
             why = "its password has a hash of RabbitMQ; set the password"
             self._log("definition-not-shared", {"definition": str(change), "why": why})
             return False
-        return change.kind is not ChangeKind.QUEUE
+        return change.kind is not ChangeKind.QUEUE or self._agreement.shares is not None
 
     def _present(self) -> Iterator[AgreedChange]:
         """Everything that all nodes should have, in an order in which it can be made."""

@@ -15,6 +15,7 @@ from core.cluster.copy_values import decoded_wanted
 from core.cluster.definitions_log import DefinitionsLog, Follower
 from core.cluster.engine_space import EngineSpace
 from core.cluster.etcd import Etcd
+from core.cluster.etcd_definitions import EtcdDefinitions
 from core.cluster.etcd_log import ASK_S, NO_SPACE, REQUEST_BYTES_MAX, REQUEST_OVERHEAD, EtcdLog
 from core.cluster.etcd_messages import (
     MESSAGES,
@@ -142,7 +143,9 @@ class Member:
         """For each group, from which member this node has begun to copy it last."""
         self._tells = True
         self.moves = Moves(node, self.beats)
-        self.definitions = DefinitionsLog(etcd, self._keys, hooks.follower, hooks.log, first_time=hooks.first_time)
+        self.definitions = DefinitionsLog(
+            EtcdDefinitions(etcd, self._keys), hooks.follower, hooks.log, first_time=hooks.first_time
+        )
 
     def _give_and_take(self, group: QuorumGroup, life: int) -> None:
         """Have the driver of a group copy, and be copied from."""

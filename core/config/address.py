@@ -16,6 +16,20 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+UNIX = "unix:"
+"""What the address of a Unix socket begins with; the path is behind it."""
+
+
+def parse_node_address(text: str) -> tuple[str, int]:
+    """Return host and port of an address on which another node listens; the address itself and 0 for that of a Unix
+    socket. Raises ValueError."""
+    if not text.startswith(UNIX):
+        return parse_address(text)
+    if not text.startswith(f"{UNIX}/"):
+        raise ValueError(f'"{text}" must have a path that begins with /')
+    return text, 0
+
+
 def is_loopback(host: str) -> bool:
     """True when only this machine can reach the host. A name other than localhost may stand for any address."""
     if host == "localhost":

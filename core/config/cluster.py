@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from core.config.address import is_loopback, parse_address
+from core.config.address import UNIX, is_loopback, parse_address, parse_node_address
 from core.config.section import Section
 from core.config.units import Bytes, FilePath, Seconds, Unit
 
@@ -21,7 +21,8 @@ class NodeSettings(Section):
 
     address: str = Field(min_length=1, max_length=512)
     """Where it listens for other nodes, HOST:PORT: an address in its cluster.listen. With trust_loopback and without
-    cluster.certificate, an address where it listens for clients."""
+    cluster.certificate, an address where it listens for clients. The processes of headgate serve --nodes have
+    unix:PATH."""
 
     queues: tuple[str, ...] = Field(default=(), strict=False)
     """The queues that live there, on every virtual host: names, or beginnings of names with * behind them."""
@@ -29,7 +30,7 @@ class NodeSettings(Section):
     @field_validator("address")
     @classmethod
     def _address(cls, address: str) -> str:
-        parse_address(address)
+        parse_node_address(address)
         return address
 
 
@@ -47,7 +48,7 @@ class ClusterSettings(Section):
 
     listen: tuple[str, ...] = Field(default=(), strict=False)
     """Addresses on which other nodes connect, HOST:PORT, with TLS of version 1.3. Both ends show a certificate. Clients
-    are refused there."""
+    are refused there. The processes of headgate serve --nodes have unix:PATH, which only their own user can open."""
 
     certificate: FilePath | None = None
     """A PEM file with the certificate of this node, followed by the intermediate ones. Its common name, or one of its
@@ -97,6 +98,13 @@ class ClusterSettings(Section):
     advertise: str = Field(default="", max_length=255)
     """HOST:PORT that clients and the other nodes are told for this node. When empty, the addresses of server.listen."""
 
+    first_node: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$")
+    """The name of the node that keeps the definitions of all, without etcd. headgate serve --nodes sets it; all nodes
+    are processes of one machine and one port then, and each queue lives on the node that its name decides."""
+
+    order: str = Field(default="", max_length=4096)
+    """The socket of first_node, unix:PATH. headgate serve --nodes sets it."""
+
     etcd_ca: FilePath | None = None
     """The certificate of the authority that has signed those of etcd, in PEM. Without it, etcd is reached without
     TLS."""
@@ -111,8 +119,15 @@ class ClusterSettings(Section):
     @classmethod
     def _addresses(cls, listen: tuple[str, ...]) -> tuple[str, ...]:
         for address in listen:
-            parse_address(address)
+            parse_node_address(address)
         return listen
+
+    @field_validator("order")
+    @classmethod
+    def _order_socket(cls, order: str) -> str:
+        if order and not order.startswith(f"{UNIX}/"):
+            raise ValueError("must be unix: and a path")
+        return order
 
     @field_validator("nodes")
     @classmethod
@@ -129,7 +144,8 @@ class ClusterSettings(Section):
         for node in self.nodes:
             if node.name == self.node:
                 raise ValueError(f"must not have this node, {self.node!r}, among the others")
-            trusted = self.trust_loopback and is_loopback(parse_address(node.address)[0])
+            host = parse_node_address(node.address)[0]
+            trusted = host.startswith(UNIX) or (self.trust_loopback and is_loopback(host))
             if self.certificate is None and not trusted:
                 raise ValueError("with nodes must have certificate, key and ca; or trust_loopback, on this machine")
         return self
@@ -139,7 +155,7 @@ class ClusterSettings(Section):
         files = (self.certificate, self.key, self.ca)
         if any(file is not None for file in files) and None in files:
             raise ValueError("must have all of certificate, key and ca, or none of them")
-        if self.listen and self.certificate is None:
+        if self.certificate is None and not all(address.startswith(UNIX) for address in self.listen):
             raise ValueError("with listen must have certificate, key and ca")
         if self.certificate is not None and not self.node:
             raise ValueError("with certificate must have the name of this node in node")
@@ -147,6 +163,8 @@ class ClusterSettings(Section):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        if self.first_node:
+            self._check_one_port()
         if not self.members and not self.etcd and not self.etcd_peers:
             return self
         if self.node not in self.members:
@@ -160,6 +178,33 @@ class ClusterSettings(Section):
             raise ValueError("must have both of etcd_certificate and etcd_key, or none of them")
         self._check_peers()
         return self
+
+    def _check_one_port(self) -> None:
+        if not self.node or not self.order or self.socket is None:
+            raise ValueError(
+                "with first_node must have node, order and a socket in listen; serve --nodes sets them all"
+            )
+        if self.members or self.etcd or self.etcd_peers or self.certificate is not None:
+            raise ValueError("must not have first_node beside members, etcd or certificate")
+        if not all(name.isascii() and name.isdigit() for name in self.names):
+            raise ValueError("with first_node must have nodes whose names are numbers")
+        if self.first_node not in self.names:
+            raise ValueError(f"must have its first_node {self.first_node!r} among the nodes")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of this node and the others, sorted."""
+        return tuple(sorted((self.node, *(node.name for node in self.nodes))))
+
+    @property
+    def shares(self) -> bool:
+        """Whether definitions are shared with other nodes."""
+        return bool(self.members or self.first_node)
+
+    @property
+    def socket(self) -> str | None:
+        """The path of the Unix socket on which other nodes connect; None if there is none."""
+        return next((one.removeprefix(UNIX) for one in self.listen if one.startswith(UNIX)), None)
 
     def _check_peers(self) -> None:
         if not self.etcd_peers:

@@ -123,7 +123,7 @@ class Broker:
             new_identity=new_identity,
             work=self.work,
             beside=shared.topologies,
-            lives_elsewhere=lambda name: shared.homes.elsewhere(virtual_host, name) is not None,
+            lives_elsewhere=partial(shared.homes.may_have, virtual_host),
             found_elsewhere=self._add_queue,
         )
         self._staged = StagedQueues(
@@ -158,6 +158,8 @@ class Broker:
 
     def unsubscribe(self, mailbox: Mailbox, owner: object) -> bool:
         self.alarms.unsubscribe(mailbox)
+        if self.shared is not None:
+            self.shared.forget_owner(owner)
         until = self.work.spent + EXCLUSIVE_WORK
         for name in self._topology.queues_of(owner):
             if self.work.spent >= until:
@@ -254,7 +256,8 @@ class Broker:
         self.work.spent += VERB_WORK
         counted = not (consumer.options.getter or attachment.detached)
         queue.cancel(attachment, requeue=requeue)
-        if counted and not queue.consumers and self._topology.queues[queue.name].declaration.auto_delete:
+        elsewhere = isinstance(queue, RemoteQueue)  # its home counts the consumers of all nodes
+        if counted and not (queue.consumers or elsewhere) and self._topology.queues[queue.name].declaration.auto_delete:
             self._remove_unasked(queue)
         else:
             self._pump.touch(queue)
@@ -352,7 +355,9 @@ class Broker:
         return self._remove_queue(name)
 
     def begin_deleting(self, name: str, owner: object) -> Recording[int]:
-        may_be_there = isinstance(self._queues.get(name), RemoteQueue | None)
+        may_be_there = isinstance(queue := self._queues.get(name), RemoteQueue | None)
+        if isinstance(queue, RemoteQueue):
+            self._topology.queue(name, owner)
         asked = self.machinery.homes.delete(self.virtual_host, name) if may_be_there else None
         return asked or self.begin_deleting_here(name, owner)
 
@@ -364,6 +369,8 @@ class Broker:
 
     def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:
         self.work.spent += VERB_WORK
+        if self.shared is not None:
+            self.shared.check_answered(ChangeKind.EXCHANGE, declaration.name, declaration)
         made, shared = self._topology.admit_exchange(declaration), self.shared
         return made or (shared is not None and shared.has_made(ChangeKind.EXCHANGE, declaration.name))
 
@@ -378,13 +385,15 @@ class Broker:
 
     def bind(self, binding: Binding, owner: object) -> None:
         self.work.spent += VERB_WORK + len(binding.arguments)
+        if self.shared is not None:
+            self.shared.check_answered(ChangeKind.BINDING, "", binding)
         if binding.destination_is_queue:
             self._staged.settle(binding.destination)
         self._topology.bind(binding, owner)
 
     def unbind(self, binding: Binding, owner: object) -> None:
         if self.shared is not None:
-            self.shared.agree_on_unbinding(binding)
+            self.shared.agree_on_unbinding(binding, owner)
         removed = self._topology.unbind(binding, owner)
         self.work.spent += VERB_WORK + len(binding.arguments) + BINDING_REMOVAL_WORK * removed
 

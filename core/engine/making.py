@@ -91,7 +91,7 @@ class QueueMaker:
     def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
         """Make the queue of a definition, with the messages that the store keeps for it. ``now``: monotonic seconds."""
         name = definition.declaration.name
-        home = None if definition.declaration.exclusive else self._homes.elsewhere(self._virtual_host, name)
+        home = self._homes.of_new(self._virtual_host, name, exclusive=definition.declaration.exclusive)
         if home is not None:
             remote = RemoteQueue(
                 name,
@@ -101,6 +101,7 @@ class QueueMaker:
                 touch=self._context.touch,
                 messages_per_turn=self._messages_per_turn,
                 stage_credit=self._stage_credit(name),
+                passing=self._homes.passing is not None and self._homes.passing(name),
             )
             if definition.id is not None:
                 self._kept_as[remote] = str(definition.id)

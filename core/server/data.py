@@ -19,6 +19,7 @@ import trio
 from core.access.users import UserStore
 from core.alarms.registry import AlarmRegistry
 from core.clock import Now
+from core.cluster.digest_homes import node_in_name
 from core.config.cluster import ClusterSettings
 from core.config.store import StoreSettings
 from core.engine.quorum.annotations import AnnotationCodec
@@ -33,7 +34,7 @@ from core.message import Origin
 from core.server.definitions_task import record_definitions
 from core.server.describing import Describer
 from core.server.descriptors import files_allowed, total_limit
-from core.server.groups_on_disk import check_alone, open_groups
+from core.server.groups_on_disk import check_alone, check_no_node, open_groups
 from core.server.hosts_on_disk import HostsOnDisk
 from core.server.shared_keepers import SharedHosts, SharedUsers
 from core.server.storage_task import InlineWrites, drain, run_lane
@@ -79,6 +80,14 @@ class StartGivenUp(Exception):
     """The broker was told to stop before it had started."""
 
 
+def _agreement(cluster: ClusterSettings) -> Agreement:
+    if cluster.first_node:
+        agreement = Agreement(shares=lambda declaration: node_in_name(declaration.name) is None)
+        agreement.node = cluster.node
+        return agreement
+    return Agreement(copies=len(cluster.members))
+
+
 class OpenData:
     """One open data folder and everything in it. ``storage`` is the interface for the engine."""
 
@@ -104,14 +113,16 @@ class OpenData:
         """
         self._stop_wanted = stop_wanted
         self._settings, self._cluster = settings, cluster
-        self.agreement = None if cluster is None else Agreement(copies=len(cluster.members))
+        self.agreement = None if cluster is None else _agreement(cluster)
         """What nodes agree on before they change their definitions; None without a cluster."""
         self._annotations = annotations
         self._clock = clock
         self._log = log
         self._said_at = clock().monotonic
-        if cluster is None:
+        if cluster is None or not cluster.members:
             check_alone(path)
+        if cluster is None or not cluster.first_node:
+            check_no_node(path)
         self._folder = open_folder(path, encodings)
         self._reserve = SpaceReserve(path, settings.space_reserve)
         self._disk = FolderDisk(path, settings.open_files_max, marker=LOCK_FILE)
@@ -226,7 +237,7 @@ class OpenData:
         """Open the groups of a node in a cluster. ``alone``: the queues of the log that no other node has.
         ``shared``: the numbers of the queues that all nodes have."""
         self._logs = [alone]
-        if self._cluster is None:
+        if self._cluster is None or not self._cluster.members:
             return None
         groups = open_groups(self._disk, store.quorum, self._cluster, self._settings, self._annotations, alone, shared)
         self._logs += [group.queues for group in groups.in_order]

@@ -3,18 +3,25 @@
 import socket
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import trio
 
+from core.config.address import UNIX
 from core.errors import Invalid
 from core.server.frontends import FrontEnd, PeerInfo
+from core.server.node_sockets import connect_to
 from core.server.node_tls import NodeTls
 from core.server.tls import TlsFailed, Tunnel
 
 CONNECT_SECONDS_MAX = 3.0
 """A node that has not accepted, and completed the TLS handshake, by then counts as down: another data centre does so
 in 0.6 s."""
+
+LOCAL_PAUSE_S = 0.2
+"""The longest pause before another try to reach a process of this machine: it has ended, and is started again. A try
+costs nothing."""
 
 
 class Dialled(Protocol):
@@ -61,7 +68,7 @@ class Dialling:
                     nursery.start_soon(self._connect, connection, pause, turn)
 
     async def _connect(self, connection: Dialled, pause: float, turn: Callable[[], None]) -> None:
-        await trio.sleep(pause)
+        await trio.sleep(min(pause, LOCAL_PAUSE_S) if connection.host.startswith(UNIX) else pause)
         try:
             connected, tunnel = await self._connected(connection)
         except OSError as error:
@@ -76,6 +83,8 @@ class Dialling:
         """Return a connected, non-blocking socket, and its TLS. Raises OSError, TlsFailed, Invalid, and
         trio.BrokenResourceError when the connection breaks."""
         host, port, tunnel = connection.host, connection.port, None
+        if host.startswith(UNIX):
+            return connect_to(Path(host.removeprefix(UNIX))), None
         with trio.move_on_after(CONNECT_SECONDS_MAX):
             stream = await trio.open_tcp_stream(host, port)
             try:

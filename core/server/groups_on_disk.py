@@ -18,6 +18,18 @@ from core.store.lane import Lane
 from core.store.store import QUORUM, STREAMS
 from core.store.stream_log import SEGMENT_SUFFIX
 
+NODES_FILE = "nodes-definitions"
+"""What the data folder of one of several processes on one port has: see :mod:`core.server.nodes_task`."""
+
+
+def check_no_node(folder: Path) -> None:
+    """Raises StoreRefused for the data folder of one of several processes on one port, because this broker is alone."""
+    if (folder / NODES_FILE).exists():
+        raise StoreRefused(
+            f"{folder} is the data folder of one of several nodes, and has only the messages of its queues; start them "
+            f"together: headgate serve --nodes, with the data folder {folder.parent}"
+        )
+
 
 def check_alone(folder: Path) -> None:
     """Raises StoreRefused for the data folder of a node of a cluster, because this broker is in none."""

@@ -15,6 +15,7 @@ from core.config.address import is_within, parse_address
 from core.server.context import ServerContext
 from core.server.descriptors import Spare, too_few_left
 from core.server.frontends import PeerInfo
+from core.server.node_sockets import address_of, is_same_user
 from core.server.peer import Peer
 
 ACCEPTS_PER_WAKE_UP = 64
@@ -25,6 +26,9 @@ OUT_OF_MEMORY_PAUSE_SECONDS = 0.05
 
 OUT_OF_DESCRIPTORS = "out of file descriptors"
 """The reason under which a connection that was shed is counted."""
+
+ANOTHER_USER = "a process of another user"
+"""The reason under which a connection to a Unix socket is counted that was closed at once."""
 
 _TABLE_IS_FULL = frozenset({errno.EMFILE, errno.ENFILE})
 _OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
@@ -43,15 +47,16 @@ class CannotListen(OSError):
 _MAY_PASS = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE, socket.EAI_AGAIN})
 
 
-async def open_listeners(addresses: Sequence[str], backlog: int) -> list[socket.socket]:
-    """Return listening, non-blocking sockets, one for each address that the names resolve to. Raises CannotListen."""
+async def open_listeners(addresses: Sequence[str], backlog: int, *, shared: bool = False) -> list[socket.socket]:
+    """Return listening, non-blocking sockets, one for each address that the names resolve to. ``shared``: with other
+    processes of this user, over which the system spreads connections [socket(7), SO_REUSEPORT]. Raises CannotListen."""
     sockets: list[socket.socket] = []
     try:
         for text in addresses:
             host, port = parse_address(text)
             found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             for family, _, _, _, address in dict.fromkeys(found):
-                sockets.append(_listen(family, address, backlog))
+                sockets.append(_listen(family, address, backlog, shared=shared))
     except OSError as error:
         for opened in sockets:
             opened.close()
@@ -59,11 +64,13 @@ async def open_listeners(addresses: Sequence[str], backlog: int) -> list[socket.
     return sockets
 
 
-def _listen(family: int, address: tuple[object, ...], backlog: int) -> socket.socket:
+def _listen(family: int, address: tuple[object, ...], backlog: int, *, shared: bool) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setblocking(False)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)
@@ -85,12 +92,15 @@ class Listener:
         spare: Spare,
         encrypted: bool = False,
         for_nodes: bool = False,
+        nodes_here: Sequence[str] = (),
     ) -> None:
+        """``nodes_here``: the names of the nodes that connect to a Unix socket."""
         self.for_nodes = for_nodes
         """Whether other nodes connect there, and no clients."""
         self.encrypted = encrypted
         """Whether its connections use TLS."""
-        self.host, self.port = listening.getsockname()[:2]
+        self._nodes_here = tuple(nodes_here)
+        self.host, self.port = address_of(listening.getsockname())
         self._socket = listening
         self._shared = shared
         self._spare = spare
@@ -136,13 +146,18 @@ class Listener:
                 self._shared.count_refusal(OUT_OF_DESCRIPTORS, address[0])
                 continue
             accepted.setblocking(False)
-            self._admit(accepted, host=address[0], port=address[1])
+            host, port = address_of(address)
+            self._admit(accepted, host=host, port=port)
             if self._refusals.full:
                 return True  # further connections wait in the backlog until they can be refused too
         return True
 
     def _admit(self, accepted: socket.socket, *, host: str, port: int) -> None:
         shared = self._shared
+        if accepted.family == socket.AF_UNIX and not is_same_user(accepted):
+            accepted.close()
+            shared.count_refusal(ANOTHER_USER, host)
+            return
         proxied = bool(shared.proxies) and not self.for_nodes and is_within(host, shared.proxies)
         reason = shared.connections.refusal_reason(host, proxy=proxied)
         if reason is not None:
@@ -154,8 +169,9 @@ class Listener:
             shared.nursery.start_soon(self._refuse, accepted, reason)
             return
         try:
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            local_host, local_port = accepted.getsockname()[:2]
+            if accepted.family != socket.AF_UNIX:
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            local_host, local_port = address_of(accepted.getsockname())
         except OSError:  # the connection is closed already
             accepted.close()
             return
@@ -167,7 +183,7 @@ class Listener:
             local_host=local_host,
             local_port=local_port,
             encrypted=self.encrypted,
-            node_names=() if self.for_nodes else None,
+            node_names=self._nodes_here if self.for_nodes else None,
         )
         Peer(accepted, info, shared, proxied=proxied).serve()
 

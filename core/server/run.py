@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_network
 from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 import trio
@@ -28,6 +30,7 @@ from core.server.frame_tap import FrameTaps
 from core.server.frontends import FrontEnd, FrontEndFactory, PeerInfo
 from core.server.handshakes import Handshakes
 from core.server.listener import CannotListen, Listener, open_listeners
+from core.server.node_sockets import address_of, listen_at
 from core.server.node_tls import NodeTls
 from core.server.orders import Order
 from core.server.peer import Peer
@@ -67,6 +70,17 @@ Background = Callable[[Callable[[], None]], Awaitable[None]]
 """A task beside the peers. Its argument is the turn: a function to call when the task has left work for the engine."""
 
 
+class SharedPort(NamedTuple):
+    """What one of several processes on the same addresses needs."""
+
+    socket: Path
+    """The Unix socket on which the others connect."""
+    nodes: Sequence[str]
+    """Their names."""
+    may_listen: Callable[[], Awaitable[None]]
+    """Waited for before it listens."""
+
+
 LOOK_SECONDS = 0.05
 """Seconds between two checks whether consumers have settled all: a stop is delayed by no more than this."""
 
@@ -101,11 +115,13 @@ class Server:
         make_reader: MakeReader = open_reader,
         certificates: Certificates | None = None,
         node_tls: NodeTls | None = None,
+        shared_port: SharedPort | None = None,
     ) -> None:
         """``background`` are tasks that run beside the peers until the server ends: the store's lanes, samplers.
         ``sockets_changed`` is called with the number of connections when one opens or closes. ``store`` and ``work``
         are for the pump, ``make_reader`` chooses the way of waiting for sockets. ``node_tls`` is for the addresses of
-        other nodes; None for none."""
+        other nodes; None for none, as is ``shared_port``."""
+        self._shared_port = shared_port
         self.counters = ConnectionCounters()
         self.certificates = certificates or Certificates(TlsSettings(), wall=time.time, log=log)
         self._node_tls = node_tls
@@ -144,17 +160,7 @@ class Server:
 
         ``started`` is called with the addresses once connections are accepted.
         """
-        settings = self._settings
-        for_nodes = () if self._node_tls is None else self._node_tls.listen
-        opened: list[Sequence[socket.socket]] = []
-        try:
-            opened += [await open_listeners(settings.listen, settings.accept_backlog)]
-            opened += [await open_listeners(settings.tls_listen, settings.accept_backlog)]
-            opened += [await open_listeners(for_nodes, settings.accept_backlog)]
-        except CannotListen:
-            for listening in chain(*opened):
-                listening.close()
-            raise
+        opened = [] if self._shared_port is not None else await self._opened()
         spare = Spare()
         async with trio.open_nursery() as nursery:
             reader = self._make_reader(self._clock, self._pump, self._work, nursery)
@@ -168,6 +174,25 @@ class Server:
                 spare.close()
                 nursery.cancel_scope.cancel()
 
+    async def _opened(self) -> list[Sequence[socket.socket]]:
+        """Return the listening sockets without TLS, those with it, and those for other nodes. Raises CannotListen."""
+        settings, shared = self._settings, self._shared_port is not None
+        for_nodes = () if self._node_tls is None else self._node_tls.listen
+        opened: list[Sequence[socket.socket]] = []
+        try:
+            opened += [await open_listeners(settings.listen, settings.accept_backlog, shared=shared)]
+            opened += [await open_listeners(settings.tls_listen, settings.accept_backlog, shared=shared)]
+            opened += [await open_listeners(for_nodes, settings.accept_backlog)]
+            if self._shared_port is not None:
+                opened += [[listen_at(self._shared_port.socket, settings.accept_backlog)]]
+        except OSError as error:
+            for listening in chain(*opened):
+                listening.close()
+            if isinstance(error, CannotListen):
+                raise
+            raise CannotListen(error.errno, f"cannot listen for other nodes: {error.strerror or error}") from error
+        return opened
+
     async def _serve(
         self,
         nursery: trio.Nursery,
@@ -176,7 +201,8 @@ class Server:
         spare: Spare,
         started: Callable[[Sequence[tuple[str, int]]], None] | None,
     ) -> None:
-        """``opened`` are the sockets without TLS, those with it, and those for other nodes."""
+        """``opened`` are the sockets without TLS, those with it, and those for other nodes; empty if they are to be
+        opened later."""
         shared = self._shared = ServerContext(
             settings=self._settings,
             factories=self._factories,
@@ -194,23 +220,42 @@ class Server:
             nursery=nursery,
             log=self._log,
         )
-        self._listeners = [
-            Listener(listening, shared=shared, spare=spare, encrypted=kind > 0, for_nodes=kind > 1)
-            for kind, sockets in enumerate(opened)
-            for listening in sockets
-        ]
         nursery.start_soon(self._timers.run)
         nursery.start_soon(self._pump.run)
         nursery.start_soon(reader.run)
         nursery.start_soon(shared.handshakes.run)
         for task in self._background:
             nursery.start_soon(task, self.turn)
+        nodes: Sequence[str] = ()
+        if self._shared_port is not None:
+            nodes = self._shared_port.nodes
+            await self._until_may_listen(self._shared_port.may_listen)
+            opened = [] if self.stopping else await self._opened()
+        self._listeners = [
+            Listener(
+                listening, shared=shared, spare=spare, encrypted=0 < kind < 3, for_nodes=kind > 1, nodes_here=nodes
+            )
+            for kind, sockets in enumerate(opened)
+            for listening in sockets
+        ]
         for listener in self._listeners:
             nursery.start_soon(listener.run)
-        if started is not None:
+        if started is not None and not self.stopping:
             started(self.listening_on)
         await self._stop.wait()
         await self._say_good_bye()
+
+    async def _until_may_listen(self, may_listen: Callable[[], Awaitable[None]]) -> None:
+        """Wait until this node may listen, or the stop begins."""
+        async with trio.open_nursery() as nursery:
+
+            async def stop() -> None:
+                await self._stop.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(stop)
+            await may_listen()
+            nursery.cancel_scope.cancel()
 
     def turn(self) -> None:
         """Take a turn: the engine does its pending work, and the peers send the results."""
@@ -227,8 +272,8 @@ class Server:
         complete."""
         assert self._shared is not None, "nothing connects before the server runs"
         self.counters.begun += 1
-        remote, local = connected.getpeername(), connected.getsockname()
-        info = PeerInfo(f"n{self.counters.begun}", remote[0], remote[1], local[0], local[1])
+        remote, local = address_of(connected.getpeername()), address_of(connected.getsockname())
+        info = PeerInfo(f"n{self.counters.begun}", *remote, *local)
         if tunnel is not None:
             info = replace(info, encrypted=True, tls=tunnel.facts)
         Peer(connected, info, self._shared, make=make, tunnel=tunnel).serve()

@@ -97,6 +97,8 @@ class _Underway:
 class DefinitionsDatabase:
     """Both files of definitions. A change that cannot be recorded raises PreconditionFailed and has no effect."""
 
+    takes_all = False
+
     def __init__(
         self,
         folder: Path,

@@ -5,7 +5,9 @@ from random import Random
 import pytest
 
 from core.clock import Now
+from core.cluster.definitions_engine import DefinitionsEngine
 from core.cluster.definitions_log import DefinitionsLog
+from core.cluster.etcd_definitions import EtcdDefinitions
 from core.cluster.following import Following
 from core.cluster.keys import NUMBER, ClusterKeys
 from core.config.settings import Settings
@@ -16,8 +18,10 @@ from core.engine.virtual_hosts import VirtualHosts
 from core.errors import EngineError, Inequivalent, NotFound, PreconditionFailed, StillGoing
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
+from core.store.order_database import OrderDatabase
 from tests.cluster.network import Network
 from tests.cluster.simulated_etcd import SimulatedEtcd, StoredKeys
+from tests.cluster.simulated_order import SimulatedOrder, order_in_memory
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage
 
@@ -32,14 +36,19 @@ class Node:
 
     def __init__(self, number: int, world: "World", kept: KeptDefinitions, *, first_time: bool) -> None:
         self.number, self.world, self.kept = number, world, kept
-        self.etcd = SimulatedEtcd(number, world.stored, world.network)
-        self.agreement = Agreement()
+        self.etcd: SimulatedEtcd | SimulatedOrder
+        if world.order is None:
+            self.etcd, self.agreement = SimulatedEtcd(number, world.stored, world.network), Agreement()
+            engine: DefinitionsEngine = EtcdDefinitions(self.etcd, KEYS)
+        else:
+            engine = self.etcd = SimulatedOrder(number, world.order, world.network)
+            self.agreement = Agreement(shares=lambda declaration: True)
         storage = open_storage(MemoryDisk(), kept)
         storage.recorder = SharedRecorder(kept, kept, "/", self.agreement)
         self.broker = Broker(Settings(), storage=storage, new_identity=world.identity)
         self.problems: list[tuple[str, object]] = []
         following = Following(VirtualHosts(self.broker), self.agreement, lambda: world.network.now, self._say)
-        self.log = DefinitionsLog(self.etcd, KEYS, following, self._say, first_time=first_time)
+        self.log = DefinitionsLog(engine, following, self._say, first_time=first_time)
         self.agreement.submit = self.log.submit
         self.agreement.alone = False
 
@@ -48,9 +57,8 @@ class Node:
             self.problems.append((event, facts))
 
     def move(self) -> None:
-        there = self.world.stored.keys.get(KEYS.topology_number)
         if self.number not in self.world.network.cut_off:
-            self.log.heard(NUMBER.unpack(there[0])[0] if there else 0)
+            self.log.heard(self.world.latest)
         self.log.step()
         self.broker.turn(Now(self.world.network.now, self.world.network.now))
 
@@ -60,15 +68,24 @@ class Node:
 
 
 class World:
-    """Three nodes and their etcd."""
+    """Three nodes and their etcd, or the order that the first of them keeps."""
 
-    def __init__(self, seed: int, *, first_time: bool = False) -> None:
+    def __init__(self, seed: int, *, first_time: bool = False, order: OrderDatabase | None = None) -> None:
+        self.order = order
         self.rng = Random(seed)
         self.network = Network(self.rng)
         self.stored = StoredKeys()
         self._identities = 0
         self.nodes = [Node(number, self, KeptDefinitions(), first_time=first_time) for number in range(3)]
         self.asked: list[tuple[Node, object]] = []
+
+    @property
+    def latest(self) -> int:
+        """How many changes there were."""
+        if self.order is not None:
+            return self.order.latest
+        there = self.stored.keys.get(KEYS.topology_number)
+        return NUMBER.unpack(there[0])[0] if there else 0
 
     def identity(self) -> str:
         self._identities += 1
@@ -135,7 +152,8 @@ def random_call(rng: Random, node: Node):
             one = binding(name, f"q{other}", str(rng.randrange(3)), to_queue=True)
             return lambda: broker.unbind(one, OPERATOR)
         case 7:
-            declaration = QueueDeclaration(name=f"q{name}", arguments=QUORUM)
+            passing = node.world.order is not None and rng.random() < 0.5
+            declaration = QueueDeclaration(name=f"q{name}", arguments={} if passing else QUORUM, durable=not passing)
             return lambda: broker.declare_queue(declaration, OPERATOR)
         case _:
             policy = PolicyDeclaration(name=name, pattern="^q", definition={"max-length": rng.randrange(1, 9)})
@@ -157,7 +175,17 @@ def settle(world: World) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_all_nodes_come_to_the_same_definitions(seed):
-    world = World(seed)
+    come_to_the_same(World(seed))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_all_processes_on_one_port_come_to_the_same_definitions(seed):
+    order = order_in_memory()
+    come_to_the_same(World(seed, order=order))
+    order.close()
+
+
+def come_to_the_same(world: World) -> None:
     rng = world.rng
     for _ in range(20):
         world.step()

@@ -73,6 +73,8 @@ class Node:
         )
         self.cluster = cluster
 
+    kept = True
+
     def make(self, changes) -> list[int]:
         """See :class:`core.cluster.definitions_log.Follower`, also for the methods below."""
         numbers = [one.number for one in changes]

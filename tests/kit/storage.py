@@ -26,6 +26,8 @@ class KeptDefinitions:
     """The definitions of a data folder, in memory. As in the database, each change is kept at once. If ``slow``, queues
     that are recorded together are on the disk when the test takes the steps of the record that is ``under_way``."""
 
+    takes_all = False
+
     def __init__(self) -> None:
         self.slow = False
         self.under_way: list[DefinitionRecord] = []

@@ -56,6 +56,9 @@ class Homes:
     """The name of this node."""
     home_of: Callable[[str, str], str | None] = nowhere_else
     """Return the node on which a queue of a virtual host lives; None for a queue that may live anywhere."""
+    passing: Callable[[str], bool] | None = None
+    """Whether a queue of this name belongs to a link, which only its own node knows. Among nodes that share the
+    declarations of all others, exclusive ones too; None where nodes do not."""
     nodes: Mapping[str, HomeNode] = field(default_factory=dict)
     """The other nodes by name; filled before the broker serves."""
 
@@ -63,6 +66,14 @@ class Homes:
         """Return the other node on which a queue lives; None if it lives here, or nowhere yet."""
         home = self.home_of(virtual_host, queue)
         return None if home is None or home == self.node else self.nodes.get(home)
+
+    def may_have(self, virtual_host: str, queue: str) -> bool:
+        """Return whether another node may have a queue that is not declared here."""
+        return (self.passing is None or self.passing(queue)) and self.elsewhere(virtual_host, queue) is not None
+
+    def of_new(self, virtual_host: str, queue: str, *, exclusive: bool) -> HomeNode | None:
+        """Return the other node on which a queue lives that is being made here as well; None if it lives here."""
+        return None if exclusive and self.passing is None else self.elsewhere(virtual_host, queue)
 
     def delete(self, virtual_host: str, queue: str) -> Recording[int] | None:
         """Have the other node on which a queue lives delete it; None if it does not live on another."""

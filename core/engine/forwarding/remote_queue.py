@@ -42,9 +42,9 @@ class RemoteQueue:
     """A queue of another node, as a :class:`core.engine.queue.kinds.AnyQueue`."""
 
     __slots__ = (
-        "_asking", "_due", "_home", "_inlets", "_known", "_leaving", "_outlets", "_shared", "_told", "_touch",
-        "_virtual_host", "attachments", "consumers", "counters", "deadline", "expired", "inbox", "name", "options",
-        "publishers", "stage_credit",
+        "_asking", "_due", "_home", "_inlets", "_known", "_leaving", "_outlets", "_passing", "_shared", "_told",
+        "_touch", "_virtual_host", "attachments", "consumers", "counters", "deadline", "expired", "inbox", "name",
+        "options", "publishers", "stage_credit",
     )  # fmt: skip
 
     def __init__(
@@ -57,8 +57,10 @@ class RemoteQueue:
         touch: Callable[[AnyQueue], None],
         messages_per_turn: int | None,
         stage_credit: CreditFlow,
+        passing: bool = False,
     ) -> None:
-        """``touch`` asks for a turn of a queue."""
+        """``touch`` asks for a turn of a queue. ``passing``: this node forgets the queue when it has no link to it."""
+        self._passing = passing
         self.name = name
         self.options = options
         self.inbox: Stage[Submission] = Stage(messages_per_turn)
@@ -136,6 +138,8 @@ class RemoteQueue:
         for publisher in [one for one in self._leaving if not self._outlets[one].busy]:
             del self._leaving[publisher]
             self._close(self._outlets.pop(publisher))
+        if self._passing and not (inbox.waiting or self.publishers or self._outlets or self._shared):
+            self.expired = True
         return inbox.waiting > 0 and not inbox.stalled
 
     def dispatch(self, now: Now) -> int:

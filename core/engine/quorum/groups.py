@@ -17,11 +17,13 @@ number in one of two million clusters."""
 
 
 class SharedQueue(NamedTuple):
-    """The definition of a quorum queue that all nodes of a cluster have."""
+    """The definition of a queue that all nodes have."""
 
     virtual_host: str
     declaration: QueueDeclaration
     identity: str
+    home: str = ""
+    """The node of an exclusive queue, which is that of its connection; "" for any other."""
 
 
 class QuorumGroup(NamedTuple):

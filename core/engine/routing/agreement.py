@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 
 from core.engine.routing.edges import Edge
 from core.errors import PreconditionFailed, StillGoing
-from core.interface import Binding
+from core.interface import Binding, QueueDeclaration
 
 KEPT_MAX = 1_000
 """The most results that wait for a verb that is called again; the oldest is dropped, because its client is gone."""
@@ -94,8 +94,14 @@ def _no_cluster(change: AgreedChange, answered: Answered) -> None:
 class Agreement:
     """What this node has asked for, for all virtual hosts."""
 
-    def __init__(self, copies: int = 1) -> None:
-        """``copies``: how many nodes keep each quorum queue."""
+    def __init__(self, copies: int = 1, *, shares: Callable[[QueueDeclaration], bool] | None = None) -> None:
+        """``copies``: how many nodes keep each quorum queue. ``shares``: which queues are declared at all nodes, among
+        processes on one port; None in a cluster, where it is those of which there are copies."""
+        self.shares = shares
+        self.node = ""
+        """The name of this node, where clients of all nodes see its exclusive queues."""
+        self.placed: dict[tuple[str, str], str] = {}
+        """The nodes of exclusive queues, by virtual host and name."""
         self.submit: Callable[[AgreedChange, Answered], None] = _no_cluster
         """Put a change into the common order, if nothing in that order comes between it and what this node has."""
         self.alone = True
@@ -126,6 +132,11 @@ class Agreement:
             )
         del self._asked[subject]
         raise PreconditionFailed(f"{change}: {why}")
+
+    def check_answered(self, change: AgreedChange) -> None:
+        """Raises StillGoing while a change is under way, although this node may have made it: others may not have."""
+        if self._asked.get(change.subject, "") is None:
+            raise StillGoing(f"{change}: the nodes have not all made it yet", self._waiting.append)
 
     def is_mine(self, change: AgreedChange) -> bool:
         """Return whether the change was made because this node asked for it, once."""

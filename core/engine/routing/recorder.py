@@ -14,6 +14,10 @@ Later = Callable[[DefinitionRecord], None]
 class DefinitionsRecorder(Protocol):
     """Records durable definitions. Each method raises PreconditionFailed if it fails, and has no effect then."""
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether exchanges and bindings come here too that do not outlive the broker, because all nodes have them."""
+
     def together(self, later: Later | None = None) -> AbstractContextManager[None]:
         """Record what is added and removed within the block together: all, or none. It is on the disk when the block
         ends, unless ``later`` is called with a record that is not."""
@@ -31,6 +35,8 @@ class DefinitionsRecorder(Protocol):
 
 class NothingRecorded:
     """The recorder of a broker without storage."""
+
+    takes_all = False
 
     def together(self, later: Later | None = None) -> AbstractContextManager[None]:
         """See :class:`DefinitionsRecorder`."""

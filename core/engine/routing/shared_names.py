@@ -12,7 +12,7 @@ from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueType
 from core.engine.options.policies import Policies
 from core.engine.quorum.groups import SharedQueue
-from core.engine.routing.agreement import AgreedChange, AgreedRemoval, ChangeKind, ChangeVerdict
+from core.engine.routing.agreement import KEPT_MAX, AgreedChange, AgreedRemoval, ChangeKind, ChangeVerdict
 from core.engine.routing.shared_recorder import SharedRecorder, removal_name
 from core.engine.routing.staged import Declared, StagedQueues
 from core.engine.routing.topology import BUILT_IN_EXCHANGES, QueueDefinition, Topology
@@ -40,7 +40,8 @@ CLUSTER = object()
 
 
 def is_shared(declaration: QueueDeclaration) -> bool:
-    """Return whether all nodes of a cluster have such a queue. Each node records its own flow events."""
+    """Return whether the nodes of a cluster keep copies of such a queue, so that all of them have it. Each node records
+    its own flow events."""
     kind = queue_type(declaration.arguments)
     if kind == QueueType.STREAM.value and declaration.name == FLOW_STREAM:
         return False
@@ -75,9 +76,12 @@ class SharedNames:
         self._staged = staged
         self._agreement = recorder.agreement
         self._makes = makes
+        self._is_shared = recorder.agreement.shares or is_shared
         self._ended: dict[str, int] = {}
         """How many ready messages the queues had that are being deleted for clients of this node."""
-        recorder.is_shared = self._is_shared_binding
+        self._owners: dict[str, object] = {}
+        """The clients of this node that have asked for exclusive queues, by the identities of the queues."""
+        recorder.is_shared, recorder.keeps_binding = self._is_shared_binding, topology.keeps_binding
         policies.copies = recorder.agreement.copies
 
     @staticmethod
@@ -99,19 +103,26 @@ class SharedNames:
     def agree_on_queue(self, declaration: QueueDeclaration, owner: object) -> None:
         """Raises StillGoing for a new queue until all nodes have it, and as :meth:`Topology.new_queue`."""
         name = declaration.name
-        if name not in self.topology.queues and is_shared(declaration) and not self.recorder.alone:
+        if name not in self.topology.queues and self._is_shared(declaration) and not self.recorder.alone:
             self._agreement.ask(self._new(declaration, owner, named_by_broker=False))
+
+    def check_answered(self, kind: ChangeKind, name: str, value: object) -> None:
+        """Raises StillGoing while this change is under way, although this node may have made it already."""
+        if not self.recorder.alone:
+            self._agreement.check_answered(AgreedChange(kind, self._virtual_host, name, value))
 
     def agree_on_removal(self, exchange: str) -> None:
         """Raises StillGoing for an exchange that all nodes have, until none has it."""
         there = self.topology.exchanges.get(exchange)
-        if there is not None and there.declaration.durable and exchange not in BUILT_IN_EXCHANGES:
+        if there is not None and self._is_shared_exchange(there.declaration):
             leaving = tuple(filter(self._is_shared_binding, self.topology.leaving(exchange, CLEARED_MAX)))
             self._agree_on(AgreedRemoval(exchanges=(exchange,), bindings=leaving))
 
-    def agree_on_unbinding(self, binding: Binding) -> None:
-        """Raises StillGoing for a binding that all nodes have, until none has it."""
+    def agree_on_unbinding(self, binding: Binding, owner: object) -> None:
+        """Raises StillGoing for a binding that all nodes have, until none has it, and Locked."""
         if self.topology.has_binding(binding) and self._is_shared_binding(binding):
+            if binding.destination_is_queue:
+                self.topology.queue(binding.destination, owner)
             exchanges = self.topology.ends_with(None, binding)
             self._agree_on(AgreedRemoval(exchanges=tuple(exchanges), bindings=(binding,)))
 
@@ -129,7 +140,7 @@ class SharedNames:
     def delete_with_all(self, name: str) -> bool:
         """Begin to delete a queue with all nodes, if it is shared. Returns whether it is; it is still there then."""
         definition = self.topology.queues.get(name)
-        if definition is None or not is_shared(definition.declaration) or self.recorder.alone:
+        if definition is None or not self._is_shared(definition.declaration) or self.recorder.alone:
             return False
         if name not in self._ended:
             self.delete(name, CLUSTER)
@@ -140,7 +151,7 @@ class SharedNames:
     ) -> Recording[Declared]:
         """See :meth:`StagedQueues.declare`."""
         name = declaration.name
-        if name in self.topology.queues or not is_shared(declaration):
+        if name in self.topology.queues or not self._is_shared(declaration):
             return self._staged.declare(declaration, owner, named_by_broker=named_by_broker)
         recording: Recording[Declared] = Recording()
 
@@ -158,8 +169,10 @@ class SharedNames:
     def delete(self, name: str, owner: object) -> Recording[int]:
         """See :meth:`StagedQueues.delete`."""
         definition = self.topology.queues.get(name)
-        if definition is None or not is_shared(definition.declaration) or self.recorder.alone:
+        if definition is None or not self._is_shared(definition.declaration) or self.recorder.alone:
             return self._staged.delete(name, owner)
+        if owner is not CLUSTER:
+            self.topology.queue(name, owner)
         recording: Recording[int] = Recording()
         exchanges = self.topology.ends_with(name)
         removal = AgreedRemoval(queues=(name,), exchanges=tuple(exchanges))
@@ -180,7 +193,7 @@ class SharedNames:
     def _new(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool) -> AgreedChange:
         self._check_group(declaration)
         definition = self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker)
-        if declaration.arguments.get(LOCATOR) == CLIENT_LOCAL:
+        if self._agreement.shares is None and declaration.arguments.get(LOCATOR) == CLIENT_LOCAL:
             tries = (self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker) for _ in range(TRIES))
             here = next((one for one in tries if self._agreement.leads_here(one.identity)), None)
             if here is None:
@@ -189,11 +202,18 @@ class SharedNames:
                     "declare it at another node, or without this argument"
                 )
             definition = here
-        queue = SharedQueue(self._virtual_host, declaration, definition.identity)
+        home = ""
+        if declaration.exclusive:
+            home, self._owners[definition.identity] = self._agreement.node, owner
+            if len(self._owners) > KEPT_MAX:
+                del self._owners[next(iter(self._owners))]
+        queue = SharedQueue(self._virtual_host, declaration, definition.identity, home)
         return AgreedChange(ChangeKind.QUEUE, self._virtual_host, declaration.name, queue)
 
     def _check_group(self, declaration: QueueDeclaration) -> None:
-        """Raises PreconditionFailed for a group that cannot be had."""
+        """Raises PreconditionFailed for a group that cannot be had. Where queues have no copies, nothing is asked."""
+        if self._agreement.shares is not None:
+            return
         about, copies = f"queue '{declaration.name}'", self._agreement.copies
         for name in GROUP_SIZES:
             size = declaration.arguments.get(name)
@@ -217,7 +237,8 @@ class SharedNames:
             case SharedQueue() as queue:
                 self._follow_queue(queue)
             case Binding() as binding:
-                self.topology.bind(binding, CLUSTER)
+                there = self.topology.queues.get(binding.destination) if binding.destination_is_queue else None
+                self.topology.bind(binding, CLUSTER if there is None else there.owner)
             case AgreedRemoval() as removal:
                 self._follow_removal(removal)
             case PolicyDeclaration() as policy:
@@ -240,8 +261,13 @@ class SharedNames:
             if there.identity == queue.identity:
                 return
             self._follow_removal(AgreedRemoval(queues=(name,)))
-        definition = self.topology.new_queue(queue.declaration, CLUSTER, named_by_broker=True, identity=queue.identity)
+        owner = self._owners.pop(queue.identity, CLUSTER)
+        definition = self.topology.new_queue(queue.declaration, owner, named_by_broker=True, identity=queue.identity)
+        if queue.home:
+            self._agreement.placed[queue.virtual_host, name] = queue.home
         self._makes.make(self.topology.recorded(definition))
+        if queue.home and queue.home == self._agreement.node and owner is CLUSTER:  # its client has gone meanwhile
+            self._agreement.owed.append(self._removing(AgreedRemoval(queues=(name,))))
 
     def _follow_removal(self, removal: AgreedRemoval) -> None:
         if any(name in self._staged.waiting for name in removal.queues):
@@ -249,6 +275,7 @@ class SharedNames:
         queues = [name for name in removal.queues if name in self.topology.queues]
         self.topology.remove_exactly(queues, removal.exchanges, removal.bindings)
         for name in queues:
+            self._agreement.placed.pop((self._virtual_host, name), None)
             ready = self._makes.end(name)
             if name in self._ended:
                 self._ended[name] = ready
@@ -263,11 +290,12 @@ class SharedNames:
         bindings, policies = topology.all_bindings(), list(self.policies.ranked)
         for exchange in exchanges:
             one = exchange.declaration
-            if one.durable and one.name not in BUILT_IN_EXCHANGES:
+            if self._is_shared_exchange(one):
                 yield AgreedChange(ChangeKind.EXCHANGE, host, one.name, one)
         for queue in queues:
-            if is_shared(queue.declaration):
-                shared = SharedQueue(host, queue.declaration, queue.identity)
+            if self._is_shared(queue.declaration):
+                home = self._agreement.placed.get((host, queue.declaration.name), "")
+                shared = SharedQueue(host, queue.declaration, queue.identity, home)
                 yield AgreedChange(ChangeKind.QUEUE, host, queue.declaration.name, shared)
         for binding in bindings:
             if self._is_shared_binding(binding):
@@ -278,11 +306,20 @@ class SharedNames:
     def _is_shared_binding(self, binding: Binding) -> bool:
         if not self.topology.leads_somewhere(binding):
             return False  # it is left over, and every node removes it by itself
-        if not self.topology.exchanges[binding.source].declaration.durable:
+        exchanges, all_of_them = self.topology.exchanges, self.recorder.takes_all
+        if not (all_of_them or exchanges[binding.source].declaration.durable):
             return False
         if binding.destination_is_queue:
-            return is_shared(self.topology.queues[binding.destination].declaration)
-        return self.topology.exchanges[binding.destination].declaration.durable
+            return self._is_shared(self.topology.queues[binding.destination].declaration)
+        return all_of_them or exchanges[binding.destination].declaration.durable
+
+    def _is_shared_exchange(self, declaration: ExchangeDeclaration) -> bool:
+        return (declaration.durable or self.recorder.takes_all) and declaration.name not in BUILT_IN_EXCHANGES
+
+    def forget_owner(self, owner: object) -> None:
+        """A client has gone: what it has asked for is removed when it is made."""
+        for identity in [identity for identity, one in self._owners.items() if one == owner]:
+            del self._owners[identity]
 
 
 def again(recording: Recording[Found], change: Callable[[], Recording[Found]]) -> None:

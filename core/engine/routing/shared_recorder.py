@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from core.engine.options.policies import PolicyRecorder
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, ChangeKind
 from core.engine.routing.recorder import DefinitionsRecorder, Later
+from core.errors import PreconditionFailed
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
 
@@ -24,12 +25,19 @@ class SharedRecorder:
         """``kept`` and ``policies`` record on the disk of this node; mostly they are one object."""
         self.agreement = agreement
         self.is_shared: Callable[[Binding], bool] = lambda binding: True
-        """Whether all nodes have both ends of a binding. The virtual host sets it."""
+        """Whether all nodes have both ends of a binding. The virtual host sets it, and the next one."""
+        self.keeps_binding: Callable[[Binding], bool] = lambda binding: True
+        """Whether a binding outlives this node."""
         self.leaving = False
         """Whether the virtual host is being deleted: each node does that by itself."""
         self._kept = kept
         self._policies = policies
         self._virtual_host = virtual_host
+
+    @property
+    def takes_all(self) -> bool:
+        """See :class:`core.engine.routing.recorder.DefinitionsRecorder`."""
+        return self.agreement.shares is not None
 
     @property
     def alone(self) -> bool:
@@ -45,12 +53,19 @@ class SharedRecorder:
 
     def add_exchange(self, declaration: ExchangeDeclaration) -> None:
         self._agree(ChangeKind.EXCHANGE, declaration.name, declaration)
-        self._kept.add_exchange(declaration)
+        if declaration.durable:
+            self._kept.add_exchange(declaration)
 
     def add_binding(self, binding: Binding) -> None:
         if self.is_shared(binding):
             self._agree(ChangeKind.BINDING, f"{binding.source} to {binding.destination}", binding)
-        self._kept.add_binding(binding)
+        elif self.takes_all:
+            raise PreconditionFailed(
+                f"queue '{binding.destination}' is that of a dynamic node or of direct replies, which no other node "
+                "has: among several nodes on one port nothing can be bound to it; declare an exclusive queue instead"
+            )
+        if self.keeps_binding(binding):
+            self._kept.add_binding(binding)
 
     def remove(self, *, queues: Sequence[str], exchanges: Sequence[str], bindings: Sequence[Binding]) -> None:
         """What clients ask to be removed was agreed on before (:class:`SharedNames`). What ends here because something

@@ -253,7 +253,7 @@ class Topology:
     def check_may_publish(self, name: str, owner: object) -> None:
         """Raises NotFound, Locked. A dynamic queue takes messages from all clients, although it is exclusive."""
         definition = self.queues.get(name)
-        if definition is None or not definition.dynamic:
+        if definition is None or not (definition.dynamic or self._recorder.takes_all):  # nodes publish for any client
             self.queue(name, owner)
 
     def queues_of(self, owner: object) -> list[str]:
@@ -269,8 +269,8 @@ class Topology:
 
     def recorded(self, definition: QueueDefinition) -> QueueDefinition:
         """Record a queue that does not exist, add it, and return its definition. Raises PreconditionFailed."""
-        number = self._recorder.add_queue(definition.declaration, definition.identity)
-        definition = replace(definition, id=number)
+        if self.keeps(definition.declaration):
+            definition = replace(definition, id=self._recorder.add_queue(definition.declaration, definition.identity))
         self.add_queue(definition)
         return definition
 
@@ -336,7 +336,7 @@ class Topology:
                 f"the limit of {limit} exchanges (exchanges_max) is reached; delete exchanges or raise it"
             )
         self._check_gone(Node(False, name))
-        if declaration.durable:
+        if declaration.durable or self._recorder.takes_all:
             self._recorder.add_exchange(declaration)
             self._work.spent += RECORD_WORK
         self._add_exchange(declaration)
@@ -389,7 +389,7 @@ class Topology:
         limit = self._settings.bindings_max
         if sum(one.bindings_count for one in self._all()) >= limit:
             raise LimitReached(f"the limit of {limit} bindings (bindings_max) is reached; unbind or raise it")
-        if self._is_kept_binding(binding):
+        if self.keeps_binding(binding) or self._recorder.takes_all:
             self._recorder.add_binding(binding)
             self._work.spent += RECORD_WORK
         self._add_binding(binding)
@@ -554,12 +554,13 @@ class Topology:
         queues = [name for name in removal.queues if self.queues[name].id is not None]
         exchanges = [name for name in removal.exchanges if _is_kept_exchange(self.exchanges[name].declaration)]
         bindings = [self._bindings[edge] for edge in removal.edges]
-        bindings = [binding for binding in bindings if self._is_kept_binding(binding)]
+        bindings = [binding for binding in bindings if self.keeps_binding(binding)]
         if queues or exchanges or bindings:
             self._recorder.remove(queues=queues, exchanges=exchanges, bindings=bindings)
             self._work.spent += RECORD_WORK
 
-    def _is_kept_binding(self, binding: Binding) -> bool:
+    def keeps_binding(self, binding: Binding) -> bool:
+        """Return whether a binding outlives the broker, and so is recorded."""
         ends = Node(False, binding.source), Node(binding.destination_is_queue, binding.destination)
         return all(map(self._is_kept_end, ends))
 

@@ -231,8 +231,8 @@ class StreamQueue:
 
     @property
     def over(self) -> bool:
-        """Whether the stream knows that it is led elsewhere, and has answered all messages that it has taken on. The log
-        says soon which of them are committed: they must not be answered otherwise."""
+        """Whether the stream knows that it is led elsewhere, and has answered all messages that it has taken on. The
+        log says soon which of them are committed: they must not be answered otherwise."""
         return not self._term and not self._admissions.waiting
 
     @property

@@ -38,6 +38,8 @@ class SilentEtcd:
 class MakesNothing:
     """A :class:`core.cluster.definitions_log.Follower` of a cluster without definitions."""
 
+    kept = True
+
     def make(self, changes):
         return []
 

@@ -84,3 +84,36 @@ def test_nodes_on_other_machines_need_certificates():
 def test_certificates_of_nodes_are_complete(settings, why):
     with pytest.raises(ConfigError, match=why):
         load(overrides=settings)
+
+
+ONE_PORT = {
+    "cluster.node": "2",
+    "cluster.first_node": "1",
+    "cluster.order": "unix:/data/1/order.socket",
+    "cluster.listen": ["unix:/data/2/node.socket"],
+    "cluster.nodes": [{"name": "1", "address": "unix:/data/1/node.socket"}],
+}
+
+
+def test_processes_on_one_port_need_no_certificates():
+    cluster = load(overrides=ONE_PORT).cluster
+    assert (cluster.names, cluster.socket, cluster.shares) == (("1", "2"), "/data/2/node.socket", True)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"cluster.node": "3", "cluster.first_node": "2"}, "its first_node '2' among the nodes"),
+        ({"cluster.order": ""}, "first_node must have node, order and a socket"),
+        ({"cluster.order": "127.0.0.1:5672"}, "unix: and a path"),
+        ({"cluster.node": "b"}, "names are numbers"),
+        ({"cluster.members": ["1", "2"], "cluster.etcd": ["h:1"]}, "first_node beside members"),
+        ({"cluster.listen": ["unix:node.socket"]}, "a path that begins with /"),
+        ({"cluster.listen": ["127.0.0.1:5672"]}, "listen must have certificate"),
+        ({"cluster.listen": []}, "a socket in listen"),
+        ({"cluster.nodes": [{"name": "1", "address": "127.0.0.1:5672"}]}, "certificate, key and ca; or trust_loopback"),
+    ],
+)
+def test_settings_of_processes_on_one_port_that_cannot_be_used(change, why):
+    with pytest.raises(ConfigError, match=why):
+        load(overrides={**ONE_PORT, **change})

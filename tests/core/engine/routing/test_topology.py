@@ -20,6 +20,8 @@ from tests.kit.settings import make_settings
 class Notebook:
     """A recorder of definitions in memory, which refuses changes while it is full."""
 
+    takes_all = False
+
     def __init__(self):
         self.full = False
         self.numbers = 0
