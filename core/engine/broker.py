@@ -14,7 +14,7 @@ from core.config.settings import Settings
 from core.credit_flow.flow import CreditFlow
 from core.declaring import Recording
 from core.engine.confirms import Submission
-from core.engine.enforcement import SEARCH_WORK, Enforcement
+from core.engine.enforcement import Enforcement
 from core.engine.forwarding.nodes import Homes
 from core.engine.forwarding.remote_queue import RemoteQueue
 from core.engine.machinery import Machinery
@@ -60,10 +60,8 @@ from core.virtual_hosts import VIRTUAL_HOST
 
 VERB_WORK, REMOVAL_WORK = 40, 100
 """The cost of declaring, binding, consuming or cancelling, and of deleting a queue, in units of :mod:`core.work`."""
-POLICIES_WORK_PER_TURN = 1_000
-"""The most work that one turn spends on applying changed policies, in these units."""
-HEARING_WORK, POLICY_WORK = 1, 20
-"""The cost of checking a queue or exchange after a policy change, and of giving a queue other settings, in these."""
+POLICY_WORK = 20
+"""The cost of giving a queue other settings, in these."""
 CONSUMERS_A_UNIT = 20
 """Reading a queue's state costs one unit for this many consumers, because their unsettled messages are added up."""
 REMOVAL_RETRY_S = 1.0
@@ -296,7 +294,7 @@ class Broker:
         """Do the part of a turn that is about the names of this virtual host. Returns whether work is left."""
         staged = bool(self._staged.waiting) and self._staged.go_on()
         if self._enforcement.waiting:
-            self._apply_policies()
+            self._enforcement.go_on(self._apply_to_exchange, self._apply_to_queue)
         going = bool(self._topology.going) and self._removal_at <= now.monotonic and self._go_on_removing()
         return going or self._enforcement.waiting or staged
 
@@ -307,8 +305,8 @@ class Broker:
 
     def deadline(self) -> float:
         """See :meth:`core.server.pump.Turning.deadline`."""
-        names = self._removal_at if self._topology.going else inf
-        return min(self._pump.deadline if self._pump.due else inf, self.machinery.residency.deadline, names)
+        pump = self._pump
+        return min(pump.deadline if pump.due else inf, self.machinery.residency.deadline, self.names_deadline)
 
     # --- Topology -------------------------------------------------------------------------------------------
 
@@ -562,21 +560,16 @@ class Broker:
         """Apply the changed policy to some queues and exchanges now, and to the others in the following turns."""
         self.work.spent += RECORD_WORK
         self._enforcement.begin(name, self._queues, self._topology.exchanges)
-        self._apply_policies()
+        self._enforcement.go_on(self._apply_to_exchange, self._apply_to_queue)
 
-    def _apply_policies(self) -> None:
-        until = self.work.spent + POLICIES_WORK_PER_TURN
-        while self._enforcement.waiting and self.work.spent < until:
-            is_queue, name = self._enforcement.next()
-            self.work.spent += HEARING_WORK if is_queue else HEARING_WORK + SEARCH_WORK * self.policies.count
-            if not is_queue:
-                self._topology.refresh_alternate(name)
-                self.limits.renew(name, is_queue=False)
-            elif name in self._queues:
-                self._apply_policy(self._queues[name])
+    def _apply_to_exchange(self, name: str) -> None:
+        self._topology.refresh_alternate(name)
+        self.limits.renew(name, is_queue=False)
 
-    def _apply_policy(self, queue: AnyQueue) -> None:
-        declaration = self._topology.queues[queue.name].declaration
+    def _apply_to_queue(self, name: str) -> None:
+        if name not in self._queues:
+            return
+        queue, declaration = self._queues[name], self._topology.queues[name].declaration
         winner, is_another = self._enforcement.renew(declaration)
         if not is_another:
             return

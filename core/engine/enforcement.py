@@ -6,7 +6,7 @@ other policies are matched only if the policy in force for the queue has itself 
 of a hundred policies matches each queue's name at most once, and not a hundred times.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from core.engine.options.policies import Policies, Policy, shown
 from core.engine.routing.edges import Node
@@ -16,6 +16,10 @@ from core.work import Work
 SEARCH_WORK = 2
 """The cost of matching a name against a pattern, in units of :mod:`core.work`: 1.5 µs without a match, 4 µs with
 one."""
+WORK_PER_TURN = 1_000
+"""The most work that one turn spends on applying changed policies, in these units."""
+HEARING_WORK = 1
+"""The cost of checking a queue or exchange after a policy change, in these."""
 
 
 class Enforcement:
@@ -66,6 +70,14 @@ class Enforcement:
         name, _ = (self._queues if is_queue else self._exchanges).popitem()
         self.waiting = bool(self._queues or self._exchanges)
         return Node(is_queue, name)
+
+    def go_on(self, apply_to_exchange: Callable[[str], None], apply_to_queue: Callable[[str], None]) -> None:
+        """Apply changes to some of the exchanges and queues that wait. They may have been deleted."""
+        until = self._work.spent + WORK_PER_TURN
+        while self.waiting and self._work.spent < until:
+            is_queue, name = self.next()
+            self._work.spent += HEARING_WORK if is_queue else HEARING_WORK + SEARCH_WORK * self._policies.count
+            (apply_to_queue if is_queue else apply_to_exchange)(name)
 
     def enter(self, queue: QueueDeclaration) -> Policy | None:
         """Register a new queue. Returns its policy."""

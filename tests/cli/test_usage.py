@@ -122,7 +122,7 @@ def test_a_name_behind_two_hyphens_is_no_option():
 
 
 def test_options_override_the_environment_which_overrides_defaults():
-    none = {"config": None, "listen": (), "data": None, "admin": None, "changes": (), "dev": False}
+    none = {"config": None, "listen": (), "data": None, "admin": None, "changes": (), "dev": False, "nodes": None}
     assert values_of("serve", [], {}) == none
     assert values_of("status", [], {})["url"] == "amqp://guest:guest@127.0.0.1:5672"
     environ = {"HEADGATE_LISTEN": "a:1 b:2", "HEADGATE_DATA": "data", "HEADGATE_URL": "amqp://there"}
