@@ -305,8 +305,8 @@ class Broker:
 
     def deadline(self) -> float:
         """See :meth:`core.server.pump.Turning.deadline`."""
-        pump = self._pump
-        return min(pump.deadline if pump.due else inf, self.machinery.residency.deadline, self.names_deadline)
+        names = self._removal_at if self._topology.going else inf
+        return min(self._pump.deadline if self._pump.due else inf, self.machinery.residency.deadline, names)
 
     # --- Topology -------------------------------------------------------------------------------------------
 
