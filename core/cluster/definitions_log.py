@@ -89,6 +89,8 @@ class DefinitionsLog:
         self.made = -1
         """The number of the last change that this node has made; -1 before it has read the state."""
         self.first_time = first_time
+        self.refused = ""
+        """Why this node puts no changes: it takes no part in the cluster."""
         self._etcd, self._keys, self._follower, self._log = etcd, keys, follower, log
         self._known = -1
         """The number of the last change that this node has read."""
@@ -125,7 +127,9 @@ class DefinitionsLog:
 
     def submit(self, change: AgreedChange, answered: Answered) -> None:
         """Put a change, unless another one comes first. See :data:`core.engine.routing.agreement.Answered`."""
-        if self.made < 0:
+        if self.refused:
+            answered(ChangeVerdict.REFUSED, self.refused)
+        elif self.made < 0:
             trouble = self._etcd.trouble or "it has not read the definitions of the cluster yet"
             answered(ChangeVerdict.REFUSED, f"this node cannot ask the others: {trouble}; try again in a moment")
         elif len(self._asked) >= WAITING_MAX:

@@ -227,6 +227,7 @@ class GroupDriver:
         def unanswered() -> None:
             self._deleting = False
             self._pause()
+            self.log.step_down()  # it may land later, when the number is that of another batch: only a claim fences it
 
         self._engine.delete(self.log.deletion, self._own, answered, unanswered)
 
