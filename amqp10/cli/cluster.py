@@ -22,7 +22,9 @@ def print_cluster(*, json: bool, url: str) -> None:
     if isinstance(engine, dict) and (own := engine.get("own")):
         runs = f"runs as process {own['pid']}" if own["running"] else "does not run"
         print(f"etcd {own['version']} of this node {runs}, started {own['starts']} times")
-    print_rows([_node(one) for one in _rows(status["nodes"])], ("node", "here", "addresses", "leads"), as_json=False)
+    print_rows(
+        [_node(one) for one in _rows(status["nodes"])], ("node", "state", "here", "addresses", "leads"), as_json=False
+    )
     print_rows([_group(one) for one in _rows(status["groups"])], ("group", "leader", "end", "lag"), as_json=False)
 
 
@@ -43,6 +45,7 @@ def _node(row: Row) -> Row:
     assert isinstance(addresses, list)
     return {
         "node": row["node"],
+        "state": row["state"],
         "here": "yes" if row["here"] else "no",
         "addresses": " ".join(map(str, addresses)),
         "leads": len(leads),

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,24 +55,32 @@ def init(
         raise CommandError(Exit.USAGE, f"--name {cluster!r}: must be 1 to 64 letters, digits, '.', '_' and '-'")
     nodes = planned(node, port, etcd_port)
     password = "" if all(is_loopback(one.host) for one in nodes) else secrets.token_urlsafe(PASSWORD_BYTES)
-    user = _user(password) if password else ""
+    user = user_section(ADMIN, password) if password else ""
     files: dict[str, bytes] = {} if no_tls else _certificates(nodes, days)
     for one in nodes:
         own = (installed_at or folder / one.name).absolute()
         text = configuration(one, nodes, cluster=cluster, data=data, certificates=None if no_tls else own)
         files[f"{one.name}/{CONFIGURATION}"] = (text + user).encode()
-    _write_all(folder, files)
+    write_all(folder, files)
     print(_told(folder, nodes, installed_at, password))
+
+
+def named_host(text: str) -> tuple[str, str]:
+    """Name and host of a text NAME=HOST. Raises CommandError."""
+    name, separator, host = text.partition("=")
+    if not (separator and NAME.fullmatch(name) and re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", host)):
+        raise CommandError(Exit.USAGE, f"--node {text!r}: must be NAME=HOST, for example a=10.0.0.1")
+    if name in (".", ".."):
+        raise CommandError(Exit.USAGE, f"--node {text!r}: the name is in use")
+    return name, host
 
 
 def planned(texts: Sequence[str], port: int, etcd_port: int) -> list[PlannedNode]:
     """The nodes of these texts NAME=HOST. Raises CommandError."""
     nodes: list[PlannedNode] = []
     for text in texts:
-        name, separator, host = text.partition("=")
-        if not (separator and NAME.fullmatch(name) and re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", host)):
-            raise CommandError(Exit.USAGE, f"--node {text!r}: must be NAME=HOST, for example a=10.0.0.1")
-        if name in (".", "..", *(one.name for one in nodes)):
+        name, host = named_host(text)
+        if name in (one.name for one in nodes):
             raise CommandError(Exit.USAGE, f"--node {text!r}: the name is in use")
         nodes.append(PlannedNode(name, host, port, etcd_port, etcd_port + 1))
     if len(nodes) not in range(1, MEMBERS_MAX + 1, 2):
@@ -87,15 +95,43 @@ def configuration(
     node: PlannedNode, nodes: Sequence[PlannedNode], *, cluster: str, data: Path, certificates: Path | None
 ) -> str:
     """The configuration of a node. ``certificates``: the folder of its certificate and its key; None without TLS."""
+    addresses = EtcdAddresses([one.at(one.etcd_port) for one in nodes], [one.at(one.peer_port) for one in nodes])
+    names = [one.name for one in nodes]
+    alone = all(is_loopback(one.host) for one in nodes)
+    return section(node, names, addresses, cluster=cluster, data=data, certificates=certificates, is_local=alone)
+
+
+class EtcdAddresses(NamedTuple):
+    """Where etcd is."""
+
+    clients: Sequence[str]
+    peers: Sequence[str]
+    """Where the members talk to each other; none if the brokers start no etcd."""
+
+
+def section(
+    node: PlannedNode,
+    names: Sequence[str],
+    etcd: EtcdAddresses,
+    *,
+    cluster: str,
+    data: Path,
+    certificates: Path | None,
+    is_local: bool,
+    more: str = "",
+) -> str:
+    """The same for a node among nodes with these names. ``is_local``: all are on this machine. ``more``: further lines
+    of its section [cluster]."""
 
     def listed(words: Sequence[str]) -> str:
         return ", ".join(map(json.dumps, words))
 
-    tls = "trust_loopback = true\n" if all(is_loopback(one.host) for one in nodes) else ""
+    tls = "trust_loopback = true\n" if is_local else ""
     if certificates is not None:
         files = dict(zip((*_OF_NODES, *_OF_ETCD), (CA, CERTIFICATE, KEY) * 2, strict=True))
         tls = f"listen = [{listed([node.at(node.peer_port + 1)])}]\n"
         tls += "".join(f"{key} = {json.dumps(str(certificates / name))}\n" for key, name in files.items())
+    peers = f"etcd_peers = [{listed(etcd.peers)}]\n" if etcd.peers else ""
     return f"""\
 # Node {node.name} of the cluster {cluster}. Each setting is explained by: headgate config show
 [server]
@@ -107,14 +143,14 @@ folder = {json.dumps(str(data))}
 [cluster]
 name = {json.dumps(cluster)}
 node = {json.dumps(node.name)}
-members = [{listed([one.name for one in nodes])}]
-etcd = [{listed([one.at(one.etcd_port) for one in nodes])}]
-etcd_peers = [{listed([one.at(one.peer_port) for one in nodes])}]
-advertise = {json.dumps(node.at(node.port))}
-{tls}"""
+members = [{listed(names)}]
+etcd = [{listed(etcd.clients)}]
+{peers}advertise = {json.dumps(node.at(node.port))}
+{tls}{more}"""
 
 
-def _user(password: str) -> str:
+def user_section(name: str, password: str) -> str:
+    """The section of a user with this password."""
     from core.access.passwords import hash_password  # here and not above: a trial on one machine needs none
     from core.access.users import SALT_BYTES
     from core.config.access import AccessSettings
@@ -126,7 +162,7 @@ def _user(password: str) -> str:
         iterations=access.password_iterations,
         hash_name=access.password_hash,
     )
-    return f'\n[[users]]\nname = "{ADMIN}"\nscram = "{keys.render()}"\n'
+    return f'\n[[users]]\nname = {json.dumps(name)}\nscram = "{keys.render()}"\n'
 
 
 def _certificates(nodes: Sequence[PlannedNode], days: int) -> dict[str, bytes]:
@@ -145,11 +181,17 @@ def _certificates(nodes: Sequence[PlannedNode], days: int) -> dict[str, bytes]:
     return files
 
 
-def _write_all(folder: Path, files: dict[str, bytes]) -> None:
+def check_free(folder: Path, names: Iterable[str]) -> None:
+    """Raises CommandError if one of these files exists."""
+    there = [name for name in names if (folder / name).exists()]
+    if there:
+        raise CommandError(Exit.USAGE, f"{folder / there[0]} exists; give another folder, or remove it first")
+
+
+def write_all(folder: Path, files: dict[str, bytes]) -> None:
+    """Make these files, which only their owner can read. Raises CommandError for one that exists or cannot be made."""
+    check_free(folder, files)
     try:
-        there = [name for name in files if (folder / name).exists()]
-        if there:
-            raise CommandError(Exit.USAGE, f"{folder / there[0]} exists; give another folder, or remove it first")
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -49,6 +49,16 @@ def new_authority(*, days: float, now: datetime | None = None) -> SignedKey:
     return SignedKey(key, builder.sign(key, hashes.SHA256()))
 
 
+def read_authority(certificate_pem: bytes, key_pem: bytes) -> SignedKey:
+    """An authority that was made before. Raises ValueError for what is none, or for a key that is not that of the
+    certificate."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    key = serialization.load_pem_private_key(key_pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise ValueError("the key is not that of the certificate")
+    return SignedKey(key, certificate)
+
+
 def new_server(authority: SignedKey, hosts: Sequence[str], *, days: float, now: datetime | None = None) -> SignedKey:
     """A server's certificate for these host names and IP addresses, of which the first is its common name."""
     names = [_host(host) for host in hosts]

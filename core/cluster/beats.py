@@ -12,7 +12,7 @@ Whether a node is away is a guess, and a wrong one does no harm: the claim of on
 what the other has under way is refused by the engine.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
@@ -94,25 +94,40 @@ class Beats:
 
     def __init__(self, node: str, members: Sequence[str]) -> None:
         self.node = node
-        self.members = list(members)
-        self._numbers = {node_number(name): name for name in members}
+        self.members: list[str] = []
+        self.joining: frozenset[str] = frozenset()
+        """Those of the members that lead nothing yet, and count for no majority."""
+        self._numbers: dict[int, str] = {}
         self._seen: dict[str, _Seen] = {}
         self._looked_at = -inf
         self._vacant_since: dict[int, float] = {}
         """For each group whose owner is away, since when this node knows it."""
+        self.follow(members)
+
+    def follow(self, members: Sequence[str], joining: Collection[str] = ()) -> None:
+        """These are the members from now on."""
+        self.members, self.joining = list(members), frozenset(joining)
+        self._numbers = {node_number(name): name for name in members}
+
+    @property
+    def counted(self) -> list[str]:
+        """The members that count for majorities."""
+        return [name for name in self.members if name not in self.joining]
 
     def looked(self, beats: Mapping[str, Beat], now: float) -> None:
-        """These are the beats in the engine. ``now``: when the request was sent, in monotonic seconds."""
+        """These are the beats in the engine; those of nodes that are no members do not count. ``now``: when the request
+        was sent, in monotonic seconds."""
         gap = now - self._looked_at if self._looked_at > -inf else 0.0
         pause = gap - GAP_COUNTS_S if gap > GAP_S else 0.0
         self._looked_at = now
         for seen in self._seen.values():
             seen.changed_at += pause
-        for name, beat in beats.items():
+        of_members = {name: beat for name, beat in beats.items() if name in self.members}
+        for name, beat in of_members.items():
             seen_before = self._seen.get(name)
             if seen_before is None or (seen_before.beat.count, seen_before.beat.life) != (beat.count, beat.life):
                 self._seen[name] = _Seen(beat, now)
-        for name in [name for name in self._seen if name not in beats]:
+        for name in [name for name in self._seen if name not in of_members]:
             del self._seen[name]
 
     def beat(self, name: str) -> Beat | None:
@@ -141,7 +156,7 @@ class Beats:
         """
         name = self.name_of(owner)
         away = self._looked_at > -inf and (name == self.node or not (name and self.can_lead(name, group)))
-        if not away:
+        if not away or self.node not in self.counted:
             self._vacant_since.pop(group, None)
             return False
         since = self._vacant_since.setdefault(group, now)
@@ -149,9 +164,14 @@ class Beats:
         return now >= since + TURN_S * len(before)
 
     def can_lead(self, name: str, group: int) -> bool:
-        """Whether a node is here, is not set aside, and does not say that it cannot keep the group."""
+        """Whether a member that does not join is here, is not set aside, and does not say that it cannot keep the
+        group."""
         beat = self.beat(name)
-        return self.is_here(name) and (beat is None or (group not in beat.problems and not beat.set_aside))
+        return (
+            name in self.counted
+            and self.is_here(name)
+            and (beat is None or (group not in beat.problems and not beat.set_aside))
+        )
 
     def order(self, group: int) -> list[str]:
         """The members in the order in which they should lead a group."""
@@ -176,6 +196,16 @@ class Beats:
         found = [name for name in self.members if name != self.node and self.can_lead(name, group)]
         beats = {name: beat for name in found if (beat := self.beat(name)) is not None}
         return sorted(beats, key=lambda name: -beats[name].applied.get(group, 0))
+
+    def up_to_date(self, group: int, cut: int) -> set[str]:
+        """The members that are here and have all batches of a group up to this number: with what the engine still has,
+        theirs is a whole copy."""
+        found = set()
+        for name in self.members:
+            beat = self.beat(name)
+            if beat is not None and self.is_here(name) and group not in beat.problems:
+                found |= {name} if beat.synced.get(group, 0) >= cut else set()
+        return found
 
     def furthest(self, group: int) -> int:
         """The highest number that any node has applied."""

@@ -74,6 +74,8 @@ class DefinitionsLog:
         self._told = -1
         """Up to which change the engine knows that this node has made them, and its disk has them."""
         self.first_time = first_time
+        self.refused = ""
+        """Why this node puts no changes: it takes no part in the cluster."""
         self._engine, self._follower, self._log = engine, follower, log
         self._known = -1
         """The number of the last change that this node has read."""
@@ -116,7 +118,9 @@ class DefinitionsLog:
 
     def submit(self, change: AgreedChange, answered: Answered) -> None:
         """Put a change, unless another one comes first. See :data:`core.engine.routing.agreement.Answered`."""
-        if self.made < 0:
+        if self.refused:
+            answered(ChangeVerdict.REFUSED, self.refused)
+        elif self.made < 0:
             trouble = self._engine.trouble or "it has not read the definitions of the cluster yet"
             answered(ChangeVerdict.REFUSED, f"this node cannot ask the others: {trouble}; try again in a moment")
         elif len(self._asked) >= WAITING_MAX:

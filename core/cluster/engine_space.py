@@ -122,7 +122,7 @@ class EngineSpace:
         """What defragments the members from this one on. One that does not answer is left out."""
 
         def defragment() -> None:
-            if member == len(self._etcd.endpoints):
+            if member >= len(self._etcd.endpoints):
                 request = MESSAGES["AlarmRequest"]()
                 self._etcd.ask("Maintenance/Alarm", request, self._end_alarms, self._mended, timeout_s=ASK_S)
                 return

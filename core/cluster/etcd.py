@@ -32,6 +32,10 @@ METHODS = {
     "Maintenance/Status": ("StatusRequest", "StatusResponse"),
     "Maintenance/Defragment": ("DefragmentRequest", "DefragmentResponse"),
     "Maintenance/Alarm": ("AlarmRequest", "AlarmResponse"),
+    "Cluster/MemberList": ("MemberListRequest", "MemberListResponse"),
+    "Cluster/MemberAdd": ("MemberAddRequest", "MemberAddResponse"),
+    "Cluster/MemberRemove": ("MemberRemoveRequest", "MemberRemoveResponse"),
+    "Cluster/MemberPromote": ("MemberPromoteRequest", "MemberPromoteResponse"),
 }
 
 
@@ -71,23 +75,35 @@ class Etcd:
     ) -> None:
         """``endpoints``: host and port of each member. ``deliver`` is called in any thread. Raises OSError for files
         that cannot be read."""
-        self.endpoints = list(endpoints)
+        self.endpoints: list[str] = []
         self.trouble = ""
         """Why the last request had no answer; empty if it had one."""
         self.requests = self.failures = 0
         """How many requests were sent, and how many of them had no answer."""
         self._deliver = deliver
         self._current = 0
-        options = [("grpc.max_receive_message_length", ANSWER_BYTES_MAX), ("grpc.max_send_message_length", -1)]
-        reconnect = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
-        credentials = None if tls is None else _credentials(tls)
-        self._channels = [
-            grpc.insecure_channel(endpoint, [*options, *reconnect])
-            if credentials is None
-            else grpc.secure_channel(endpoint, credentials, [*options, *reconnect])
-            for endpoint in endpoints
-        ]
+        self._credentials = None if tls is None else _credentials(tls)
+        self._channels: list[grpc.Channel] = []
+        self._calls: list[dict[str, grpc.UnaryUnaryMultiCallable]] = []
+        self.follow(endpoints)
+
+    def follow(self, endpoints: Sequence[str]) -> None:
+        """These are the members from now on. Requests that are under way at others get no answer."""
+        before = dict(zip(self.endpoints, self._channels, strict=True))
+        asked = self.endpoints[self._current] if self.endpoints else ""
+        self.endpoints = list(endpoints)
+        self._channels = [before.pop(one, None) or self._channel(one) for one in endpoints]
         self._calls = [{method: _call(channel, method) for method in METHODS} for channel in self._channels]
+        self._current = self.endpoints.index(asked) if asked in self.endpoints else 0
+        for channel in before.values():
+            channel.close()
+
+    def _channel(self, endpoint: str) -> grpc.Channel:
+        limits = [("grpc.max_receive_message_length", ANSWER_BYTES_MAX), ("grpc.max_send_message_length", -1)]
+        options = [*limits, ("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
+        if self._credentials is None:
+            return grpc.insecure_channel(endpoint, options)
+        return grpc.secure_channel(endpoint, self._credentials, options)
 
     @property
     def endpoint(self) -> str:
@@ -109,21 +125,22 @@ class Etcd:
         member = self._current if member is None else member
         self.requests += 1
         future = self._calls[member][method].future(request, timeout=timeout_s)
-        done = partial(self._done, future, member, answered, unanswered)
+        done = partial(self._done, future, self.endpoints[member], answered, unanswered)
         future.add_done_callback(lambda _: self._deliver(done))
 
     def _done(
-        self, future: grpc.Future, member: int, answered: Callable[[Message], None], unanswered: Callable[[], None]
+        self, future: grpc.Future, endpoint: str, answered: Callable[[Message], None], unanswered: Callable[[], None]
     ) -> None:
+        member = self.endpoints.index(endpoint) if endpoint in self.endpoints else None
         if future.cancelled() or future.code() is not grpc.StatusCode.OK:
             self.failures += 1
-            self.trouble = "closed" if future.cancelled() else f"{self.endpoints[member]}: {future.details()}"
+            self.trouble = "closed" if future.cancelled() else f"{endpoint}: {future.details()}"
             if member == self._current:
                 self._current = (member + 1) % len(self._channels)
             unanswered()
             return
         self.trouble = ""
-        self._current = member
+        self._current = self._current if member is None else member
         answered(future.result())
 
     def member_after(self, count: int) -> int:

@@ -53,15 +53,18 @@ class EtcdLog:
         touched: Callable[[], None] = lambda: None,
         *,
         request_bytes_max: int = REQUEST_BYTES_MAX,
+        cut_if: Callable[[], list[Message]] = list,
     ) -> None:
         """``broken`` is called when an answer shows that the engine has lost or changed what was committed; without
         it, LogBroken is raised where the answer is taken. ``too_large`` is called with the bytes of a batch that etcd
-        does not take because of its size, ``touched`` after each answer and after each request without one."""
+        does not take because of its size, ``touched`` after each answer and after each request without one.
+        ``cut_if``: further comparisons on which a cut depends."""
         self._etcd = etcd
         self._part_bytes = request_bytes_max - REQUEST_OVERHEAD
         self._touched = touched
         self._broken = broken
         self._too_large = too_large
+        self._cut_if = cut_if
         self._keys = GroupKeys(cluster, group)
 
     @property
@@ -235,22 +238,31 @@ class EtcdLog:
         keys = self._keys
         operations = [deleting(keys.batch(number)) for number in numbers]
         operations += [deleting(keys.part(number), keys.part(number + 1)) for number in numbers]
-        self._as_owner(operations, owner, answered, unanswered)
+        self._as_owner([], operations, owner, answered, unanswered)
 
     def cut(self, upto: int, owner: Owner, answered: Callable[[Owner], None], unanswered: Unanswered) -> None:
         keys = self._keys
         operations = [putting(keys.cut, NUMBER.pack(upto)), deleting(keys.batch(0), keys.batch(upto + 1))]
         operations.append(deleting(keys.part(0), keys.part(upto + 1)))
-        self._as_owner(operations, owner, answered, unanswered)
+        self._as_owner(self._cut_if(), operations, owner, answered, unanswered)
 
     def _as_owner(
-        self, operations: list[Message], owner: Owner, answered: Callable[[Owner], None], unanswered: Unanswered
+        self,
+        also: list[Message],
+        operations: list[Message],
+        owner: Owner,
+        answered: Callable[[Owner], None],
+        unanswered: Unanswered,
     ) -> None:
         key = self._keys.owner
-        request = transaction([has_value(key, encoded_owner(owner))], operations, reading(range_of(key)))
+        request = transaction([has_value(key, encoded_owner(owner)), *also], operations, reading(range_of(key)))
 
         def come_back(response: Message) -> None:
-            answered(owner if response.succeeded else self.owner_in(found(response)[0]))
+            now = owner if response.succeeded else self.owner_in(found(response)[0])
+            if now == owner and not response.succeeded:  # one of the other comparisons has failed
+                unanswered()
+            else:
+                answered(now)
 
         self._ask("KV/Txn", request, come_back, unanswered, timeout_s=PUT_S)
 

@@ -38,6 +38,15 @@ DefragmentResponse: header=1 ResponseHeader
 AlarmRequest: action=1 int32, memberID=2 uint64, alarm=3 int32
 AlarmMember: memberID=1 uint64, alarm=2 int32
 AlarmResponse: header=1 ResponseHeader, alarms=2 AlarmMember*
+Member: ID=1 uint64, name=2 string, peerURLs=3 string*, clientURLs=4 string*, isLearner=5 bool
+MemberListRequest: linearizable=1 bool
+MemberListResponse: header=1 ResponseHeader, members=2 Member*
+MemberAddRequest: peerURLs=1 string*, isLearner=2 bool
+MemberAddResponse: header=1 ResponseHeader, member=2 Member
+MemberRemoveRequest: ID=1 uint64
+MemberRemoveResponse: header=1 ResponseHeader
+MemberPromoteRequest: ID=1 uint64
+MemberPromoteResponse: header=1 ResponseHeader
 """
 """A field is a name, a number and a type; with ``*`` it is repeated, and those with ``|`` are one oneof."""
 

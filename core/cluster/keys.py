@@ -19,6 +19,7 @@ key, below /hg/<cluster>/      value
 ``topology/users/<name>``      the record of a user, with keys of SCRAM (CBOR)
 ``topology/number``            how many changes of the definitions there were (u64)
 ``changes/<n>``                the change with this number (u64), for as long as nodes may need it
+``members``                    the list of the members (CBOR); core/cluster/member_list.py
 ``identity``                   32 hexadecimal digits, put once: which cluster this is
 =============================  ===============================================================================
 
@@ -88,6 +89,7 @@ class ClusterKeys:
         """Earlier versions have put it."""
         self._changes = root + b"changes/"
         self.identity = root + b"identity"
+        self.members = root + b"members"
 
     def wanted_in(self, key: bytes) -> int:
         """The group of a request for a part of a copy."""

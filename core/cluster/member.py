@@ -4,21 +4,21 @@ It does not wait. Its owner calls :meth:`step` when ``groups.wake`` is called an
 two calls what answers have led to. Everything runs in one thread.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from typing import NamedTuple
 
 from core.cluster.beats import BEAT_S, LOOK_S, Beat, Beats, node_number
 from core.cluster.copy_values import decoded_wanted
+from core.cluster.cuts import Cuts
 from core.cluster.definitions_log import DefinitionsLog, Follower
+from core.cluster.engine_members import EngineMembers
 from core.cluster.engine_space import EngineSpace
 from core.cluster.etcd import Etcd
 from core.cluster.etcd_definitions import EtcdDefinitions
 from core.cluster.etcd_log import ASK_S, NO_SPACE, REQUEST_BYTES_MAX, REQUEST_OVERHEAD, EtcdLog
 from core.cluster.etcd_messages import (
-    MESSAGES,
     Message,
     deleting,
     found,
@@ -31,31 +31,24 @@ from core.cluster.etcd_messages import (
 )
 from core.cluster.group_driver import GroupDriver
 from core.cluster.keys import NUMBER, ClusterKeys
+from core.cluster.member_changes import MemberChanges
+from core.cluster.member_list import MemberList, MemberState
 from core.cluster.moves import Moves
 from core.engine.quorum.copying import PART_BYTES_MAX, CopySource, CopyWanted, GroupCopy
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
-from core.engine.quorum.shared_log import FRESH_S, Owner, Role, cut_at
+from core.engine.quorum.shared_log import FRESH_S, Owner, Role
 
 READ_UNASKED_S = 2.0
 """How often a follower reads a group although no beat says that there is more."""
 SOON_S = 0.05
 """How often a node looks at the others while a group has no leader: clients wait for it."""
-CUT_S = 5.0
-"""How often a leader has the engine forget what all members have."""
 LOOK_ELSEWHERE_S = 0.15
 """When a look has no answer for so long, another member of etcd is asked as well: one that stands still, or that has no
 leader, would hold this node up until the look is given up."""
 LOOKS_MAX = 3
 """The most looks without an answer."""
-COMPACT_S = 30.0
-"""How often a node that has had something cut away has the engine forget earlier states of its keys, which take its
-space."""
 COPIES_MAX = 2
 """Groups that a node copies at the same time, 4 MiB a second each at most."""
-COPY_COMPACT_S = 5.0
-"""The same as COMPACT_S, while groups are copied: each part of a copy is a state of a key that takes space."""
-SIZES_MAX = 256
-"""Places in a group's log of which a leader knows how many bytes come behind them."""
 
 
 class Hooks(NamedTuple):
@@ -74,6 +67,8 @@ class Hooks(NamedTuple):
     """Write a line of the log."""
     engine_full: Callable[[str], None] = lambda why: None
     """Publishers have to wait because etcd is nearly full, or need not (an empty text)."""
+    members_changed: Callable[[MemberList], None] = lambda listed: None
+    """There is another list of the members."""
 
 
 class Member:
@@ -86,7 +81,7 @@ class Member:
         *,
         cluster: str,
         node: str,
-        members: Sequence[str],
+        members: MemberList,
         beat: Beat,
         identity: str,
         clock: Callable[[], float],
@@ -95,13 +90,15 @@ class Member:
         away_time_max: float = 600.0,
         away_bytes_max: int = 256 << 20,
         quota: int = 2 << 30,
+        scheme: str = "http",
     ) -> None:
-        """``beat`` is the first one of this life. ``identity``: that of the cluster, as this node's data folder has
-        it, or a new one. ``request_bytes_max``: of a request to etcd. ``away_time_max`` in seconds, and
-        ``away_bytes_max``: how long, and with how many bytes of a group, a member that is away holds batches in the
-        engine. ``quota``: that of etcd, in bytes."""
+        """``members``: the list that this node had last. ``beat`` is the first one of this life. ``identity``: that of
+        the cluster, as this node's data folder has it, or a new one. ``request_bytes_max``: of a request to etcd.
+        ``away_time_max`` in seconds, and ``away_bytes_max``: how long, and with how many bytes of a group, a member
+        that is away holds batches in the engine. ``quota``: that of etcd, in bytes. ``scheme``: of the addresses of its
+        members."""
         self.etcd = etcd
-        self.beats = Beats(node, members)
+        self.beats = Beats(node, members.names)
         self.trouble: dict[int, str] = {}
         """Why this node does not keep some groups."""
         self.refused = ""
@@ -120,6 +117,11 @@ class Member:
         )
         self._clock = clock
         self._hooks = hooks
+        self.changes = MemberChanges(
+            etcd, cluster, list(groups.all), self.beats, clock,
+            first=members, changed=hooks.members_changed, log=hooks.log,
+        )  # fmt: skip
+        self.engine_members = EngineMembers(etcd, clock, scheme=scheme, log=hooks.log)
         self._engines = {group.number: self._engine(cluster, group.number) for group in groups.in_order}
         self._drivers = {
             group.number: GroupDriver(group.shared, self._engines[group.number], clock, read_s=READ_UNASKED_S)
@@ -128,17 +130,15 @@ class Member:
         life = node_number(beat.life)
         for group in groups.in_order:
             self._give_and_take(group, life)
-        self._away_time_max, self._away_bytes_max = away_time_max, away_bytes_max
-        self._sizes: dict[int, deque[tuple[int, int]]] = {
-            group.number: deque(maxlen=SIZES_MAX) for group in groups.in_order
-        }
-        """For each group, numbers of batches, and how many bytes this node had taken up to them."""
-        self._beat_at = self._look_at = self._cut_at = self._compact_at = self._everything_at = -inf
+        self._cuts = Cuts(
+            etcd, self._keys.identity, groups, self._drivers, self.beats, self.space,
+            away_time_max=away_time_max, away_bytes_max=away_bytes_max,
+        )  # fmt: skip
+        self._beat_at = self._look_at = self._everything_at = -inf
         self._joining = False
         self._looks = 0
         self._looked_at = -inf
         """When the last look that had an answer was sent."""
-        self._cuts = 0
         self._asked_before: dict[int, str] = {}
         """For each group, from which member this node has begun to copy it last."""
         self._tells = True
@@ -173,10 +173,11 @@ class Member:
         if now >= self._look_at + look_s and self._looks < LOOKS_MAX:
             self._look_at = now
             self._look(now)
-        self.space.step(mends=self._first_leader == node_number(self._node))
-        if now >= self._cut_at + CUT_S:
-            self._cut_at = now
-            self._cut(now)
+        mends = self._first_leader == self._number
+        self.space.step(mends=mends)
+        if any(one.peer for one in self.changes.listed.members):
+            self.engine_members.step(self.changes.listed, mends=mends)
+        self._cuts.step(now)
         return self.definitions.step() or turn
 
     def _see_to_some(self, now: float) -> bool:
@@ -280,10 +281,13 @@ class Member:
         """What this node knows of each node."""
         rows: list[dict[str, object]] = []
         for name in self.beats.members:
-            beat = self.beats.beat(name)
+            beat, listed = self.beats.beat(name), self.changes.listed.named(name)
             rows.append(
                 {
                     "node": name,
+                    "state": listed.state.value,
+                    "etcd": listed.etcd,
+                    "etcd_peer": listed.peer,
                     "here": self.beats.is_here(name) if beat is not None or name == self._node else False,
                     "addresses": [] if beat is None else list(beat.addresses),
                     "version": "" if beat is None else beat.version,
@@ -328,7 +332,10 @@ class Member:
     def _engine(self, cluster: str, group: int) -> EtcdLog:
         touched = partial(self._groups.touch, group)
         stop, too_large = partial(self._stop, group), partial(self._too_large, group)
-        return EtcdLog(self.etcd, cluster, group, stop, too_large, touched, request_bytes_max=self._request_bytes_max)
+        return EtcdLog(
+            self.etcd, cluster, group, stop, too_large, touched,
+            request_bytes_max=self._request_bytes_max, cut_if=lambda: self.changes.unchanged,
+        )  # fmt: skip
 
     def _too_large(self, number: int, size: int) -> None:
         """Etcd does not take a batch, now or later. After another claim it is known not to be in the log, and its
@@ -379,43 +386,6 @@ class Member:
         leading = [group.shared for group in self._groups.in_order if group.queues.leads]
         return min((shared.heard_at for shared in leading), default=inf) + FRESH_S
 
-    def _cut(self, now: float) -> None:
-        for group in self._groups.in_order:
-            self._sizes[group.number].append((group.shared.ends_at, group.shared.bytes_taken))
-            if group.queues.leads:
-                upto = cut_at(self.beats.synced(group.number), self._without(group))
-                if upto > self._drivers[group.number].cut:
-                    self._cuts += 1
-                    self._drivers[group.number].cut_away(upto)
-        copies = any(driver.copies for driver in self._drivers.values())
-        if (self._cuts or copies) and now >= self._compact_at + (COPY_COMPACT_S if copies else COMPACT_S):
-            self._compact_at, self._cuts = now, 0
-            self._ask("KV/Range", range_of(self._keys.identity), self._compact)
-
-    def _without(self, group: QuorumGroup) -> set[int]:
-        """The members that need no batches of a group any more, because they have to copy it in any case: those that
-        say so, and those that are away for too long."""
-        without = self.beats.copying(group.number)
-        synced = self.beats.synced(group.number)
-        for name in self.beats.members:
-            node = node_number(name)
-            if node in without or self.beats.is_here(name):
-                continue
-            too_long = self.space.pressed or self.beats.away_s(name) > self._away_time_max
-            if too_long or self._behind(group, synced[node]) > self._away_bytes_max:
-                without.add(node)
-        return without
-
-    def _behind(self, group: QuorumGroup, number: int) -> int:
-        """How many bytes of a group come behind a batch, as far as this node knows."""
-        before = [size for last, size in self._sizes[group.number] if last <= number]
-        known = before[-1] if before else self._sizes[group.number][0][1]
-        return group.shared.bytes_taken - known
-
-    def _compact(self, response: Message) -> None:
-        request = MESSAGES["CompactionRequest"](revision=response.header.revision)
-        self._ask("KV/Compact", request, lambda _: None)
-
     # --- planned moves of leaders
 
     def _claim_if_due(self, group: QuorumGroup, owner: Owner, now: float) -> None:
@@ -447,7 +417,7 @@ class Member:
         node, unless ``force`` is set."""
         if wanted and not force and not self.moves.set_aside:
             self.moves.check_majorities(group.number for group in self._groups.in_order)
-        self.moves.set_aside = wanted
+        self.moves.maintenance = wanted
         self._look_at = self._beat_at = -inf
 
     def rebalance(self) -> dict[int, str]:
@@ -486,10 +456,7 @@ class Member:
     def _joined(self, identity: str) -> None:
         has_data = any(group.shared.ends_at for group in self._groups.in_order)
         if identity != self.identity and has_data:
-            self.refused = (
-                f"etcd has cluster {identity}, and the data folder of this node is of cluster {self.identity}"
-            )
-            self._hooks.log("cluster-refused", {"why": self.refused})
+            self._refuse(f"etcd has cluster {identity}, and the data folder of this node is of cluster {self.identity}")
             return
         self.identity, self.joined = identity, True
         self._hooks.log("cluster-joined", {"identity": identity, "node": self._node})
@@ -516,13 +483,16 @@ class Member:
         owners = [engine.owner_key for engine in self._engines.values()]
         moves, number = range_of(keys.moves, keys.moves_end), range_of(keys.topology_number)
         wanted = range_of(keys.wanted, keys.wanted_end)
-        ranges = [range_of(keys.nodes, keys.nodes_end), number, moves, wanted, *map(range_of, owners)]
+        beats, members = range_of(keys.nodes, keys.nodes_end), range_of(keys.members)
+        ranges = [beats, members, number, moves, wanted, *map(range_of, owners)]
 
         def answered(response: Message) -> None:
             self._looks -= 1
             if sent_at > self._looked_at:
                 self._looked_at = sent_at
-                beats, changes, moves, wanted, *owners = found(response)
+                beats, members, changes, moves, wanted, *owners = found(response)
+                if not self._listed(members):
+                    return
                 wishes = {int(one.key[len(keys.moves) :]): one.value.decode(errors="replace") for one in moves}
                 self.moves.wishes = wishes
                 self._looked(sent_at, beats, changes, owners, self._wanted(wanted))
@@ -534,6 +504,41 @@ class Member:
         member = self.etcd.member_after(self._looks) if self._looks else None
         self._looks += 1
         self.etcd.ask("KV/Txn", request, answered, unanswered, timeout_s=ASK_S, member=member)
+
+    def _listed(self, members: list[Message]) -> bool:
+        """Follow the list of the members. Returns whether this node is one of them."""
+        self.changes.heard(members)
+        mine = self.changes.listed.find(self._node)
+        self.moves.leaving = mine is not None and mine.state is MemberState.LEAVING
+        if mine is None and self.changes.known:
+            self._refuse(
+                f"node {self._node} is none of the cluster's nodes, which are {', '.join(self.changes.listed.names)}; "
+                "a node comes in with: headgate cluster join"
+            )
+        return mine is not None and self.changes.known
+
+    def _refuse(self, why: str) -> None:
+        """Take no part any more."""
+        self.refused = self.definitions.refused = why
+        self._hooks.log("cluster-refused", {"why": why})
+        for group in self._groups.in_order:
+            group.shared.step_down()
+            group.queues.see_to()
+        self._hooks.leads_until(inf)
+
+    def _change_itself(self) -> None:
+        """Become a member when there are copies of all groups, and leave when everything is handed over."""
+        mine = self.changes.listed.find(self._node)
+        groups = [group for group in self._groups.in_order if group.number not in self.trouble]
+        if mine is None or mine.state is MemberState.MEMBER:
+            return
+        if mine.state is MemberState.JOINING:
+            if not self._problems() and all(group.shared.has_read for group in groups):
+                self.changes.became_member()
+            return
+        busy = any(group.queues.leads or group.shared.in_doubt for group in groups)
+        if not busy and self._number not in {owner.node for owner in self.owners.values()}:
+            self.changes.has_left()
 
     def _wanted(self, found: list[Message]) -> dict[int, list[CopyWanted]]:
         """The requests for parts of copies, by group."""
@@ -574,6 +579,7 @@ class Member:
                 self.moves.ended(number)
             elif group.queues.leads:
                 self._led_here(group)
+        self._change_itself()
 
     def _ask(self, method: str, request: Message, answered: Callable[[Message], None]) -> None:
         def unanswered() -> None:

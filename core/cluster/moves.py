@@ -20,8 +20,10 @@ class Moves:
     """The wishes as one node knows them."""
 
     def __init__(self, node: str, beats: Beats) -> None:
-        self.set_aside = False
-        """Whether this node hands over everything and claims nothing."""
+        self.maintenance = False
+        """Whether an operator wants that this node hands over everything and claims nothing."""
+        self.leaving = False
+        """Whether it does so because it leaves the cluster."""
         self.handing: dict[int, str] = {}
         """By group, the node that is to claim it now: this node leads it no more."""
         self.wishes: Mapping[int, str] = {}
@@ -29,21 +31,26 @@ class Moves:
         self._node, self._beats = node, beats
         self._since: dict[int, float] = {}
 
+    @property
+    def set_aside(self) -> bool:
+        """Whether this node hands over everything and claims nothing."""
+        return self.maintenance or self.leaving
+
     def target(self, group: int) -> str | None:
         """Return the node to which this node, which leads a group, should hand it over; None for none."""
         wished = self.wishes.get(group)
-        if wished is not None and wished != self._node and self._can_lead(wished):
+        if wished is not None and wished != self._node and self._can_lead(wished, group):
             return wished
         return self.next_leader(group) if self.set_aside else None
 
     def next_leader(self, group: int) -> str | None:
         """Return the node that should lead a group if this node does not; None if no other can."""
-        others = [name for name in self._beats.order(group) if name != self._node and self._can_lead(name)]
+        others = [name for name in self._beats.order(group) if name != self._node and self._can_lead(name, group)]
         return others[0] if others else None
 
     def preferred(self, group: int) -> str | None:
         """Return the node that should lead a group; None if none can."""
-        return next((name for name in self._beats.order(group) if self._can_lead(name)), None)
+        return next((name for name in self._beats.order(group) if self._can_lead(name, group)), None)
 
     def begin(self, group: int, to: str, now: float) -> None:
         """This node has ceased to lead a group."""
@@ -67,23 +74,17 @@ class Moves:
 
     def check_majorities(self, groups: Iterable[int]) -> None:
         """Raises PreconditionFailed if one of these groups would lose its majority without this node."""
-        members = self._beats.members
-        others = [name for name in members if name != self._node and self._can_lead(name)]
+        members = self._beats.counted
         wanted = len(members) // 2 + 1
         for group in groups:
-            healthy = [name for name in others if group not in self._problems(name)]
+            healthy = [name for name in members if name != self._node and self._can_lead(name, group)]
             if len(healthy) < wanted:
                 raise PreconditionFailed(
                     f"group {group} would have {len(healthy)} of {len(members)} copies without node {self._node}, and "
                     f"a majority is {wanted}; start the other nodes first, or use --force"
                 )
 
-    def _problems(self, name: str) -> Mapping[int, str]:
-        beat = self._beats.beat(name)
-        return {} if beat is None else beat.problems
-
-    def _can_lead(self, name: str) -> bool:
+    def _can_lead(self, name: str, group: int) -> bool:
         if name == self._node:
-            return not self.set_aside
-        beat = self._beats.beat(name)
-        return beat is not None and self._beats.is_here(name) and not beat.set_aside
+            return not self.set_aside and name in self._beats.counted
+        return self._beats.beat(name) is not None and self._beats.can_lead(name, group)

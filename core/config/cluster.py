@@ -66,7 +66,8 @@ class ClusterSettings(Section):
 
     members: tuple[str, ...] = Field(default=(), max_length=7, strict=False)
     """The names of the nodes that keep quorum queues together through etcd, this one among them; the same list in the
-    same order on each. Three or five of them: a majority has to be there. When empty, quorum queues are on one node."""
+    same order on each. Three or five of them: a majority has to be there. It is the first list only: headgate cluster
+    join and leave change it in etcd. When empty, quorum queues are on one node."""
 
     etcd: tuple[str, ...] = Field(default=(), max_length=9, strict=False)
     """HOST:PORT of each member of etcd, version 3.4.23, 3.5.3 or newer."""

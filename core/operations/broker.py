@@ -85,6 +85,14 @@ CLUSTER = Shape(
 
 
 FORCE = Parameter("force", "Also if a group of quorum queues loses its majority.", "flag")
+NODE = Parameter("node", "The name of a node.", in_path=True)
+ETCD = Parameter(
+    "etcd", "HOST:PORT of the etcd that its broker starts, for clients; empty if it starts none.", default=""
+)
+ETCD_PEER = Parameter("etcd_peer", "HOST:PORT of that etcd for the other members; empty if there is none.", default="")
+GONE = Parameter("gone", "The node will not come back: take it off the list although it cannot hand over.", "flag")
+FORCE_LEAVING = Parameter("force", "Also if a group has no majority of copies that are up to date then.", "flag")
+FORCE_REPLACING = Parameter("force", "Also if that etcd answers.", "flag")
 MOVES = Shape("map", (AnswerField("moves", "number", "How many groups get another leader."),))
 
 
@@ -104,6 +112,27 @@ def cluster_status(control: BrokerControl, arguments: Arguments) -> Reply:
 def rebalance(control: BrokerControl, arguments: Arguments) -> Reply:
     """Have each group of quorum queues led by the node that should lead it: the leaders are spread evenly then."""
     return Reply(200, {"moves": len(control.in_cluster.rebalance()) if control.cluster is not None else 0})
+
+
+@operation("cluster.join", "PUT", "/cluster/members/{node}", NODE, ETCD, ETCD_PEER, example={"node": "d"})
+def join(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Take a further node into the cluster. It counts as a member when it has copies of all groups."""
+    control.in_cluster.join(arguments.text("node"), arguments.text("etcd"), arguments.text("etcd_peer"))
+    return DONE
+
+
+@operation("cluster.leave", "DELETE", "/cluster/members/{node}", NODE, GONE, FORCE_LEAVING, example={"node": "d"})
+def leave(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Have a node leave the cluster: it hands over what it leads, and takes itself off the list then."""
+    control.in_cluster.leave(arguments.text("node"), is_gone=arguments.flag("gone"), force=arguments.flag("force"))
+    return DONE
+
+
+@operation("cluster.replace-etcd", "PUT", "/cluster/members/{node}/etcd", NODE, FORCE_REPLACING, example={"node": "b"})
+def replace_etcd(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Have the etcd of a node begin anew, which has lost its data: etcd forgets it, and takes it in again."""
+    control.in_cluster.replace_etcd(arguments.text("node"), force=arguments.flag("force"))
+    return DONE
 
 
 @operation("configuration", "GET", "/configuration", answer=Shape("text"), gives="")
@@ -201,6 +230,19 @@ def reload_tls(control: BrokerControl, arguments: Arguments) -> Reply:
 
 
 OPERATIONS = (
-    *(status, cluster_status, rebalance, configuration, draining, drain, undrain, set_alarm, clear_alarm),
+    *(
+        status,
+        cluster_status,
+        rebalance,
+        join,
+        leave,
+        replace_etcd,
+        configuration,
+        draining,
+        drain,
+        undrain,
+        set_alarm,
+        clear_alarm,
+    ),
     *(memory, set_watermark, disk, set_free_limit, tls, reload_tls),
 )

@@ -1,6 +1,7 @@
 """The task that has this node take part in its cluster, and what connects the cluster with the broker around it."""
 
 import os
+import re
 import secrets
 import shutil
 from collections import deque
@@ -16,25 +17,31 @@ from core.alarms.registry import ENGINE
 from core.clock import Now
 from core.config import Settings
 from core.config.address import parse_address
-from core.config.cluster import ClusterSettings
+from core.config.cluster import NAME, ClusterSettings
 from core.engine.forwarding.nodes import HomeNode
 from core.engine.quorum.groups import QuorumGroups
 from core.engine.routing.agreement import AgreedChange, Agreement, Answered, ChangeVerdict
 from core.engine.virtual_hosts import VirtualHosts
-from core.errors import Invalid
+from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
-from core.server.etcd_process import EtcdProcess
+from core.server.etcd_process import EtcdProcess, own_addresses
 from core.server.pump import TURN_SECONDS_MAX
 from core.version import headgate_version
 
 if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start without it
-    from core.cluster.etcd import Etcd
+    from core.cluster.beats import Beat
+    from core.cluster.engine_members import EngineMember
+    from core.cluster.etcd import Etcd, TlsFiles
+    from core.cluster.member_changes import ChangeOfMembers
+    from core.cluster.member_list import ListedMember, MemberList
 
 IDENTITY_FILE = "cluster"
 """The file in the data folder with the identity of the cluster whose node this is."""
 SHARED_FILE = "cluster-definitions"
 """The file in the data folder that says that the definitions there are those of the cluster. Without it, what only this
 node has is offered to the others, and not deleted."""
+MEMBERS_FILE = "cluster-members"
+"""The file in the data folder with the last list of the members that this node had."""
 IDENTITY_BYTES, LIFE_BYTES = 16, 8
 CHECK_S = 2.0
 """How long each member of etcd may take to say its version at a start."""
@@ -44,17 +51,25 @@ STEP_S, HURRY_S = 0.1, 0.02
 wait for the next look."""
 
 
-def open_etcd(settings: ClusterSettings, deliver: Callable[[Callable[[], None]], None]) -> "Etcd":
-    """Make the client of etcd. Raises Invalid where the packages for it are not installed, or its files unusable."""
+def _tls_files(settings: ClusterSettings) -> "TlsFiles | None":
+    from core.cluster.etcd import TlsFiles
+
+    if settings.etcd_ca is None:
+        return None
+    return TlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
+
+
+def open_etcd(
+    settings: ClusterSettings, endpoints: Sequence[str], deliver: Callable[[Callable[[], None]], None]
+) -> "Etcd":
+    """Make the client of etcd at these addresses. Raises Invalid where the packages for it are not installed, or its
+    files unusable."""
     try:
-        from core.cluster.etcd import Etcd, TlsFiles
+        from core.cluster.etcd import Etcd
     except ImportError as error:
         raise Invalid(f"[cluster] needs the packages of the extra: pip install 'headgate[cluster]' ({error})") from None
-    tls = None
-    if settings.etcd_ca is not None:
-        tls = TlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
     try:
-        return Etcd(settings.etcd, deliver, tls)
+        return Etcd(endpoints, deliver, _tls_files(settings))
     except OSError as error:
         raise Invalid(f"cluster.etcd_ca, etcd_certificate or etcd_key: {error}") from None
 
@@ -66,6 +81,11 @@ def _node_address(settings: ClusterSettings, listen: Sequence[str]) -> str:
     host, _ = parse_address(settings.advertise or listen[0])
     port = parse_address(settings.listen[0])[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def endpoints_of(listed: "MemberList") -> list[str]:
+    """The addresses of etcd in a list; none if brokers start no etcd."""
+    return [one.etcd for one in listed.members if one.etcd]
 
 
 class ClusterTask:
@@ -91,7 +111,10 @@ class ClusterTask:
         self._settings, self._folder = settings, folder
         self._hosts, self._log, self._clock = hosts, log, clock
         self._kept_identity = self._read_identity()
-        self.etcd = open_etcd(settings, self._deliver)
+        self._to_keep: MemberList | None = None
+        """A list of the members that is not in the data folder yet."""
+        listed = self._read_members()
+        self.etcd = open_etcd(settings, endpoints_of(listed) or settings.etcd, self._deliver)
         self.own: EtcdProcess | None = None
         """The etcd that this broker starts; None if it starts none."""
         try:
@@ -99,7 +122,6 @@ class ClusterTask:
         except BaseException:
             self.etcd.close()
             raise
-        from core.cluster.beats import Beat
         from core.cluster.following import Following
         from core.cluster.homes import QueueHomes
         from core.cluster.member import Hooks, Member
@@ -113,14 +135,8 @@ class ClusterTask:
             groups,
             cluster=settings.name,
             node=settings.node,
-            members=settings.members,
-            beat=Beat(
-                0,
-                secrets.token_hex(LIFE_BYTES),
-                (settings.advertise,) if settings.advertise else listen,
-                headgate_version(),
-                node_address=_node_address(settings, listen),
-            ),
+            members=listed,
+            beat=self._first_beat(listen),
             identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
             clock=lambda: clock().monotonic,
             hooks=Hooks(
@@ -130,11 +146,13 @@ class ClusterTask:
                 self._leads_until,
                 self._say,
                 self._engine_full,
+                self._members_changed,
             ),
             request_bytes_max=settings.engine_request_limit,
             away_time_max=settings.away_time_max,
             away_bytes_max=settings.away_bytes_max,
             quota=settings.engine_quota,
+            scheme="http" if settings.etcd_ca is None else "https",
         )
         agreement.submit = self._submit
         agreement.leads_here = lambda identity: groups.of(identity)[0].queues.leads
@@ -153,6 +171,7 @@ class ClusterTask:
                     self._folder,
                     shutil.which("etcd"),
                     check=check_version,
+                    others=self._ask_members,
                     log=self._log,
                     notice=partial(self._hosts.default.alarms.notice, "etcd"),
                 )
@@ -164,6 +183,14 @@ class ClusterTask:
             self._log.warning("etcd-away", reason=str(error))
         else:
             self._log.info("etcd-found", versions=versions, endpoints=list(self._settings.etcd))
+
+    def _first_beat(self, listen: Sequence[str]) -> "Beat":
+        from core.cluster.beats import Beat
+
+        settings = self._settings
+        addresses = (settings.advertise,) if settings.advertise else listen
+        life, node_address = secrets.token_hex(LIFE_BYTES), _node_address(settings, listen)
+        return Beat(0, life, addresses, headgate_version(), node_address=node_address)
 
     # --- hooks
 
@@ -205,6 +232,37 @@ class ClusterTask:
     def _say(self, event: str, facts: Mapping[str, object]) -> None:
         (self._log.error if event in ERRORS else self._log.info)(event, **facts)
 
+    # --- the list of the members
+
+    def _read_members(self) -> "MemberList":
+        """The list that this node had last, or that of its configuration. Raises Invalid for a damaged file."""
+        from core.cluster.member_list import MemberList
+
+        settings, path = self._settings, self._folder / MEMBERS_FILE
+        try:
+            kept = MemberList.decoded(path.read_bytes())
+        except FileNotFoundError:
+            return MemberList.first(settings.members, settings.etcd, settings.etcd_peers)
+        if kept is None:
+            raise Invalid(f"{path} has no list of members; remove it, and the configuration's list is read")
+        return kept
+
+    def _members_changed(self, listed: "MemberList") -> None:
+        self._agreement.copies = len(listed.members)
+        for host in self._hosts.all:
+            host.policies.copies = len(listed.members)
+        if endpoints := endpoints_of(listed):
+            self.etcd.follow(endpoints)
+        self._to_keep = listed
+
+    def _ask_members(self) -> "Sequence[EngineMember] | None":
+        """Called in another thread."""
+        from core.cluster.engine_members import ask_members
+
+        own = own_addresses(self._settings)[0]
+        others = [one for one in endpoints_of(self.member.changes.listed) if one != own]
+        return ask_members(others, _tls_files(self._settings)) if others else None
+
     # --- the task
 
     def _deliver(self, act: Callable[[], None]) -> None:
@@ -237,6 +295,9 @@ class ClusterTask:
                 self._take_answers()
                 if self.member.joined and self.member.identity != self._kept_identity:
                     await trio.to_thread.run_sync(self._keep_identity, self.member.identity)  # before there is data
+                if self._to_keep is not None:
+                    listed, self._to_keep = self._to_keep, None
+                    await trio.to_thread.run_sync(self._keep, MEMBERS_FILE, listed.encoded())
                 if self._agreement.owed and self.member.definitions.made >= 0:
                     self._pay_owed()
                 if self.member.step() | self._homes.follow(self._clock().monotonic):
@@ -264,13 +325,17 @@ class ClusterTask:
             return ""
 
     def _keep_identity(self, identity: str) -> None:
-        new = self._folder / f"{IDENTITY_FILE}.new"
-        with new.open("w", encoding="ascii") as file:
-            file.write(identity + "\n")
+        self._keep(IDENTITY_FILE, f"{identity}\n".encode("ascii"))
+        self._kept_identity = identity
+
+    def _keep(self, name: str, content: bytes) -> None:
+        """Replace a file in the data folder."""
+        new = self._folder / f"{name}.new"
+        with new.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        new.replace(self._folder / IDENTITY_FILE)
-        self._kept_identity = identity
+        new.replace(self._folder / name)
 
     # --- what operators do
 
@@ -285,6 +350,45 @@ class ClusterTask:
         moves = self.member.rebalance()
         self._wake_up()
         return moves
+
+    def join(self, name: str, etcd: str, etcd_peer: str) -> None:
+        """Take a node in. Raises StillGoing until that is done, Invalid, and PreconditionFailed."""
+        from core.cluster.member_changes import ChangeOfMembers
+        from core.cluster.member_list import ListedMember, MemberState
+
+        if re.fullmatch(NAME, name) is None:
+            raise Invalid(f"a node cannot be named {name!r}: it must have 1 to 64 letters, digits, '.', '_' and '-'")
+        try:
+            for address in filter(None, (etcd, etcd_peer)):
+                parse_address(address)
+        except ValueError as error:
+            raise Invalid(str(error)) from None
+        member = ListedMember(name, MemberState.JOINING, etcd, etcd_peer)
+        self._change(ChangeOfMembers.JOIN, member, force=False)
+
+    def leave(self, name: str, *, is_gone: bool, force: bool) -> None:
+        """Have a node leave, or take one off the list that is gone. Raises StillGoing until it has begun, NotFound, and
+        PreconditionFailed."""
+        from core.cluster.member_changes import ChangeOfMembers
+
+        what = ChangeOfMembers.FORGET if is_gone else ChangeOfMembers.LEAVE
+        self._change(what, self.member.changes.listed.named(name), force=force)
+
+    def _change(self, what: "ChangeOfMembers", member: "ListedMember", *, force: bool) -> None:
+        self._check_part()
+        self._wake_up()
+        self.member.changes.change(what, member, force=force)
+
+    def replace_etcd(self, name: str, *, force: bool) -> None:
+        """Have the etcd of a node taken in anew, which has lost its data. Raises StillGoing until that has begun,
+        NotFound, and PreconditionFailed."""
+        self._check_part()
+        self._wake_up()
+        self.member.engine_members.replace(self.member.changes.listed.named(name), force=force)
+
+    def _check_part(self) -> None:
+        if self.member.refused:
+            raise PreconditionFailed(self.member.refused)
 
     def leader_of(self, identity: str) -> tuple[int, str | None]:
         """Return the group of a quorum queue, and the node that leads it now."""
@@ -303,11 +407,13 @@ class ClusterTask:
             "trouble": member.refused or ("" if self.own is None else self.own.why) or self.etcd.trouble,
             "engine": {
                 "endpoints": self.etcd.endpoints,
+                "tls": self._settings.etcd_ca is not None,
                 "asked": self.etcd.endpoint,
                 "requests": self.etcd.requests,
                 "failures": self.etcd.failures,
                 "own": None if self.own is None else self.own.row(),
             },
+            "members_version": member.changes.listed.version,
             "nodes": member.nodes(),
             "groups": member.rows(),
         }

@@ -7,10 +7,12 @@ the same folder would not start. It has a process group of its own, so a signal 
 import json
 import os
 import re
+import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -21,8 +23,15 @@ from core.errors import Invalid
 from core.interface import Snapshot
 from core.tied_process import tied
 
+if TYPE_CHECKING:  # it needs grpc, and a broker without a cluster must start without it
+    from core.cluster.engine_members import EngineMember
+
 FOLDER = "etcd"
 """The folder of etcd's data in the data folder."""
+REPLACED = "etcd-replaced"
+"""Where the data of a member are moved that was replaced."""
+MEMBER = "member"
+"""The folder that etcd makes in its own when it has data."""
 REMEDY = "install it (on Debian: apt install etcd-server), or leave cluster.etcd_peers out and run etcd yourself"
 REQUEST_BYTES_MAX = 33_554_432
 """The largest request of etcd: a batch has up to one message of any size that a quorum queue takes. etcd's own limit is
@@ -62,12 +71,14 @@ class EtcdProcess:
         program: str | None,
         *,
         check: Callable[[str, str], None],
+        others: Callable[[], "Sequence[EngineMember] | None"],
         log: structlog.typing.FilteringBoundLogger,
         notice: Callable[[bool, str], None],
     ) -> None:
         """``data``: the broker's data folder. ``program``: the path of etcd; None if there is none. ``notice`` turns
         the notice of operators on and off. Raises Invalid without a program, and what ``check`` raises for its
-        version and path."""
+        version and path. ``others`` asks the other members who the members are, and blocks; it returns None if none
+        answers."""
         if program is None:
             raise Invalid(f"cluster.etcd_peers asks for an etcd, and there is no program etcd on PATH: {REMEDY}")
         self.version = version_of(program)
@@ -77,7 +88,7 @@ class EtcdProcess:
         self.why = ""
         """Why it does not run; empty while it runs, and before the first start."""
         self._folder = data / FOLDER
-        self._command = [program, *options(settings, self._folder, self.version)]
+        self._program, self._settings, self._others = program, settings, others
         self._log, self._notice = log, notice
         self._process: subprocess.Popen[bytes] | None = None
         self._said = ""
@@ -99,10 +110,12 @@ class EtcdProcess:
         """Have it run until cancelled, and end it then."""
         try:
             while True:
-                output = self._start()
-                async with output:
-                    await self._watch(output, turn)
-                self._ended()
+                members = await self._members()
+                if self._may_start(members):
+                    output = self._start(members)
+                    async with output:
+                        await self._watch(output, turn)
+                    self._ended()
                 turn()  # the notice is stamped
                 await trio.sleep(self._pause)
                 self._pause = min(2 * self._pause, PAUSE_MAX_S)
@@ -110,7 +123,34 @@ class EtcdProcess:
             with trio.CancelScope(shield=True):
                 await self._end()
 
-    def _start(self) -> trio.lowlevel.FdStream:
+    async def _members(self) -> "Sequence[EngineMember] | None":
+        """The members as the others say, if this one has no data, or could not be started with what it has."""
+        if (self._folder / MEMBER).exists() and not self.why:
+            return None
+        return await trio.to_thread.run_sync(self._others)
+
+    def _may_start(self, members: "Sequence[EngineMember] | None") -> bool:
+        """Whether the others know this member, or do not answer."""
+        if members is None or self._mine(members) is not None:
+            return True
+        self._said = ""
+        self.why = (
+            f"etcd of the cluster has no member of node {self._settings.node}: it comes in with headgate cluster join"
+        )
+        self._log.error("etcd-not-a-member", members=[one.name for one in members])
+        self._notice(True, self.why)
+        return False
+
+    def _mine(self, members: "Sequence[EngineMember]") -> "EngineMember | None":
+        own = own_addresses(self._settings)[1]
+        return next((one for one in members if own in one.peers), None)
+
+    def _start(self, members: "Sequence[EngineMember] | None") -> trio.lowlevel.FdStream:
+        mine = None if members is None else self._mine(members)
+        joins: list[tuple[str, str]] = []
+        if members is not None and mine is not None and not mine.name:  # it was taken in, and never started
+            joins = [(one.name or self._settings.node, one.peers[0]) for one in members]
+            self._move_old_data()
         self.starts += 1
         self.why = self._said = ""
         self._lines, self._unfinished = 0, b""
@@ -118,7 +158,7 @@ class EtcdProcess:
         output, its_end = os.pipe()
         try:
             process = self._process = subprocess.Popen(
-                tied(self._command),
+                tied([self._program, *options(self._settings, self._folder, self.version, joins)]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=its_end,
@@ -128,6 +168,14 @@ class EtcdProcess:
             os.close(its_end)
         self._log.info("etcd-started", etcd_pid=process.pid, version=self.version, starts=self.starts)
         return trio.lowlevel.FdStream(output)
+
+    def _move_old_data(self) -> None:
+        """Move data of an earlier member of this node out of the way. The last ones are kept, for people."""
+        if (self._folder / MEMBER).exists():
+            kept = self._folder.with_name(REPLACED)
+            shutil.rmtree(kept, ignore_errors=True)
+            self._folder.rename(kept)
+            self._log.warning("etcd-replaced", moved_to=str(kept))
 
     async def _watch(self, output: trio.lowlevel.FdStream, turn: Callable[[], None]) -> None:
         """Read until the process has ended: nothing else has the other end of the pipe."""
@@ -189,16 +237,23 @@ def version_of(program: str) -> str:
     return found[1]
 
 
-def options(settings: ClusterSettings, folder: Path, version: str) -> list[str]:
-    """The options of this node's etcd."""
-    scheme = "http" if settings.etcd_ca is None else "https"
+def own_addresses(settings: ClusterSettings) -> tuple[str, str]:
+    """Where this node's etcd is reached: by clients, and by the other members."""
     number = settings.members.index(settings.node)
-    client, peer = settings.etcd[number], settings.etcd_peers[number]
-    everyone = zip(settings.members, settings.etcd_peers, strict=True)
+    return settings.etcd[number], settings.etcd_peers[number]
+
+
+def options(settings: ClusterSettings, folder: Path, version: str, joins: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """The options of this node's etcd. ``joins``: names and addresses of the members among which it was taken in; none
+    of them for a new cluster. They are ignored where there are data."""
+    scheme = "http" if settings.etcd_ca is None else "https"
+    client, peer = own_addresses(settings)
+    everyone = joins or zip(settings.members, settings.etcd_peers, strict=True)
     words = [
         "--name", settings.node, "--data-dir", str(folder), "--initial-cluster-token", settings.name,
         "--listen-client-urls", f"{scheme}://{_bound(client)}", "--advertise-client-urls", f"{scheme}://{client}",
         "--listen-peer-urls", f"{scheme}://{_bound(peer)}", "--initial-advertise-peer-urls", f"{scheme}://{peer}",
+        "--initial-cluster-state", "existing" if joins else "new",
         "--initial-cluster", ",".join(f"{name}={scheme}://{address}" for name, address in everyone),
         "--max-request-bytes", str(REQUEST_BYTES_MAX), "--quota-backend-bytes", str(QUOTA_BYTES),
         "--snapshot-count", str(SNAPSHOT_ENTRIES),

@@ -3,12 +3,15 @@
 Each method is one step, as a transaction of etcd is. What was answered is never lost, except with a mistake.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
+from typing import NamedTuple
 
+from core.cluster.member_list import ListedMember, MemberList, MemberState, check_copies
 from core.engine.quorum.batches import CommandBatch
 from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer, cut_at
+from core.errors import PreconditionFailed
 
 READ_MAX = 8
 """The most batches in one answer."""
@@ -23,6 +26,16 @@ class Mistake(Enum):
     STALE_LEADER = "stale leader delivers"
     CUT_TOO_FAR = "truncate too far"
     COPY_ENDS_EARLY = "copy ends early"
+    LEAVES_UNASKED = "leaves although its copy is needed"
+
+
+class MembersSeen(NamedTuple):
+    """The list of the members, and how far the log was cut when it was read."""
+
+    listed: MemberList
+    cut: int
+    losses: int
+    """How many disks were lost: no cluster survives the loss of one between the check and the change."""
 
 
 class SimulatedEngine:
@@ -34,8 +47,13 @@ class SimulatedEngine:
         self.batches: dict[int, bytes] = {}
         self.cut = 0
         """The highest number that was cut away."""
+        self.listed = MemberList.first(list(map(str, members)), [], [])
+        """The members, whose names are their numbers."""
+        self.losses = 0
         self.synced = dict.fromkeys(members, 0)
         """What each member has reported."""
+        self.lives = dict.fromkeys(members, 0)
+        """The present life of each member, negative until it has reported in that life, and 0 before the first one."""
         self.copying: set[int] = set()
         """Members that need no batches, because they copy another one's log."""
         self.wanted: dict[int, CopyWanted] = {}
@@ -90,8 +108,11 @@ class SimulatedEngine:
             self._cut(upto)
         return self.owner
 
-    def report(self, node: int, number: int, *, copying: bool) -> None:
-        """A member has synced its copy up to this number, or copies another one's log."""
+    def report(self, node: int, life: int, number: int, *, copying: bool) -> None:
+        """A member has synced its copy up to this number in this life, or copies another one's log."""
+        if node not in self.synced or not self.lives[node] or life < abs(self.lives[node]):
+            return
+        self.lives[node] = life
         self.synced[node] = number
         (self.copying.add if copying else self.copying.discard)(node)
 
@@ -107,7 +128,8 @@ class SimulatedEngine:
 
     def trim(self, applied: int) -> None:
         """Cut away what no member needs. ``applied``: up to where the leader has applied the log."""
-        upto = applied if self.mistake is Mistake.CUT_TOO_FAR else cut_at(self.synced, self.copying)
+        joining = [int(one.name) for one in self.listed.members if one.state is MemberState.JOINING]
+        upto = applied if self.mistake is Mistake.CUT_TOO_FAR else cut_at(self.synced, self.copying, joining)
         self._cut(upto)
 
     def _cut(self, upto: int) -> None:
@@ -124,3 +146,46 @@ class SimulatedEngine:
         for number in self._unsafe:
             self.batches.pop(number, None)
         self._unsafe.clear()
+
+    # --- members that change
+
+    @property
+    def members(self) -> MembersSeen:
+        """What a node is told that wants to change the members."""
+        return MembersSeen(self.listed, self.cut, self.losses)
+
+    def change_members(self, before: MembersSeen, listed: MemberList) -> bool:
+        """Change the list, if nothing has changed since what a node was told. Returns whether it was changed."""
+        if before != self.members:
+            return False
+        self.listed = listed
+        now = set(map(int, listed.names))
+        for gone in set(self.synced) - now:
+            del self.synced[gone], self.lives[gone]
+            self.copying.discard(gone)
+        for new in now - set(self.synced):
+            self.synced[new] = self.lives[new] = 0
+        return True
+
+    def leaving(self, seen: MembersSeen, name: str, here: Collection[int]) -> MemberList | None:
+        """The list without a member; None if too few copies would be left. ``here``: the nodes that are not away."""
+        rest = seen.listed.without(name)
+        up_to_date = {
+            str(node)
+            for node, synced in self.synced.items()
+            if node in here and self.lives[node] > 0 and node not in self.copying and synced >= seen.cut
+        }
+        if self.mistake is not Mistake.LEAVES_UNASKED:
+            try:
+                check_copies(name, rest.counted, {1: up_to_date})
+            except PreconditionFailed:
+                return None
+        return rest
+
+
+def joining(seen: MembersSeen, name: str) -> MemberList | None:
+    """The list with one member more; None if it cannot join now."""
+    try:
+        return seen.listed.joined_by(ListedMember(name))
+    except PreconditionFailed:
+        return None

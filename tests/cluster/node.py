@@ -244,7 +244,7 @@ class Node:
 
     def report(self) -> None:
         """Tell the engine how far the copy is synced."""
-        self.requests.report(self.log.synced_number, copying=self.log.must_copy or self.queues.copying)
+        self.requests.report(self.generation, self.log.synced_number, copying=self.log.must_copy or self.queues.copying)
 
     def _answer(self) -> None:
         committed = self.log.committed

@@ -89,9 +89,9 @@ class SimulatedLog:
     def end_copy(self, receiver: int) -> None:
         self._ask(lambda: self._engine.end_copy(receiver), lambda _: None, lambda: None)
 
-    def report(self, number: int, *, copying: bool) -> None:
+    def report(self, life: int, number: int, *, copying: bool) -> None:
         """Tell the engine how far the copy is synced."""
-        report = partial(self._engine.report, self._node, number, copying=copying)
+        report = partial(self._engine.report, self._node, life, number, copying=copying)
         self._ask(report, lambda _: None, lambda: None)
 
     def _ask_and_note(

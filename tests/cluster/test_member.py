@@ -12,12 +12,15 @@ from core.cluster.etcd import Etcd
 from core.cluster.etcd_messages import range_of
 from core.cluster.keys import GroupKeys
 from core.cluster.member import Hooks, Member
+from core.cluster.member_changes import ChangeOfMembers
+from core.cluster.member_list import ListedMember, MemberList, MemberState
 from core.engine.quorum.batches import OrderEnd
 from core.engine.quorum.commands import CountersRecord, QueueKey, encode
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import SharedLog
 from core.engine.routing.agreement import AgreedChange, ChangeKind, ChangeVerdict
+from core.errors import NotFound, PreconditionFailed, StillGoing
 from core.interface import ExchangeDeclaration, ExchangeType
 from core.store.command_log import LocalCommandLog
 from core.store.lane import Lane
@@ -58,7 +61,7 @@ class Node:
             self.groups,
             cluster=cluster,
             node=name,
-            members=members,
+            members=MemberList.first(members, [], []),
             beat=Beat(0, f"life of {name}", (f"{name}:1",), "1"),
             identity=identity,
             clock=time.monotonic,
@@ -228,3 +231,92 @@ def test_a_step_looks_only_at_groups_with_something_to_do(make):
     assert list(a.groups.touched) == [1]
     a.member.step()
     assert not a.groups.touched
+
+
+# --- members that change
+
+
+def change(at: Node, what: ChangeOfMembers, name: str, *nodes: Node, force: bool = False) -> str:
+    """Change the members at a node. Returns why it was refused."""
+    why: list[str] = []
+
+    def made() -> bool:
+        try:
+            at.member.changes.change(what, ListedMember(name), force=force)
+        except StillGoing:
+            return False
+        except (PreconditionFailed, NotFound) as error:
+            why.append(str(error))
+        return True
+
+    until(made, *nodes)
+    return "".join(why)
+
+
+def states(node: Node) -> dict[str, str]:
+    return {str(one["node"]): str(one["state"]) for one in node.member.nodes()}
+
+
+def three(make: Callable[..., Node]) -> list[Node]:
+    nodes = [make(name, members=("a", "b", "c")) for name in "abc"]
+    until(lambda: any(node.queues.leads for node in nodes), *nodes)
+    until(lambda: all(one["here"] for node in nodes for one in node.member.nodes()), *nodes)
+    return nodes
+
+
+def test_a_node_joins_gets_a_copy_and_counts_then_and_another_one_leaves(make):
+    nodes = three(make)
+    leader = next(node for node in nodes if node.queues.leads)
+    leader.append(40)
+    until(leader.cut, *nodes)
+    assert change(leader, ChangeOfMembers.JOIN, "d", *nodes) == ""
+    assert states(leader) == {"a": "member", "b": "member", "c": "member", "d": "joining"}
+    assert "still joins" in change(leader, ChangeOfMembers.JOIN, "e", *nodes)
+    d = make("d", "another", members=("a", "b", "c", "d"))
+    nodes.append(d)
+    until(lambda: "group-copied" in d.log, *nodes)
+    until(lambda: all(states(node)["d"] == "member" for node in nodes), *nodes)
+    assert d.queues.next_sequence(5) == 39
+    assert "has a node 'd' already" in change(leader, ChangeOfMembers.JOIN, "d", *nodes)
+
+    assert change(d, ChangeOfMembers.LEAVE, leader.member.beats.node, *nodes) == ""
+    until(lambda: bool(leader.member.refused), *nodes)
+    rest = [node for node in nodes if node is not leader]
+    until(lambda: any(node.queues.leads for node in rest), *rest)
+    assert not leader.queues.leads
+    assert "group-handed-over" in leader.log
+    until(lambda: leader.member.beats.node not in states(d), *rest)
+    answers: list[ChangeVerdict] = []
+    leader.member.definitions.submit(exchange(ExchangeType.DIRECT), lambda verdict, why: answers.append(verdict))
+    assert answers == [ChangeVerdict.REFUSED]
+    next(node for node in rest if node.queues.leads).append(3)
+    until(lambda: len({node.groups.all[1].shared.ends_at for node in rest}) == 1, *rest)
+
+
+def test_no_node_leaves_whose_copy_is_needed(make):
+    a, b, c = nodes = three(make)
+    assert "there is no node 'x' in the cluster; its nodes are a, b, c" in change(a, ChangeOfMembers.LEAVE, "x", *nodes)
+    assert "node c is here" in change(a, ChangeOfMembers.FORGET, "c", *nodes)
+    until(lambda: not a.member.beats.is_here("c"), a, b)  # it is stopped
+    assert "node c is away" in change(a, ChangeOfMembers.LEAVE, "c", a, b)
+    why = change(a, ChangeOfMembers.LEAVE, "b", a, b)
+    assert why == (
+        "group 1 would have 1 of 2 copies up to date without node b, and a majority is 2; wait for c, or use --force"
+    )
+    assert change(a, ChangeOfMembers.FORGET, "c", a, b) == ""
+    until(lambda: list(states(b)) == ["a", "b"], a, b)
+    until(lambda: bool(c.member.refused), a, b, c)
+    assert "node c is none of the cluster's nodes" in c.member.refused
+    assert change(b, ChangeOfMembers.LEAVE, "a", a, b) == ""
+    until(lambda: bool(a.member.refused) and b.queues.leads, a, b)
+    assert "node b is the last one of the cluster" in change(b, ChangeOfMembers.LEAVE, "b", b)
+
+
+def test_a_node_that_nobody_has_taken_in_takes_no_part(make):
+    nodes = three(make)
+    stranger = make("x", members=("a", "b", "x"))
+    until(lambda: bool(stranger.member.refused), stranger, *nodes)
+    assert "its nodes" not in stranger.member.refused
+    assert "headgate cluster join" in stranger.member.refused
+    assert "x" not in states(nodes[0])
+    assert nodes[0].member.changes.listed.named("a").state is MemberState.MEMBER

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from core.cluster.member_list import MemberState
 from core.engine.quorum.shared_log import FRESH_S, Role
 from tests.cluster.claims import Seen, contradiction
-from tests.cluster.engine import Mistake, SimulatedEngine
+from tests.cluster.engine import MembersSeen, Mistake, SimulatedEngine, joining
 from tests.cluster.network import Network
 from tests.cluster.node import STREAMS, Node
 from tests.cluster.stream_subject import Broken, StreamSubject
@@ -28,6 +29,8 @@ from tests.crash.ledger import BARRIERS, Found, Ledger
 from tests.kit.faulty_disk import MemoryDisk
 
 QUEUES = (1, 2)
+SPARES = 2
+"""Machines that are no members at first."""
 SPEED_ERROR = 0.02
 """By how much a monotonic clock may be too fast or too slow."""
 GRACE_S = FRESH_S * (1 + 2 * SPEED_ERROR) + 0.05
@@ -55,7 +58,7 @@ class World:
         self.rng = Random(seed)
         self.network = Network(self.rng)
         self.size = self.rng.choice((3, 3, 3, 5))
-        self.engine = SimulatedEngine(range(self.size), mistake)
+        self.engine = SimulatedEngine(range(1, self.size + 1), mistake)
         self.engine.damage = self._damaged
         self._weather_from = 0.0
         """When the network may change again."""
@@ -68,15 +71,16 @@ class World:
         self._trace = trace
         self._numbers = [0, BARRIERS]
         """The next number of each publisher."""
-        self._generations = [0] * self.size
-        self._disks = [MemoryDisk() for _ in range(self.size)]
+        machines = 1 + self.size + SPARES  # the first one is never used: 0 is the number of no node
+        self._generations = [0] * machines
+        self._disks = [MemoryDisk() for _ in range(machines)]
         self._paused: dict[int, float] = {}
-        self.nodes: list[Node | None] = [None] * self.size
+        self.nodes: list[Node | None] = [None] * machines
         self._spoilt: int | None = None
         """The node whose copy is damaged; no other one is damaged at the same time."""
         self._wiped: int | None = None
         """The node that has lost its disk and has not everything again."""
-        for number in range(self.size):
+        for number in self.members:
             self._start(number)
 
     def say(self, text: str) -> None:
@@ -135,6 +139,18 @@ class World:
         subject.ledger.gone.update(numbers)
         subject.gone_at.update(dict.fromkeys(numbers, self.network.now))
         self.did["settled"] += len(numbers)
+
+    @property
+    def members(self) -> list[int]:
+        """The machines that are members."""
+        return list(map(int, self.engine.listed.names))
+
+    def _counts(self, node: Node) -> bool:
+        return str(node.number) in self.engine.listed.counted
+
+    @property
+    def _down(self) -> list[int]:
+        return [number for number in self.members if self.nodes[number] is None]
 
     # --- clients act
 
@@ -200,6 +216,9 @@ class World:
         now = self.network.now
         self._paused = {number: until for number, until in self._paused.items() if until > now}
         for node in self._awake():
+            if node.number not in self.members and self.rng.random() < 0.1:
+                self._leave(node.number)
+                continue
             node.turn()
             if self.rng.random() < 0.8:
                 node.write()
@@ -219,7 +238,7 @@ class World:
 
     def claim(self) -> None:
         """A node takes the group, whether its owner has ended or not: leases lapse early, late or never."""
-        awake = self._awake()
+        awake = [node for node in self._awake() if self._counts(node)]
         led = any(node.log.role is Role.LEADER and node.number not in self.network.cut_off for node in awake)
         if awake and (not led or self.rng.random() < 0.1):
             node = self.rng.choice(awake)
@@ -234,6 +253,59 @@ class World:
                 trim = partial(self.engine.trim, node.log.ends_at)
                 self.network.ask(node.number, trim, lambda _: None, lambda: None)
 
+    def change_members(self) -> None:
+        """A node asks for the members, and changes them if it may. One that joins counts when it has a copy; one that
+        has left goes on until it hears of it."""
+        asking = [node for node in self._awake() if node.number in self.members]
+        if asking:
+            node = self.rng.choice(asking)
+            self.network.ask(node.number, lambda: self.engine.members, partial(self._change, node.number), lambda: None)
+
+    def _change(self, asker: int, seen: MembersSeen) -> None:
+        joins = self.rng.random() < 0.5
+        spare = [number for number in range(1, len(self.nodes)) if str(number) not in seen.listed.names]
+        ready = [one for one in self._awake() if one.log.has_read and not one.log.must_copy and not one.queues.copying]
+        caught_up = [
+            one.number for one in ready
+            if (there := seen.listed.find(str(one.number))) is not None and there.state is MemberState.JOINING
+        ]  # fmt: skip
+        if caught_up:
+            what, number = "counts", caught_up[0]
+            listed = seen.listed.with_state(str(number), MemberState.MEMBER)
+        elif joins and spare and self.nodes[spare[0]] is None:
+            what, number = "joins", spare[0]
+            listed = joining(seen, str(number))
+        elif len(seen.listed.counted) > 1:
+            what, number = "leaves", self.rng.choice(list(map(int, seen.listed.names)))
+            listed = self.engine.leaving(seen, str(number), [one.number for one in self._awake()])
+        else:
+            return
+        if listed is None:
+            self.did["changes refused"] += 1
+            return
+        self.network.ask(
+            asker, partial(self.engine.change_members, seen, listed), partial(self._changed, what, number), lambda: None
+        )
+
+    def _changed(self, what: str, number: int, made: bool) -> None:
+        if made:
+            self.say(f"node {number}: {what}")
+            self.did[what] += 1
+            if what == "leaves" and self.nodes[number] is None:
+                self._forget(number)
+
+    def _leave(self, number: int) -> None:
+        """A node hears that it has left."""
+        self._stop(number, "has left")
+        self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        """Its disk stays, or not, for when it joins again."""
+        if self.rng.random() < 0.5 or number in (self._wiped, self._spoilt):
+            self._disks[number] = MemoryDisk()
+        self._wiped = None if self._wiped == number else self._wiped
+        self._spoilt = None if self._spoilt == number else self._spoilt
+
     # --- faults
 
     def weather(self) -> None:
@@ -244,7 +316,7 @@ class World:
         self.network.loss = rng.choice((0.0, 0.0, 0.05, 0.3))
         self.network.delay_s = rng.choice((0.002, 0.01, 0.05))
         leaders = {node.number for node in self._awake() if node.log.role is Role.LEADER}
-        anyone = {number for number in range(self.size) if rng.random() < 0.3}
+        anyone = {number for number in self.members if rng.random() < 0.3}
         self.network.cut_off = rng.choice((set(), set(), leaders, leaders, anyone))
         if self.network.cut_off == leaders:
             self._weather_from = self.network.now + 3.0
@@ -265,7 +337,7 @@ class World:
     def power(self) -> None:
         """Cut the power of one node, or of all."""
         everywhere = self.rng.random() < 0.15
-        for number in range(self.size) if everywhere else (self.rng.randrange(self.size),):
+        for number in self.members if everywhere else (self.rng.choice(self.members),):
             self._stop(number, "the power fails")
 
     def _stop(self, number: int, why: str) -> None:
@@ -280,12 +352,12 @@ class World:
 
     def start(self) -> None:
         """Start a node that is down."""
-        down = [number for number in range(self.size) if self.nodes[number] is None]
-        if down:
-            self._start(self.rng.choice(down))
+        if self._down:
+            self._start(self.rng.choice(self._down))
 
     def _start(self, number: int) -> None:
         self._generations[number] += 1
+        self.engine.lives[number] = -self._generations[number]
         node = self.nodes[number] = self._node(number)
         if number == self._spoilt:
             self._spoilt = None  # what was damaged is cut off, or comes from another node
@@ -303,25 +375,30 @@ class World:
 
     def wipe(self) -> None:
         """A node that is down loses its disk. No other one loses its own until that has everything again."""
-        down = [number for number in range(self.size) if self.nodes[number] is None]
-        if self._wiped is None and self._spoilt is None and down:
-            number = self._wiped = self.rng.choice(down)
+        if self._may_lose_disk:
+            self.engine.losses += 1
+            number = self._wiped = self.rng.choice(self._down)
             self.say(f"node {number}: loses its disk")
             self._disks[number] = MemoryDisk()
             self.did["wipes"] += 1
 
+    @property
+    def _may_lose_disk(self) -> bool:
+        """Whether a node is down whose disk may be lost: another one has everything."""
+        several = len(self.engine.listed.counted) > 1
+        return self._wiped is None and self._spoilt is None and bool(self._down) and several
+
     def away(self) -> None:
         """A node that is down is taken for one that is away for too long: batches are not kept for it."""
-        down = [number for number in range(self.size) if self.nodes[number] is None]
-        if down:
-            self.engine.copying.add(self.rng.choice(down))
+        if self._down:
+            self.engine.copying.add(self.rng.choice(self._down))
 
     def spoil(self) -> None:
         """Flip a bit in the copy of a node that is down. Where no mark proves that it was synced, a start takes it for
         a torn write, cuts it off, and reads it from the engine again."""
-        down = [number for number in range(self.size) if self.nodes[number] is None]
-        if self._spoilt is None and self._wiped is None and down:
-            number = self.rng.choice(down)
+        if self._may_lose_disk:
+            self.engine.losses += 1
+            number = self.rng.choice(self._down)
             disk = self._disks[number]
             logs = [path for path in disk.paths if path.endswith(".log") and disk.size(path)]
             if logs:
@@ -369,16 +446,15 @@ class World:
         self._damage = 0.0
         self.engine.replicate()
         self.say("calm")
-        for number in range(self.size):
-            if self.nodes[number] is None:
-                self._start(number)
+        for number in self._down:
+            self._start(number)
         self.network.pass_time(1.0)
         epoch = self.engine.owner.epoch
         for round_ in range(CALM_ROUNDS):
             self.turn()
             self.start()
             if not round_ % 20 and not self._led_since(epoch):  # by a leader that has delivered nothing
-                for node in self._awake()[:2]:
+                for node in [one for one in self._awake() if self._counts(one)][:2]:
                     node.driver.claim()
             self.network.pass_time(0.05)
             if round_ > 10 and self._at_rest(epoch):
@@ -389,7 +465,7 @@ class World:
 
     def _at_rest(self, epoch: int) -> bool:
         ends = {node.log.ends_at for node in self._awake()}
-        return self._led_since(epoch) and ends == {self.engine.end} and len(self._awake()) == self.size
+        return self._led_since(epoch) and ends == {self.engine.end} and len(self._awake()) == len(self.members)
 
     def _led_since(self, epoch: int) -> bool:
         return any(node.serves and node.log.epoch > epoch for node in self._awake())
@@ -422,7 +498,7 @@ class World:
 ACTS: Sequence[Callable[[World], None]] = (
     World.turn, World.publish, World.deliver, World.settle, World.give_back, World.claim, World.report, World.weather,
     World.pause, World.jump, World.power, World.start, World.spoil, World.engine_fails, World.wipe, World.away,
-    World.publish_to_stream, World.read_stream,
+    World.publish_to_stream, World.read_stream, World.change_members,
 )  # fmt: skip
-WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5, 10, 6)
+WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5, 10, 6, 1)
 """How often each of them happens."""

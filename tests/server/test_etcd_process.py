@@ -11,6 +11,7 @@ import structlog
 import trio
 import trio.testing
 
+from core.cluster.engine_members import EngineMember
 from core.config import load
 from core.config.cluster import ClusterSettings
 from core.errors import Invalid
@@ -50,6 +51,8 @@ class Bench:
         program.write_text(f"#!/bin/sh\n{version}{script}\n")
         program.chmod(0o700)
         self.entries: list[structlog.typing.EventDict] = []
+        self.members: list[EngineMember] | None = None
+        """What the other members say."""
         self.noticed: list[tuple[bool, str]] = []
         self._changed = trio.Event()
         self.process = EtcdProcess(
@@ -57,9 +60,13 @@ class Bench:
             folder,
             str(program),
             check=check,
+            others=self._others,
             log=structlog.wrap_logger(None, processors=[self._log]),
             notice=self._notice,
         )
+
+    def _others(self) -> list[EngineMember] | None:
+        return self.members
 
     def _log(self, logger: object, method: str, entry: structlog.typing.EventDict) -> structlog.typing.EventDict:
         self.entries.append(entry)
@@ -118,7 +125,8 @@ def test_with_certificates_clients_and_members_need_one(tmp_path: Path):
 def test_without_the_program_the_remedy_is_said(tmp_path: Path):
     with pytest.raises(Invalid, match="apt install etcd-server"):
         EtcdProcess(
-            settings(), tmp_path, None, check=print, log=structlog.get_logger(), notice=lambda on, why: None
+            settings(), tmp_path, None, check=print, others=lambda: None, log=structlog.get_logger(),
+            notice=lambda on, why: None,
         )  # fmt: skip
 
 
@@ -234,3 +242,41 @@ async def test_what_a_broken_one_writes_is_repeated_within_limits(tmp_path: Path
 )
 def test_a_line_of_its_log_is_read(line: bytes, said: str):
     assert said_in(line) == said
+
+
+def member(name: str, number: int, *, is_learner: bool = False) -> EngineMember:
+    return EngineMember(number, name, (BASE["cluster.etcd_peers"][number],), is_learner)  # type: ignore[index]
+
+
+async def test_a_member_that_was_taken_in_starts_among_the_others_and_its_old_data_are_kept(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+):
+    bench = Bench(tmp_path, 'echo "$*" >&2; mkdir -p $4/member; exit 1')
+    bench.members = [member("a", 0), member("b", 1)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.process.run, lambda: None)
+        await bench.until(lambda: len(bench.noticed) == 1)
+        bench.members = [member("a", 0), member("", 1, is_learner=True)]
+        (tmp_path / "etcd" / "member" / "old").write_text("old")
+        mock_clock.jump(PAUSE_MIN_S)
+        await bench.until(lambda: len(bench.noticed) == 2)
+        nursery.cancel_scope.cancel()
+    first, second = (line["text"] for line in bench.lines("etcd-said"))
+    assert "--initial-cluster-state new --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=" in first
+    assert "existing --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380 --max" in second
+    assert (tmp_path / "etcd-replaced" / "member" / "old").read_text() == "old"
+    assert not (tmp_path / "etcd" / "member" / "old").exists()
+
+
+async def test_one_that_the_others_do_not_know_is_not_started(tmp_path: Path, mock_clock: trio.testing.MockClock):
+    bench = Bench(tmp_path, "echo begun >&2; exec sleep 99")
+    bench.members = [member("a", 0)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.process.run, lambda: None)
+        await bench.until(lambda: bool(bench.noticed))
+        assert (bench.process.starts, bench.process.row()["running"]) == (0, False)
+        assert "headgate cluster join" in bench.noticed[0][1]
+        bench.members = [member("a", 0), member("", 1)]
+        mock_clock.jump(PAUSE_MIN_S)
+        await bench.until(lambda: bench.process.starts == 1)
+        nursery.cancel_scope.cancel()

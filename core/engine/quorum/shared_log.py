@@ -469,12 +469,13 @@ class SharedLog:
         return self._synced_number
 
 
-def cut_at(synced: Mapping[int, int], copying: Collection[int] = ()) -> int:
+def cut_at(synced: Mapping[int, int], copying: Collection[int] = (), joining: Collection[int] = ()) -> int:
     """Return up to which number the engine may be cut.
 
     ``synced``: up to which number each member has synced its copy; 0 for one that is not known to have any. Members in
-    ``copying`` will copy another node's log and need no batch. What a majority has not synced is never cut.
+    ``copying`` will copy another node's log and need no batch. What a majority has not synced is never cut; members in
+    ``joining`` make no majority.
     """
-    numbers = sorted(synced.values(), reverse=True)
+    numbers = sorted((number for node, number in synced.items() if node not in joining), reverse=True)
     of_majority = numbers[len(numbers) // 2]
     return min([of_majority, *(number for node, number in synced.items() if node not in copying)])

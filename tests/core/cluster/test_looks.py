@@ -3,6 +3,7 @@
 from core.cluster.beats import LOOK_S, Beat, node_number
 from core.cluster.etcd_messages import MESSAGES
 from core.cluster.member import LOOK_ELSEWHERE_S, LOOKS_MAX, Hooks, Member
+from core.cluster.member_list import MemberList
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import SharedLog
@@ -59,8 +60,8 @@ def test_a_look_without_an_answer_is_followed_by_looks_elsewhere():
     groups.all = {1: QuorumGroup(1, shared, queues)}
     nothing = Hooks(lambda *_, **__: None, MakesNothing(), False, lambda _: None, lambda *_: None)
     member = Member(
-        etcd, groups, cluster="c", node="a", members=MEMBERS, beat=Beat(0, "life"), identity="one",
-        clock=lambda: now[0], hooks=nothing,
+        etcd, groups, cluster="c", node="a", members=MemberList.first(MEMBERS, [], []), beat=Beat(0, "life"),
+        identity="one", clock=lambda: now[0], hooks=nothing,
     )  # fmt: skip
     member.step()
     etcd.asked[0][1](MESSAGES["TxnResponse"](succeeded=True))

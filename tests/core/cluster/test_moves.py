@@ -26,14 +26,14 @@ def test_without_a_wish_a_leader_keeps_what_it_leads():
 
 def test_a_node_that_is_set_aside_hands_each_group_to_the_next_in_its_order_and_claims_nothing():
     moves = seen(b=beat(), c=beat())
-    moves.set_aside = True
+    moves.maintenance = True
     assert [moves.target(group) for group in (0, 1, 2)] == ["b", "b", "c"]
     assert not moves.may_claim(1, 10.0)
 
 
 def test_nobody_hands_over_to_a_node_that_is_away_or_set_aside():
     moves = seen(b=beat(set_aside=True))
-    moves.set_aside = True
+    moves.maintenance = True
     moves.wishes = {1: "c", 2: "b"}
     assert moves.target(1) is None
     assert moves.target(2) is None
@@ -71,7 +71,7 @@ def test_maintenance_is_refused_where_a_group_would_lose_its_majority():
 def test_the_preferred_leader_is_the_first_of_the_order_that_can_lead():
     moves = seen(b=beat(), c=beat())
     assert [moves.preferred(group) for group in (0, 1, 2)] == ["a", "b", "c"]
-    moves.set_aside = True
+    moves.maintenance = True
     assert moves.preferred(0) == "b"
 
 

@@ -1,0 +1,165 @@
+"""Real nodes with certificates, each with an etcd of its own: a fourth one joins under load, one that has lost its etcd
+gets it anew, and one leaves. Nothing that was confirmed is lost."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pika
+import pika.exceptions
+import pytest
+
+from amqp10.cli.exits import Exit
+from amqp10.cli.main import run
+from tests.cluster.test_hand_over import QUEUE
+from tests.kit.broker_process import READY, ROOT
+from tests.kit.command_line import run_here
+from tests.kit.etcd_cluster import free_ports
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")]
+
+HOSTS = {"a": "127.0.0.1", "b": "127.0.0.2", "c": "127.0.0.3"}
+SECONDS_MAX = 90.0
+STOP_S = 20.0
+
+
+class Brokers:
+    """The brokers, with their files and data in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port, self.etcd_port = free_ports(2)
+        self.urls: dict[str, str] = {}
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, name: str) -> None:
+        files = self.folder / "nodes" / name
+        words = ["serve", "--config", str(files / "headgate.toml"), "--admin", "off", "--data", str(self.data(name))]
+        with (files / "log").open("a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "amqp10", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self._processes[name] = process
+        assert process.stdout is not None
+        match = READY.search(process.stdout.readline())
+        assert match is not None, self.log(name)
+        self.urls[name] = f"amqp://guest:guest@{match['host']}:{match['port']}"
+
+    def data(self, name: str) -> Path:
+        return self.folder / f"data-{name}"
+
+    def log(self, name: str) -> str:
+        return (self.folder / "nodes" / name / "log").read_text()[-3000:]
+
+    def stop(self, name: str) -> None:
+        process = self._processes.pop(name)
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def stop_all(self) -> None:
+        for name in list(self._processes):
+            self.stop(name)
+
+    def status(self, at: str) -> Mapping[str, list[dict[str, object]]]:
+        found = run_here("cluster", "status", "--json", url=self.urls[at])
+        return json.loads(found.out) if found.code == 0 else {"nodes": [], "groups": []}
+
+    def states(self, at: str) -> dict[str, object]:
+        return {str(row["node"]): row["state"] for row in self.status(at)["nodes"]}
+
+    def all_led(self, at: str) -> bool:
+        status = self.status(at)
+        here = bool(status["nodes"]) and all(row["here"] for row in status["nodes"])
+        return here and all(row["leader"] for row in status["groups"])
+
+    def until(self, there: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + SECONDS_MAX
+        while not there():
+            assert time.monotonic() < end, (what, [self.log(name) for name in self._processes])
+            time.sleep(0.2)
+
+
+class Publisher(threading.Thread):
+    """Publishes at a node until it is over."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self._url = url + "/%2F?socket_timeout=10&heartbeat=0"
+        self.confirmed: list[str] = []
+        self.over = False
+
+    def run(self) -> None:
+        channel = pika.BlockingConnection(pika.URLParameters(self._url)).channel()
+        channel.confirm_delivery()
+        number = 0
+        while not self.over:
+            number += 1
+            try:
+                channel.basic_publish("", QUEUE, b"m%d" % number, pika.BasicProperties(delivery_mode=2), mandatory=True)
+                self.confirmed.append(f"m{number}")
+            except (pika.exceptions.NackError, pika.exceptions.UnroutableError):
+                time.sleep(0.02)
+            time.sleep(0.01)
+
+
+def test_nodes_join_and_leave_under_load_and_an_etcd_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    brokers, nodes = Brokers(tmp_path), tmp_path / "nodes"
+    ports = ["--port", str(brokers.port), "--etcd-port", str(brokers.etcd_port)]
+    words = [word for name, host in HOSTS.items() for word in ("--node", f"{name}={host}")]
+    assert run(["cluster", "init", str(nodes), *words, *ports]) == 0
+    with ExitStack() as stack:
+        stack.callback(brokers.stop_all)
+        for name in HOSTS:
+            brokers.start(name)
+        brokers.until(lambda: brokers.all_led("a"), "each group has a leader")
+        entry = brokers.urls["a"]
+        assert run_here("queues", "declare", QUEUE, "--argument", "x-queue-type=quorum", url=entry).code == 0
+        publisher = Publisher(entry)
+        publisher.start()
+
+        certified = ["--ca", str(nodes / "a" / "ca.pem"), "--ca-key", str(nodes / "ca.key")]
+        join = ["cluster", "join", str(nodes / "d"), "--node", "d=127.0.0.4", *ports]
+        assert run_here(*join, url=entry).code == Exit.USAGE, "there are certificates"
+        assert (
+            "has a node 'b' already" in run_here(*join[:3], "--node", "b=127.0.0.4", *ports, *certified, url=entry).err
+        )
+        joined = run_here(*join, *certified, url=entry)
+        assert joined.code == 0, joined.err
+        brokers.start("d")
+        brokers.until(lambda: brokers.states("b").get("d") == "member", "d is a member")
+        brokers.until(lambda: brokers.all_led("d"), "d sees all")
+
+        brokers.stop("c")
+        shutil.rmtree(brokers.data("c") / "etcd")
+        brokers.start("c")
+        replaced = run_here("cluster", "replace-etcd", "c", url=entry)
+        assert replaced.code == 0, replaced.err
+        assert "answers" in run_here("cluster", "replace-etcd", "b", url=entry).err
+        brokers.until(lambda: (brokers.data("c") / "etcd" / "member").exists(), "c has its etcd again")
+        brokers.until(lambda: brokers.all_led("c"), "c is here again")
+
+        left = run_here("cluster", "leave", "b", url=brokers.urls["d"])
+        assert left.code == 0, left.err
+        assert list(brokers.states("a")) == ["a", "c", "d"]
+        brokers.stop("b")
+        count = len(publisher.confirmed)
+        brokers.until(lambda: len(publisher.confirmed) > count + 50, "messages are confirmed without b")
+        brokers.until(lambda: brokers.all_led("a"), "each group has a leader")
+        publisher.over = True
+        publisher.join(STOP_S)
+        found = run_here("consume", f"/queues/{QUEUE}", "--drain", url=brokers.urls["d"]).out.split()
+        assert set(publisher.confirmed) <= set(found), "lost"
+        with capsys.disabled():
+            print(f"\n{len(publisher.confirmed)} messages confirmed, {len(found)} found")
