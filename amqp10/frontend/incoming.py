@@ -79,8 +79,8 @@ class PublisherLink:
     """A publishing link: joins the peer's sender, our receiving end, and the engine's publisher."""
 
     __slots__ = (
-        "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_engine", "_held_up", "_hop", "_limit",
-        "_own_answers", "_plain", "_rights", "_route", "_settings", "_target", "_targets", "_traffic", "_unasked",
+        "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_engine", "_held_up", "_hop",
+        "_plain", "_rights", "_route", "_settings", "_target", "_targets", "_traffic", "_unasked",
         "_work", "bound_by_operator", "flow", "limits", "limits_changed", "link", "name", "paused", "publisher",
         "recent",
     )  # fmt: skip
@@ -126,13 +126,9 @@ class PublisherLink:
         """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
         self._held_up: FlowReason | None = None
         """Why the engine wants no more messages for the target; None when it takes them."""
-        self._limit = 0
-        """The messages that the node that leads the target allows, counted from the first."""
         self._at_home = "" if publisher.home is None else f"@{publisher.home}"
         """Where the target is, if not on this node."""
         self._alarmed = False
-        self._own_answers = 0
-        """Received messages that this node has answered and not published."""
         self._bound_by: int | None = None
         """The bound of the policy that the link credit keeps to."""
         self.paused = False
@@ -224,7 +220,7 @@ class PublisherLink:
         """The engine wants no more messages for a target of the link, or takes them again. Or the node that leads the
         target has given link credit, which is passed on as it is. Returns the link."""
         if isinstance(action, PublisherCredit):
-            self._limit = action.limit
+            self.link.credit.limit = action.limit
             self.pass_credit_on()
         elif self.recent is None:
             self._hold_up(None if action.reason is None else FlowReason(action.reason))
@@ -234,11 +230,11 @@ class PublisherLink:
         return self
 
     def pass_credit_on(self) -> None:
-        """Give the peer the link credit that the node gives that leads the target, less what that did not answer."""
+        """Give the peer the link credit that the node gives that leads the target, less what that did not get."""
         credit = self.link.credit
-        wanted = max(0, self._limit + self._own_answers - credit.balance.consumed)
-        if self.link.end.attached and min(wanted, credit.ceiling) != credit.link_credit:
-            self.link.grant(min(wanted, credit.ceiling))
+        wanted = credit.allowed(credit.limit or 0)
+        if self.link.end.attached and wanted != credit.link_credit:
+            self.link.grant(wanted)
 
     def target_gone(self, publisher: Publisher) -> bool:
         """A target was deleted. Returns whether it was that of the link, so that the link is over."""
@@ -579,7 +575,7 @@ class PublisherLink:
     def _unrouted(self, number: int, unrouted: Unrouted, event: DeliveriesReceived) -> None:
         """Reject the message. If it cannot be rejected, raise LinkFault to end the link [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
-        self._own_answers += 1
+        self.link.credit.unpublished += 1
         if event.settled or not self._may_be_rejected():
             self.link.confirmed(1)
             tag = event.delivery_tag(number - event.first)
