@@ -455,8 +455,7 @@ class Session:
         flow.delivery_count = delivery_count
         flow.link_credit = link_credit
         flow.available = available
-        flow.drain = drain
-        flow.echo = echo
+        flow.drain, flow.echo = drain, echo
         flow.properties = dict(properties) if properties else None
         sending = isinstance(self._links_out.get(OutputHandle(handle)), SenderLink)
         self._count_flow("out" if sending else "in", flow)
