@@ -448,9 +448,9 @@ class Engine(Protocol):
         before, until all are settled or it is cancelled again with ``requeue``. ``TakenBack`` may still follow for it.
         """
 
-    def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
-        """Set (not add) the consumer's queue grant to ``n`` messages. One ``GrantReply`` follows in the next turn.
-
+    def grant(self, consumer: Consumer, n: int, drain: bool, *, asked: bool = True) -> None:
+        """Set (not add) the consumer's queue grant to ``n`` messages. One ``GrantReply`` follows in the next turn; if
+        its client has not ``asked``, that of a queue of another node may come before the messages of the grant.
         A second grant before the reply replaces the first; each of the two grants still gets its own reply.
         """
 

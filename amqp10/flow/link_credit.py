@@ -125,6 +125,7 @@ class ReceiverCredit:
         "ceiling",
         "delivery_count",
         "drain",
+        "limit",
         "link_credit",
         "margin",
         "maximum",
@@ -132,6 +133,7 @@ class ReceiverCredit:
         "top_up_at",
         "unconfirmed",
         "unconfirmed_limit",
+        "unpublished",
         "unsettled_full",
         "window",
         "withheld",
@@ -155,6 +157,10 @@ class ReceiverCredit:
         """True while the peer has to settle deliveries before it gets more link credit."""
         self.ceiling = serial.MASK
         """The most link credit that an operator allows; 0 while the link is paused."""
+        self.limit: int | None = None
+        """The messages that another node allows in all, beside those that do not reach it; None if none decides."""
+        self.unpublished = 0
+        """Received messages that do not reach the node that allows them: aborted, or answered here."""
         self.window: PublisherWindow | None = None
         self.rate: LinkRate | None = None
         self._clock: Callable[[], float] = float
@@ -216,6 +222,8 @@ class ReceiverCredit:
         """
         if self.window is not None:
             return self._follow(self.window)
+        if self.limit is not None:
+            return self._give_back(self.allowed(self.limit))
         maximum, top_up_at = self.maximum, self.top_up_at
         if self.ceiling < serial.MASK:
             if self.link_credit > self.ceiling:
@@ -231,6 +239,17 @@ class ReceiverCredit:
         if self.rate is not None:
             return self._grant_within(self.rate, maximum - since)
         self.grant(maximum - since, drain=self.drain)
+        return True
+
+    def allowed(self, limit: int) -> int:
+        """The link credit under a limit that another node has set."""
+        return min(self.ceiling, max(0, limit + self.unpublished - self.balance.consumed))
+
+    def _give_back(self, allowed: int) -> bool:
+        """Grant anew what messages have used that did not reach the other node, once half of all is used."""
+        if self.link_credit * 2 > allowed or self.link_credit == allowed:
+            return False
+        self.grant(allowed, drain=self.drain)
         return True
 
     def limit_rate(self, rate: LinkRate | None, clock: Callable[[], float]) -> None:

@@ -165,14 +165,14 @@ class FarReceiverLink:
         self._queue = queue
         self._options = options
         self._user: Inlet | None = user
-        self._grant: tuple[int, bool] | None = None
-        """The grant that waits for the attach."""
+        self._grant: tuple[int, bool, bool] | None = None
+        """The grant that waits for the attach, whether it drains, and whether an answer is wanted."""
 
-    def grant(self, n: int, *, drain: bool) -> None:
+    def grant(self, n: int, *, drain: bool, echo: bool) -> None:
         if self.link is None or not self.link.end.attached:
-            self._grant = n, drain
+            self._grant = n, drain, echo or (self._grant is not None and self._grant[2])
             return
-        self.link.grant(n, drain=drain, echo=True)
+        self.link.grant(n, drain=drain, echo=echo)
         self._host.touch()
 
     def settle(self, first: int, last: int, disposal: Disposal | Return) -> None:
@@ -217,8 +217,8 @@ class FarReceiverLink:
         if self._user is None:
             _close(self.link, self._host)
         elif self._grant is not None:
-            (n, drain), self._grant = self._grant, None
-            self.grant(n, drain=drain)
+            (n, drain, echo), self._grant = self._grant, None
+            self.grant(n, drain=drain, echo=echo)
 
     def event_received(self, event: DeliveriesReceived | SenderFlowReceived | IncomingOutcome) -> None:
         """The other node has sent deliveries, or a flow, or has taken deliveries back."""

@@ -227,7 +227,7 @@ class NodeFrontEnd:
     def receive_data(self, data: bytes, now: Now) -> bool:
         self.connection.receive_data(data, now.monotonic)
         self._answer_events()
-        return True
+        return not (self.established and self.connection.at_rest)
 
     def receive_eof(self, now: Now) -> None:
         self.connection.receive_eof()

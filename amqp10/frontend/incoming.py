@@ -81,8 +81,8 @@ class PublisherLink:
     """A publishing link: joins the peer's sender, our receiving end, and the engine's publisher."""
 
     __slots__ = (
-        "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_engine", "_held_up", "_hop", "_limit",
-        "_own_answers", "_plain", "_rights", "_route", "_settings", "_target", "_targets", "_traffic", "_unasked",
+        "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_engine", "_held_up", "_hop",
+        "_plain", "_rights", "_route", "_settings", "_target", "_targets", "_traffic", "_unasked",
         "_work", "bound_by_operator", "flow", "limits", "limits_changed", "link", "name", "paused", "publisher",
         "recent",
     )  # fmt: skip
@@ -125,10 +125,8 @@ class PublisherLink:
         self._unasked = 0
         """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
         self._held_up: FlowReason | None = None  # why the engine wants no more messages for the target
-        self._limit = 0  # the messages that the node that leads the target allows, counted from the first
         self._at_home = "" if publisher.home is None else f"@{publisher.home}"  # where the target is, if not here
         self._alarmed = False
-        self._own_answers = 0  # received messages that this node has answered and not published
         self._bound_by: int | None = None  # the bound of the policy that the link credit keeps to
         self.paused = False  # whether an operator has paused the link
         self.limits: Sequence[PublishLimit] = ()  # of its rate, also those that limit nothing now
@@ -217,7 +215,7 @@ class PublisherLink:
         """The engine wants no more messages for a target of the link, or takes them again. Or the node that leads the
         target has given link credit, which is passed on as it is. Returns the link."""
         if isinstance(action, PublisherCredit):
-            self._limit = action.limit
+            self.link.credit.limit = action.limit
             self.pass_credit_on()
         elif self.recent is None:
             self._hold_up(None if action.reason is None else FlowReason(action.reason))
@@ -227,11 +225,11 @@ class PublisherLink:
         return self
 
     def pass_credit_on(self) -> None:
-        """Give the peer the link credit that the node gives that leads the target, less what that did not answer."""
+        """Give the peer the link credit that the node gives that leads the target, less what that did not get."""
         credit = self.link.credit
-        wanted = max(0, self._limit + self._own_answers - credit.balance.consumed)
-        if self.link.end.attached and min(wanted, credit.ceiling) != credit.link_credit:
-            self.link.grant(min(wanted, credit.ceiling))
+        wanted = credit.allowed(credit.limit or 0)
+        if self.link.end.attached and wanted != credit.link_credit:
+            self.link.grant(wanted)
 
     def target_gone(self, publisher: Publisher) -> bool:
         """A target was deleted. Returns whether it was that of the link, so that the link is over."""
@@ -578,7 +576,7 @@ class PublisherLink:
     def _unrouted(self, number: int, unrouted: Unrouted, event: DeliveriesReceived) -> None:
         """Reject the message. If it cannot be rejected, raise LinkFault to end the link [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
-        self._own_answers += 1
+        self.link.credit.unpublished += 1
         if event.settled or not self._may_be_rejected():
             self.link.confirmed(1)
             tag = event.delivery_tag(number - event.first)

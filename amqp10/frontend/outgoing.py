@@ -475,7 +475,8 @@ class ConsumerLink:
 
     def _request(self, n: int | None) -> None:
         if n is not None and self.consumer is not None:
-            self._engine.grant(self.consumer, n, self.link.credit.drain)
+            asked = self._echo_due or self._drain_due
+            self._engine.grant(self.consumer, n, self.link.credit.drain, asked=asked)
 
     def _return_unsent(self, behind: int = 0, *, all_of_them: bool = False) -> None:
         """Give back to the queue what may not be sent, and the newest ``behind`` deliveries, which are behind others

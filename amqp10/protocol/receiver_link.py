@@ -287,7 +287,8 @@ class ReceiverLink:
         self.channel.report(
             DeliveriesReceived(self, first + begin, entries, run.header, settled, run.checked, tag, even)
         )
-        self.channel.refill_later(self)
+        if credit.maximum or credit.window is not None:  # else the user sets the link credit
+            self.channel.refill_later(self)
 
     def transfer_received(self, transfer: Transfer, *payload: Piece) -> None:
         """Take one transfer frame, whose payload may be in several pieces [2.7.5]."""
@@ -466,6 +467,7 @@ class ReceiverLink:
         self.credit.received(1)
         if self.credit.rate is not None:
             self.credit.rate.arrived(1, partial.size)
+        self.credit.unpublished += 1
         self.credit.confirmed(1)
         self.channel.refill_later(self)
 

@@ -257,10 +257,11 @@ class Session:
         """Take a run of whole deliveries from the fast path, with the same result as for its single frames."""
         if self.state is not SessionState.MAPPED:
             return
-        self._to_flush[self] = None
         n, room = len(run.entries), max(0, self.window.incoming_window + self.window.margin)
         if taken := min(n, room):
             self.window.received(taken)
+            if self.window.incoming_window <= self.window.top_up_at:
+                self._to_flush[self] = None
             link = self._links_in.get(InputHandle(run.handle)) or self._link(run.handle)  # which raises
             if link.end.state is LinkState.ATTACHED:
                 try:
@@ -454,8 +455,7 @@ class Session:
         flow.delivery_count = delivery_count
         flow.link_credit = link_credit
         flow.available = available
-        flow.drain = drain
-        flow.echo = echo
+        flow.drain, flow.echo = drain, echo
         flow.properties = dict(properties) if properties else None
         sending = isinstance(self._links_out.get(OutputHandle(handle)), SenderLink)
         self._count_flow("out" if sending else "in", flow)

@@ -260,10 +260,11 @@ class Broker:
         else:
             self._pump.touch(queue)
 
-    def grant(self, consumer: Consumer, n: int, drain: bool) -> None:
+    def grant(self, consumer: Consumer, n: int, drain: bool, *, asked: bool = True) -> None:
         queue = self._queues.get(consumer.queue_name)
         if queue is None or (attachment := queue.attachments.of(consumer)) is None or attachment.detached:
             return
+        attachment.asked = asked
         queue.grant(attachment, n, drain)
         self._pump.touch(queue)
 

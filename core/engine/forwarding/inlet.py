@@ -1,12 +1,14 @@
 """The messages that one consumer gets from a remote queue, through a link of its own.
 
-The consumer's grant is the link credit. Each grant is answered when the home node has answered: so an echo, or a drain,
-of the client behind it is answered only then. While an answer is out, only the newest grant waits behind it.
+The consumer's grant is the link credit. A grant for which the client has asked, by an echo or a drain, is answered when
+the home node has answered; meanwhile only the newest grant waits behind it. Other grants are answered at once. The home
+node is asked for the ready messages of the queue now and then only; what has come since is taken off.
 
 What comes beyond the grant, because the grant was lowered meanwhile, goes back to the home node at once.
 """
 
 from collections.abc import Callable
+from math import inf
 
 from core.engine.forwarding.links import FarReceiver
 from core.engine.queue.consumers import Attachment
@@ -16,6 +18,9 @@ from core.errors import EngineError
 from core.interface import ActivityChanged, Delivered, Disposal, TakenBack
 from core.message import Attributes, Return, Routes, RunAttributes
 
+PROBE_SECONDS = 0.1
+"""How often the home node is asked for the ready messages when no client asks: by about every tenth grant of a consumer
+that gets 100,000 messages a second. The ledger of stalls looks four times a second."""
 UNSENT = Return(unsent=True)
 NO_ATTRIBUTES = Attributes()
 
@@ -23,7 +28,17 @@ NO_ATTRIBUTES = Attributes()
 class Inlet:
     """One link to consume. The connection calls the methods that end in the past tense; the rest is for the queue."""
 
-    __slots__ = ("_asked", "_counters", "_lost", "_stale", "attachment", "available", "link")
+    __slots__ = (
+        "_awaited",
+        "_counters",
+        "_echo_out",
+        "_lost",
+        "_probe_at",
+        "_stale",
+        "attachment",
+        "available",
+        "link",
+    )
 
     def __init__(
         self, attachment: Attachment, counters: QueueCounters, lost: Callable[["Inlet", EngineError], None]
@@ -34,21 +49,30 @@ class Inlet:
         self._lost = lost
         self.link: FarReceiver | None = None
         self.available = 0
-        """The ready messages of the queue, as the home node said last."""
-        self._asked = False
-        """An answer of the home node is out."""
+        """The ready messages of the queue, as the home node said last, less those that have come since."""
+        self._echo_out = self._awaited = False
+        """Whether an answer of the home node is out, and whether the client waits for it."""
         self._stale = False
         """The grant has changed since the question."""
+        self._probe_at = -inf
+        """When the home node is asked although no client asks (monotonic seconds)."""
 
     # --- what the queue does -----------------------------------------------------------------------------------
 
-    def ask(self) -> None:
-        """Pass the grant on."""
-        if self._asked or self.link is None:
+    def pass_on(self, now: float = -inf) -> None:
+        """Pass the grant on, at this time (monotonic seconds)."""
+        attachment = self.attachment
+        asked = attachment.asked or attachment.drain
+        if self.link is None or self._awaited or (self._echo_out and asked):
             self._stale = True
             return
-        self._asked, self._stale = True, False
-        self.link.grant(self.attachment.grant, drain=self.attachment.drain)
+        echo = not self._echo_out and (asked or now >= self._probe_at)
+        self._echo_out, self._awaited, self._stale = self._echo_out or echo, asked, False
+        self.link.grant(attachment.grant, drain=attachment.drain, echo=echo)
+        if echo:
+            self._probe_at = now + PROBE_SECONDS
+        if not asked:
+            attachment.reply(self.available)
 
     def settle(self, first: int, last: int, disposal: Disposal | Return) -> None:
         """Settle deliveries by their numbers for the consumer, both inclusive."""
@@ -59,7 +83,7 @@ class Inlet:
         """The consumer gets no more messages, and keeps those that it has."""
         self.attachment.grant = 0
         if self.link is not None:
-            self.link.grant(0, drain=False)
+            self.link.grant(0, drain=False, echo=False)
 
     def close(self) -> None:
         """The consumer is gone: the home node takes back what it had."""
@@ -94,6 +118,7 @@ class Inlet:
         attachment.grant -= count
         consumer.next_number = number + count
         self._counters.delivered += count
+        self.available = max(0, self.available - count)
         attachment.unsettled.append(number, Batch(range(first, first + count), [], NO_ATTRIBUTES))
         consumer.mailbox.put(
             Delivered(consumer, number, entries, attributes, delivery_count, first_acquirer, routes=routes)
@@ -113,11 +138,11 @@ class Inlet:
                 consumer.mailbox.put(TakenBack(consumer, number + places[0], number + places[-1]))
 
     def answered(self, available: int) -> None:
-        """The home node has answered the last grant: all that it brings at once has come."""
+        """The home node has answered the last echo: all that its grant brings at once has come."""
         self.available = available
-        self._asked = False
+        self._echo_out = self._awaited = False
         if self._stale:
-            self.ask()
+            self.pass_on()
         elif self.attachment.replies_due:
             self.attachment.reply(available)
 

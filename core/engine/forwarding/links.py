@@ -24,9 +24,9 @@ class FarSender(Protocol):
 class FarReceiver(Protocol):
     """A link that consumes from a queue on its home node. Deliveries are named by numbers of the link's session."""
 
-    def grant(self, n: int, *, drain: bool) -> None:
-        """Set the link credit, and ask for an answer, which :meth:`Inlet.answered` brings behind all deliveries that
-        the link credit brings at once."""
+    def grant(self, n: int, *, drain: bool, echo: bool) -> None:
+        """Set the link credit. With ``echo`` ask for an answer, which :meth:`Inlet.answered` brings behind all
+        deliveries that the link credit brings at once."""
 
     def settle(self, first: int, last: int, disposal: Disposal | Return) -> None:
         """Settle deliveries, first and last inclusive. They must all be of this link and unsettled."""

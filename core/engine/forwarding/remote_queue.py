@@ -146,7 +146,7 @@ class RemoteQueue:
         """Pass grants on. Deliveries and answers come later, outside of the queue's turns."""
         asking, self._asking = self._asking, {}
         for inlet in asking:
-            inlet.ask()
+            inlet.pass_on(now.monotonic)
         return DISPATCH_COST + len(asking)
 
     # --- publishers -----------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class RemoteQueue:
         return NotFound(f"queue '{self.name}': its home node {self._home.name} is down: {why}")
 
     def grant(self, attachment: Attachment, n: int, drain: bool) -> None:
-        """Set the grant; the home node answers."""
+        """Set the grant; the home node answers, if the client has asked."""
         attachment.grant, attachment.drain = n, drain or attachment.consumer.options.getter
         attachment.replies_due += 1
         self._asking[self._inlets[attachment]] = None

@@ -43,6 +43,8 @@ class Attachment:
     drain: bool = False
     replies_due: int = 0
     """How many grants are not answered yet."""
+    asked: bool = True
+    """The client of the consumer waits for the answer to the last grant."""
     unsettled: Unsettled = field(default_factory=Unsettled)
     sequence_key: str = ""
     """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
