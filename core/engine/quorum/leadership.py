@@ -9,3 +9,5 @@ class Leadership:
 
     term: int = 0
     """0 while this node does not lead."""
+    moving: bool = False
+    """Whether the node that leads has handed the group over to another one, which leads in a moment."""
