@@ -11,7 +11,7 @@ from core.engine.queue.admissions import Admissions
 from core.engine.queue.attachments import Attachments
 from core.engine.queue.dead_letter import DeadLetters
 from core.engine.queue.endings import Endings
-from core.engine.queue.length_limit import LEADER_MOVING, NO_QUORUM, BlockedPublishers
+from core.engine.queue.length_limit import BlockedPublishers
 from core.engine.queue.moving import Move
 from core.engine.quorum.leadership import Leadership
 from core.engine.ready.backing import Backing, MemoryBacking
@@ -79,7 +79,7 @@ class Led:
 
     def tell(self, publishers: Iterable[Publisher]) -> None:
         """Tell the publishers that do not know it yet that the queue is held, and why."""
-        self._blocked.tell(publishers, full=True, reason=LEADER_MOVING if self.leadership.moving else NO_QUORUM)
+        self._blocked.tell(publishers, full=True, reason=self.leadership.held_for)
 
     def _hold(self) -> None:
         """Forget every message. Consumers are told that what they held is taken back."""

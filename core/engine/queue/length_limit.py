@@ -18,9 +18,7 @@ from core.errors import LimitReached
 from core.interface import Publisher, PublisherBlocked
 
 QUEUE_FULL = "queue-full"
-LEADER_MOVING = "leader-moving"
-NO_QUORUM = "no-quorum"
-"""Reasons in ``PublisherBlocked``, of docs/flow-reasons."""
+"""A reason in ``PublisherBlocked``, of docs/flow-reasons."""
 
 
 class LengthLimit:
