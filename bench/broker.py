@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -44,11 +44,13 @@ class BrokerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker. `name` is its product and version from its open frame."""
+    """A running broker. `name` is its product and version from its open frame; `others` are further processes that
+    count, those of the other nodes of its cluster."""
 
     name: str
     url: str
     pid: int
+    others: tuple[int, ...] = ()
 
     def cpu_seconds(self) -> float:
         """CPU time of the tree so far, in seconds, user and system."""
@@ -66,8 +68,9 @@ class Broker:
     def _over_tree(self, figure: Callable[[psutil.Process], float]) -> float:
         """Add up a figure of the broker's process and its children. A child that ends meanwhile is left out."""
         try:
-            root = psutil.Process(self.pid)
-            total, children = figure(root), root.children(recursive=True)
+            roots = [psutil.Process(pid) for pid in (self.pid, *self.others)]
+            total = sum(map(figure, roots))
+            children = [child for root in roots for child in root.children(recursive=True)]
         except psutil.Error as problem:
             raise BrokerError(f"the process of {self.name} is gone: {problem}") from problem
         for child in children:
@@ -91,13 +94,13 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def connect(url: str, pid: int | None) -> Broker:
+def connect(url: str, pid: int | None, *, others: Sequence[int] = ()) -> Broker:
     """Return the broker that listens at `url`; its process is found by the port when `pid` is not given. The name of a
-    broker that is reached over TLS says so."""
+    broker that is reached over TLS says so. `others`: see :class:`Broker`."""
     conversation = Conversation(url, max_frame_size=131072, container_id="bench-name")
     name = ("TLS, " if Place.of(url).encrypted else "") + _name(conversation.properties)
     conversation.close()
-    return Broker(name, url, pid if pid is not None else listening_pid(Place.of(url).port))
+    return Broker(name, url, pid if pid is not None else listening_pid(Place.of(url).port), tuple(others))
 
 
 def _name(properties: Mapping[str, object]) -> str:

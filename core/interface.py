@@ -433,8 +433,7 @@ class Engine(Protocol):
         The engine may search for some of them now, which adds to the work."""
 
     def publish_by_keys(self, publisher: Publisher, exchange: str, keys: Sequence[str], run: Run, now: Now) -> None:
-        """Publish a run through one exchange, each message with a routing key of its own. The publisher has no fixed
-        target. Otherwise it is as :meth:`publish`."""
+        """As :meth:`publish`, through one exchange, with a routing key for each message and without a fixed target."""
 
     def consume(
         self, queue: str, mailbox: Mailbox, owner: object, options: ConsumeOptions, reference: object
@@ -587,6 +586,7 @@ class FlowReason(StrEnum):
     PAUSED = "paused"
     RATE_LIMIT = "rate-limit"
     POLICY = "policy"
+    LEADER_MOVING = "leader-moving"
     NO_QUORUM = "no-quorum"
     QUEUE_FULL = "queue-full"
     MEMORY_SHARE = "memory-share"

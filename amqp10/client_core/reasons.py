@@ -26,6 +26,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "paused": "ask the operator who paused the link",
     "rate-limit": "wait, since nothing is lost; or ask for a higher limit",
     "policy": "wait until earlier messages have an outcome; or have the policy or the operator's limit changed",
+    "leader-moving": "wait for the next leader of the queue, which takes half a second",
     "no-quorum": "wait until the group of the queue has a leader",
     "queue-full": "consume from the queue, or raise its length limit",
     "memory-share": "wait until earlier messages have an outcome, or send smaller ones",

@@ -30,8 +30,12 @@ class Management:
         self._links.close()
 
     def declare_queue(self, queue: str, *, queue_type: str = "classic") -> None:
-        """Declare a durable queue of the given type, without other arguments."""
-        self.declare_queue_with(queue, wire.map_of(wire.string("x-queue-type"), wire.string(queue_type)))
+        """Declare a durable queue of the given type. A quorum queue is led by the node of this connection."""
+        arguments = {"x-queue-type": queue_type}
+        if queue_type == "quorum":
+            arguments["x-queue-leader-locator"] = "client-local"
+        texts = [wire.string(text) for pair in arguments.items() for text in pair]
+        self.declare_queue_with(queue, wire.map_of(*texts))
 
     def declare_queue_with(self, queue: str, arguments: bytes) -> None:
         """Declare a durable queue with these arguments, an encoded map."""

@@ -407,6 +407,7 @@ class Member:
             return
         self._drivers[number].drive()  # what is gathered goes out before
         self.moves.begin(number, target, self._clock())
+        group.queues.tell_moving(moving=True)
         group.shared.step_down()
         group.queues.see_to()
         self._hooks.log("group-handed-over", {"group": number, "to": target})
@@ -579,6 +580,9 @@ class Member:
                 self.moves.ended(number)
             elif group.queues.leads:
                 self._led_here(group)
+            led = group.queues.leads or self.home(group) is not None
+            name = self.beats.name_of(owner.node)
+            group.queues.tell_moving(moving=self.moves.is_moving(number, name, led=led, now=sent_at))
         self._change_itself()
 
     def _ask(self, method: str, request: Message, answered: Callable[[Message], None]) -> None:

@@ -8,6 +8,7 @@ A node that is *set aside* (maintenance mode) hands over what it leads and claim
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from core.cluster.beats import Beats
 from core.errors import PreconditionFailed
@@ -30,6 +31,8 @@ class Moves:
         """By group, the node that is to lead it."""
         self._node, self._beats = node, beats
         self._since: dict[int, float] = {}
+        self._moving_since: dict[int, float] = {}
+        """By group, since when this node knows that it is handed over."""
 
     @property
     def set_aside(self) -> bool:
@@ -71,6 +74,17 @@ class Moves:
         """Return whether the owner of a group has handed it over to this node."""
         beat = self._beats.beat(owner)
         return beat is not None and beat.hands.get(group) == self._node
+
+    def is_moving(self, group: int, owner: str, *, led: bool, now: float) -> bool:
+        """Return whether the owner of a group has handed it over, and no node leads it yet. ``led``: whether one does,
+        as far as this node knows. A node that does not claim what it was given is not waited for longer than its old
+        leader waits."""
+        beat = self._beats.beat(owner)
+        if led:
+            self._moving_since.pop(group, None)
+        elif group in self.handing or (beat is not None and group in beat.hands):
+            self._moving_since.setdefault(group, now)
+        return now < self._moving_since.get(group, -inf) + GIVE_UP_S
 
     def check_majorities(self, groups: Iterable[int]) -> None:
         """Raises PreconditionFailed if one of these groups would lose its majority without this node."""

@@ -84,11 +84,18 @@ ADVICE: Mapping[FlowReason, Advice] = MappingProxyType({
         " why the queue is slow to answer. Of a consumer: find out why it is slow to settle, or raise max-unsettled or"
         " max-unsettled-bytes."
         " A bound by hand ends with `headgate links set-credit LINK --reset`."),
+    FlowReason.LEADER_MOVING: Advice(direction="in", hop=HopKind.LINK_QUEUE,
+        means="The node that leads the group of the quorum queue has handed it over to another node, for maintenance or"
+        " because leaders are spread anew. The queue takes on nothing until that node leads, which takes half a second."
+        " Nothing is lost.",
+        shows="`withheld_for` `leader-moving`",
+        do="Wait. If it lasts for more than 3 seconds, the reason becomes no-quorum: see `headgate cluster status`."),
     FlowReason.NO_QUORUM: Advice(direction="in", hop=HopKind.LINK_QUEUE,
         means="The quorum queue takes on and delivers nothing, because this node does not lead its group. Nothing is"
         " lost: what was accepted stays.",
         shows="`withheld_for` `no-quorum`",
-        do="Wait for the next leader. This version has groups of one node, which lead as long as they run."),
+        do="Wait for the next leader: `headgate cluster status` shows which nodes are there and what they lead. A"
+        " broker alone leads as long as it runs."),
     FlowReason.QUEUE_FULL: Advice(direction="in", hop=HopKind.LINK_QUEUE,
         means="The queue is at its length limit, and its overflow is block: its publishers get no link credit.",
         shows="`messages_ready` and `max_length`, or `ready_bytes` and `max_length_bytes`",

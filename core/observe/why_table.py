@@ -98,6 +98,8 @@ def _alarm(reason: FlowReason) -> Cause:
     return Cause(reason, lambda look: reason.value in look.alarms, f"alarm {reason.value}", says)
 
 
+UNLED = (FlowReason.LEADER_MOVING, FlowReason.NO_QUORUM)
+"""What withholds link credit from publishers of a queue that its node does not lead."""
 DRAINED = Cause(FlowReason.DRAIN_MODE, lambda look: FlowReason.DRAIN_MODE.value in look.alarms, "operator",
     "the broker is being drained for a stop")  # fmt: skip
 ALARMS = (DRAINED, _alarm(FlowReason.MEMORY), _alarm(FlowReason.DISK))
@@ -163,7 +165,10 @@ STORE = WaitEdge(HopKind.QUEUE_STORE,
 TARGET = WaitEdge(HopKind.LINK_QUEUE, _target_figures,
     lambda look: known(look.link, "link_credit", "unconfirmed", "unconfirmed_limit"),
     lambda look: f"{look.link['unconfirmed']} messages without an outcome" if known(look.link, "unconfirmed") else "",
-    [Cause(FlowReason.NO_QUORUM,
+    [Cause(FlowReason.LEADER_MOVING,
+        lambda look: _withheld(look) and look.link.get("withheld_for") == FlowReason.LEADER_MOVING, _where,
+        lambda look: f"{_where(look)} has no leader at this moment: its group is handed over to another node"),
+     Cause(FlowReason.NO_QUORUM,
         lambda look: _withheld(look) and look.link.get("withheld_for") == FlowReason.NO_QUORUM, _where,
         lambda look: f"{_where(look)} has no leader here: its group has no majority, or another node leads it"),
      Cause(FlowReason.QUEUE_FULL, _withheld, _where, _full),
@@ -227,7 +232,7 @@ PUBLISHER: Chain = (
     replace(STORE, exists=lambda look: text(look.link, "queue")),
     WaitEdge(HopKind.QUEUE_CONSUMER, _consumers_figures, lambda look: bool(look.queue), _consumers,
         [Cause(FlowReason.QUEUE_FULL,
-            lambda look: bool(look.link.get("withheld")) and look.link.get("withheld_for") != FlowReason.NO_QUORUM
+            lambda look: bool(look.link.get("withheld")) and look.link.get("withheld_for") not in UNLED
                 and _used_up(look),
             lambda look: f"queue {look.queue.get('name')}", _consumers)],
         exists=lambda look: text(look.link, "queue")),

@@ -16,7 +16,7 @@ from tests.kit.wire import InProcessBroker, WirePeer, numbered
 SCENARIOS = [pytest.param(cause.begin, cause.identity, cause.reason, cause.culprit, id=cause.name) for cause in LINKS]
 TOLD = {
     "drain-mode", "memory", "disk", "paused", "policy", "rate-limit", "queue-full", "unconfirmed-limit", "store-slow",
-    "memory-share", "inactive", "no-quorum",
+    "memory-share", "inactive", "no-quorum", "leader-moving",
 }  # fmt: skip
 
 

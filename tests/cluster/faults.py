@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -38,6 +39,9 @@ ETCD = ("--snapshot-count", "1000", "--quota-backend-bytes", str(QUOTA))
 FILLER = bytes(1 << 20)
 FULL_BYTES = 96 << 20
 """The size of the disk that becomes full."""
+WRONG_CLOCK = Path(__file__).with_name("wrong_clock.c")
+OFFSET = struct.Struct("@q")
+"""By how many seconds a clock is wrong, as the C program reads it."""
 Mend = Callable[[], None]
 
 
@@ -94,6 +98,15 @@ class Machines:
             if any(lag > LAG_MAX for row in rows for lag in row["lag"].values()):  # type: ignore[attr-defined]
                 return False
         return True
+
+    def set_clock(self, name: str, seconds: int) -> None:
+        """Let the clock of a node be wrong by so many seconds, which may be negative."""
+        with self.clock_file(NAMES.index(name)).open("r+b") as file:  # not anew: the node has mapped it
+            file.write(OFFSET.pack(seconds))
+
+    def clock_file(self, number: object) -> Path:
+        """The file that says by how much the clock of a node is wrong."""
+        return self.folder / f"clock{number}"
 
     def start(self, name: str) -> None:
         """Start a node. One that refuses its data folder gets an empty one, as its operator would do."""
@@ -209,8 +222,51 @@ def partition(machines: Machines, rng: Random) -> tuple[str, Mend]:
     """The machine of a leader is cut off from the others: of the first group's, or of etcd's."""
     name = machines.leader(1)
     machine = NAMES.index(name) if name is not None and rng.random() < HALF else machines.etcd.leader()
-    machines.tell_wires(f"cut {machine}")
-    return f"cut off machine {machine}", lambda: machines.tell_wires("mend")
+    return _cut(machines, [machine])
+
+
+def halves(machines: Machines, rng: Random) -> tuple[str, Mend]:
+    """The first machine is cut off from the other two: the same two halves each time."""
+    del rng
+    return _cut(machines, [0])
+
+
+def random_halves(machines: Machines, rng: Random) -> tuple[str, Mend]:
+    """The machines are in two halves, which are drawn: one machine, and two."""
+    return _cut(machines, [rng.randrange(len(NAMES))])
+
+
+def ring(machines: Machines, rng: Random) -> tuple[str, Mend]:
+    """Each machine hears a majority, no two the same one: what each sends reaches one of the other two."""
+    step = rng.choice((1, 2))
+    pairs = [f"{one}>{(one + step) % len(NAMES)}" for one in range(len(NAMES))]
+    machines.tell_wires(f"drop {' '.join(pairs)}")
+    return f"nothing passes from {', '.join(pair.replace('>', ' to ') for pair in pairs)}", _mend(machines)
+
+
+def bridge(machines: Machines, rng: Random) -> tuple[str, Mend]:
+    """Two machines do not reach each other, and the third one reaches both."""
+    one, other, _ = rng.sample(range(len(NAMES)), len(NAMES))
+    machines.tell_wires(f"drop {one}>{other} {other}>{one}")
+    return f"machines {one} and {other} do not reach each other", _mend(machines)
+
+
+def _cut(machines: Machines, apart: Sequence[int]) -> tuple[str, Mend]:
+    numbers = " ".join(map(str, apart))
+    machines.tell_wires(f"cut {numbers}")
+    return f"cut off machine {numbers}", _mend(machines)
+
+
+def _mend(machines: Machines) -> Mend:
+    return lambda: machines.tell_wires("mend")
+
+
+def clock(machines: Machines, rng: Random) -> tuple[str, Mend]:
+    """The clock of a leader's or another broker jumps by a minute, and back; that of etcd does not."""
+    name = machines.leader_or_any(rng) if rng.random() < HALF else rng.choice(NAMES)
+    seconds = rng.choice((CLOCK_S, -CLOCK_S))
+    machines.set_clock(name, seconds)
+    return f"the clock of node {name} jumps by {seconds:+d} s", lambda: machines.set_clock(name, 0)
 
 
 def full_disk(machines: Machines, rng: Random) -> tuple[str, Mend]:
@@ -254,6 +310,7 @@ def fill_etcd(machines: Machines, rng: Random) -> tuple[str, Mend]:
 
 
 HALF = 0.5
+CLOCK_S = 60
 Fault = Callable[[Machines, Random], tuple[str, Mend]]
 FAULTS: Mapping[str, Fault] = {
     "kill-leader": kill_leader,
@@ -262,6 +319,11 @@ FAULTS: Mapping[str, Fault] = {
     "stop-leader": stop_leader,
     "stop-etcd": stop_etcd,
     "partition": partition,
+    "halves": halves,
+    "random-halves": random_halves,
+    "ring": ring,
+    "bridge": bridge,
+    "clock": clock,
     "wipe": wipe,
     "flip": flip,
     "flip-etcd": flip_etcd,
@@ -288,10 +350,15 @@ def flip_bit(path: Path, bit: int) -> None:
 
 @contextmanager
 def machines(
-    *, groups: int = 2, small_disk: bool = False, more: str = "", options: Sequence[str] = ()
+    *,
+    groups: int = 2,
+    small_disk: bool = False,
+    clocks: bool = False,
+    more: str = "",
+    options: Sequence[str] = (),
 ) -> Iterator[Machines]:
     """Three machines whose groups have leaders, until the block ends. ``small_disk``: the third one has a disk of its
-    own. ``options``: more options of etcd."""
+    own. ``clocks``: those of the brokers can be set. ``options``: more options of etcd."""
     with TemporaryDirectory(prefix="headgate-rounds-") as name:
         folder = Path(name)
         (folder / "etcd").mkdir()
@@ -305,6 +372,12 @@ def machines(
         nodes = ClusterNodes(folder, etcd, groups, more + SETTINGS)
         nodes.environment = {MACHINE: "{}"}
         made = Machines(folder, etcd, nodes, wires)
+        if clocks:
+            for number in range(len(NAMES)):
+                made.clock_file(number).write_bytes(OFFSET.pack(0))
+            library = folder / "wrong_clock.so"
+            subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(library), str(WRONG_CLOCK)], check=True)
+            nodes.environment |= {"LD_PRELOAD": str(library), "WRONG_CLOCK": str(made.clock_file("{}"))}
         if small_disk:
             made.small_disk = NAMES[-1]
             nodes.data(NAMES[-1]).mkdir()

@@ -17,6 +17,7 @@ For example:
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -96,7 +97,9 @@ class Rounds:
 
     def run(self, rounds: int, *, hold_s: tuple[float, float] = HOLD_S) -> Report:
         """Run this many rounds."""
-        with machines(small_disk="full-disk" in self._faults, options=self._options) as found:
+        with machines(
+            small_disk="full-disk" in self._faults, clocks="clock" in self._faults, options=self._options
+        ) as found:
             for queue in ALL:
                 kind = "stream" if queue == STREAM else "quorum"
                 found.nodes.command(NAMES[0], "queues", "declare", queue, "--argument", f"x-queue-type={kind}")
@@ -229,6 +232,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name:12} {fault.__doc__}")
         return 0
     possible = [name for name in FAULTS if name not in ROOT_ONLY or os.geteuid() == 0]
+    if shutil.which("gcc") is None:
+        possible.remove("clock")
     began = time.monotonic()
     options = (f"--election-timeout={chosen.election}", f"--heartbeat-interval={chosen.election // 10}")
     rounds = Rounds(chosen.seed, chosen.faults or possible, options=options)

@@ -78,6 +78,23 @@ def test_bytes_between_separated_machines_wait(echo):
             tell(wires, "mend")
             reader.join(10)
             assert answers == ["two\n"]
+            for line in ("drop 1>0", "drop 0>1"):
+                _is_held(wires, client, line)
+
+
+def _is_held(wires: "subprocess.Popen[str]", client: "subprocess.Popen[str]", line: str) -> None:
+    """After this line, either the question or the answer does not pass, until it is mended."""
+    answers: list[str] = []
+    reader = threading.Thread(target=lambda: answers.append(answer(client)))
+    tell(wires, line)
+    threading.Event().wait(HELD_S)  # until the wires have read the line
+    tell(client, "three")
+    reader.start()
+    reader.join(HELD_S)
+    assert answers == []
+    tell(wires, "mend")
+    reader.join(10)
+    assert answers == ["three\n"]
 
 
 def test_a_process_without_a_machine_is_anywhere():

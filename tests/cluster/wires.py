@@ -2,9 +2,10 @@
 
 A wire listens on one port and carries every connection to another. The first line of the input is a JSON list of wires:
 the port that listens, the port behind it, and the number of the machine that has the latter. A line ``cut 0 2``
-separates these machines from all others, and ``mend`` ends that. Between separated machines no bytes pass, and nothing
-is reset: what was sent waits, as in a network that loses packets. A process says in its environment on which machine
-it is, so a wire knows where a connection comes from.
+separates these machines from all others, ``drop 0>2 1>0`` stops the bytes from 0 to 2 and from 1 to 0 only, and
+``mend`` ends that. Between separated machines no bytes pass, and nothing is reset: what was sent waits, as in a network
+that loses packets. A process says in its environment on which machine it is, so a wire knows where a connection comes
+from.
 """
 
 import json
@@ -36,11 +37,13 @@ class Wires:
 
     def __init__(self) -> None:
         self._cut: frozenset[int] = frozenset()
+        self._dropped: frozenset[tuple[int, int]] = frozenset()
         self._mended = trio.Event()
 
-    def cut(self, machines: Iterable[int]) -> None:
-        """Separate these machines from all others; none of them mends everything."""
-        self._cut = frozenset(machines)
+    def cut(self, machines: Iterable[int] = (), *, dropped: Iterable[tuple[int, int]] = ()) -> None:
+        """Separate these machines from all others, and stop what goes one way between two; without both, mend
+        everything."""
+        self._cut, self._dropped = frozenset(machines), frozenset(dropped)
         self._mended.set()
         self._mended = trio.Event()
 
@@ -51,20 +54,24 @@ class Wires:
         try:
             async with stream:
                 await self._passable(machine, wire.machine)
+                await self._passable(wire.machine, machine)
                 async with await trio.open_tcp_stream(host, wire.behind) as other, trio.open_nursery() as nursery:
                     nursery.start_soon(self._one_way, stream, other, machine, wire.machine)
-                    nursery.start_soon(self._one_way, other, stream, machine, wire.machine)
+                    nursery.start_soon(self._one_way, other, stream, wire.machine, machine)
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass
 
-    async def _one_way(self, here: trio.SocketStream, there: trio.SocketStream, *machines: int) -> None:
+    async def _one_way(self, here: trio.SocketStream, there: trio.SocketStream, source: int, target: int) -> None:
         async for data in _chunks(here):
-            await self._passable(*machines)
+            await self._passable(source, target)
             await there.send_all(data)
         await there.send_eof()
 
-    async def _passable(self, one: int, other: int) -> None:
-        while ANYWHERE not in (one, other) and (one in self._cut) != (other in self._cut):
+    async def _passable(self, source: int, target: int) -> None:
+        """Wait until bytes pass from one machine to the other."""
+        while ANYWHERE not in (source, target) and (
+            (source in self._cut) != (target in self._cut) or (source, target) in self._dropped
+        ):
             await self._mended.wait()
 
 
@@ -97,8 +104,9 @@ async def main() -> None:
             await nursery.start(_serve, wires, wire)
         print("ready", flush=True)
         async for line in lines:
-            word, *machines = line.split()
-            wires.cut(map(int, machines) if word == "cut" else ())
+            word, *words = line.split()
+            pairs = [word.split(">") for word in words if ">" in word]
+            wires.cut(map(int, words) if word == "cut" else (), dropped=[(int(one), int(to)) for one, to in pairs])
         nursery.cancel_scope.cancel()
 
 

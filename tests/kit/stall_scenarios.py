@@ -263,16 +263,23 @@ def store_slow() -> Scenario[WirePeer]:
     return Scenario(broker, peer, sync)
 
 
-def no_quorum() -> Scenario[WirePeer]:
+def leader_moving() -> Scenario[WirePeer]:
+    """The node has handed the queue over to another one, which does not lead yet."""
+    return no_quorum(moving=True)
+
+
+def no_quorum(*, moving: bool = False) -> Scenario[WirePeer]:
     """The node does not lead the queue."""
     storage = open_storage(MemoryDisk(), KeptDefinitions())
     broker = InProcessBroker(storage=storage)
     peer = publishing(broker, broker.queue(x_queue_type="quorum"))
     broker.run()
+    storage.quorum.tell_moving(moving=moving)
     storage.quorum.demote()
     use_up(peer)
 
     def lead() -> None:
+        storage.quorum.tell_moving(moving=False)
         storage.quorum.lead_again()
         broker.run()
         while work(storage, broker.now.monotonic):
@@ -346,6 +353,7 @@ LINKS: Sequence[Cause[WirePeer]] = (
     Cause("policy of an operator for a consumer", bounded_consumer, OUT, "policy", "operator"),
     Cause("policy for a consumer", policed_consumer, OUT, "policy", "policy of queue q"),
     Cause("policy of a consumer's own", frugal_consumer, OUT, "policy", "client"),
+    Cause("leader-moving", leader_moving, IN, "leader-moving", "queue q"),
     Cause("no-quorum", no_quorum, IN, "no-quorum", "queue q"),
     Cause("queue-full", queue_full, IN, "queue-full", "queue q"),
     Cause("unconfirmed-limit", unconfirmed_limit, IN, "unconfirmed-limit", "queue q"),

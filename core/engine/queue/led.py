@@ -11,7 +11,7 @@ from core.engine.queue.admissions import Admissions
 from core.engine.queue.attachments import Attachments
 from core.engine.queue.dead_letter import DeadLetters
 from core.engine.queue.endings import Endings
-from core.engine.queue.length_limit import NO_QUORUM, BlockedPublishers
+from core.engine.queue.length_limit import BlockedPublishers
 from core.engine.queue.moving import Move
 from core.engine.quorum.leadership import Leadership
 from core.engine.ready.backing import Backing, MemoryBacking
@@ -78,8 +78,8 @@ class Led:
         return self._first_sequence()
 
     def tell(self, publishers: Iterable[Publisher]) -> None:
-        """Tell the publishers that do not know it yet that the queue is held."""
-        self._blocked.tell(publishers, full=True, reason=NO_QUORUM)
+        """Tell the publishers that do not know it yet that the queue is held, and why."""
+        self._blocked.tell(publishers, full=True, reason=self.leadership.held_for)
 
     def _hold(self) -> None:
         """Forget every message. Consumers are told that what they held is taken back."""

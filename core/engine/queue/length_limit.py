@@ -18,8 +18,7 @@ from core.errors import LimitReached
 from core.interface import Publisher, PublisherBlocked
 
 QUEUE_FULL = "queue-full"
-NO_QUORUM = "no-quorum"
-"""Reasons in ``PublisherBlocked``, of docs/flow-reasons."""
+"""A reason in ``PublisherBlocked``, of docs/flow-reasons."""
 
 
 class LengthLimit:
@@ -68,15 +67,16 @@ class BlockedPublishers:
     __slots__ = ("_told",)
 
     def __init__(self) -> None:
-        self._told: set[Publisher] = set()
+        self._told: dict[Publisher, str] = {}
+        """With the reason."""
 
     def tell(self, publishers: Iterable[Publisher], full: bool, reason: str = QUEUE_FULL) -> None:
         """Tell each publisher once that the queue is full, or has no leader, and once that this has ended."""
         if full:
             for publisher in publishers:
-                if publisher not in self._told:
+                if self._told.get(publisher) != reason:
                     publisher.mailbox.put(PublisherBlocked(publisher, reason))
-            self._told = set(publishers)
+            self._told = dict.fromkeys(publishers, reason)
         elif self._told:
             for publisher in publishers:
                 if publisher in self._told:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+LEADER_MOVING, NO_QUORUM = "leader-moving", "no-quorum"
+"""Reasons in ``PublisherBlocked``, of docs/flow-reasons."""
+
 
 @dataclass(slots=True)
 class Leadership:
@@ -9,3 +12,10 @@ class Leadership:
 
     term: int = 0
     """0 while this node does not lead."""
+    moving: bool = False
+    """Whether the node that leads has handed the group over to another one, which leads in a moment."""
+
+    @property
+    def held_for(self) -> str:
+        """Why publishers wait while this node does not lead."""
+        return LEADER_MOVING if self.moving else NO_QUORUM

@@ -253,6 +253,12 @@ class QuorumQueues:
             self._backings.clear()
             self.leadership_changed()
 
+    def tell_moving(self, *, moving: bool) -> None:
+        """The node that leads the group has handed it over to another one, which does not lead yet; or that is over."""
+        if moving != self.leadership.moving:
+            self.leadership.moving = moving
+            self.leadership_changed()
+
     def lead_again(self) -> None:
         """Lead a group that this node alone has: rebuild its machines from the log. Blocks. Everything must be
         committed. Raises StoreDamaged and OSError."""

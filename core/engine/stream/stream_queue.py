@@ -34,7 +34,7 @@ from core.engine.queue.admissions import Admissions
 from core.engine.queue.attachments import Attachments
 from core.engine.queue.consumers import Attachment, Consumers
 from core.engine.queue.kinds import Peeked
-from core.engine.queue.length_limit import NO_QUORUM, BlockedPublishers
+from core.engine.queue.length_limit import BlockedPublishers
 from core.engine.queue.moving import check_may_peek
 from core.engine.queue.pump import PositionWaiter
 from core.engine.ready.batch import Batch, join_positions
@@ -330,7 +330,7 @@ class StreamQueue:
         self._term = group.leadership.term
         group.follow()
         self._admissions.give_up(confirms)
-        self._blocked.tell(self.publishers, full=not self._term, reason=NO_QUORUM)
+        self._blocked.tell(self.publishers, full=not self._term, reason=group.leadership.held_for)
         if self._term:
             self._retain_at = 0.0
             begins, self._begins = self._begins, {}
@@ -342,7 +342,7 @@ class StreamQueue:
         segments."""
         log = self._log
         if self._group is not None and not self._term:
-            self._hold()
+            self._hold(self._group)
             return 1
         log.commit(synced=self._synced)
         self._more = False
@@ -363,11 +363,11 @@ class StreamQueue:
         self._retain(now)
         return DISPATCH_WORK - self._work_left
 
-    def _hold(self) -> None:
+    def _hold(self, group: GroupStream) -> None:
         """Another node leads, or none: answer grants, and tell publishers."""
         self._more = False
         self._retain_at = inf
-        self._blocked.tell(self.publishers, full=True, reason=NO_QUORUM)
+        self._blocked.tell(self.publishers, full=True, reason=group.leadership.held_for)
         asking, self._asking = self._asking, {}
         for attachment in asking:
             attachment.reply(0)

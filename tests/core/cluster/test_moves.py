@@ -78,3 +78,16 @@ def test_the_preferred_leader_is_the_first_of_the_order_that_can_lead():
 def test_what_a_beat_says_of_leaders_is_read_again_and_older_beats_say_nothing_of_it():
     one = beat(addresses=["a:1"], leads={1: 7}, hands={2: "b"}, set_aside=True)
     assert Beat.decoded(one.encoded()) == one
+
+
+def test_a_group_moves_from_its_hand_over_until_it_is_led_or_for_three_seconds():
+    old, other = seen(b=beat(), c=beat()), seen("c", a=beat(hands={1: "b"}), b=beat())
+    assert not old.is_moving(1, "a", led=True, now=10.0)
+    old.begin(1, "b", 10.0)
+    for moves in (old, other):
+        assert moves.is_moving(1, "a", led=False, now=10.0)
+        assert not moves.is_moving(2, "a", led=False, now=10.0)
+        assert moves.is_moving(1, "b", led=False, now=10.2), "the next owner has not said that it leads"
+        assert not moves.is_moving(1, "b", led=False, now=10.0 + GIVE_UP_S), "it does not lead"
+        assert not moves.is_moving(1, "b", led=True, now=10.3)
+    assert not other.is_moving(1, "b", led=False, now=10.4)

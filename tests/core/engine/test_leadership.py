@@ -103,6 +103,19 @@ def test_a_held_queue_holds_its_publishers_and_their_messages(led):
     assert entries_for(led.settle_down(), led.peer.consume("q", 10)) == []
 
 
+def test_publishers_are_told_when_the_leader_moves_and_when_that_takes_too_long(led):
+    led.peer.publisher(QueueTarget("q"))
+    led.settle_down()
+    led.quorum.tell_moving(moving=True)
+    assert blocked(led.settle_down()) == [], "it leads still"
+    led.quorum.demote()
+    assert blocked(led.settle_down()) == ["leader-moving"]
+    led.quorum.tell_moving(moving=False)
+    led.quorum.tell_moving(moving=False)
+    assert blocked(led.settle_down()) == ["no-quorum"]
+    assert blocked(led.lead_again()) == [None]
+
+
 def test_consumers_give_back_what_they_hold_and_get_it_again_flagged(led):
     consumer = led.peer.consume("q", 2)
     led.peer.publish("q", bodies(3), DURABLE)

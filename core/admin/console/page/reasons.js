@@ -12,6 +12,7 @@ const REASONS = {
   paused: ["wait", "An operator has paused the link."],
   "rate-limit": ["wait", "A limit on publishing is used up; link credit comes as time passes."],
   policy: ["wait", "A policy bounds the link credit of this link."],
+  "leader-moving": ["wait", "The leader of the queue moves to another node."],
   "no-quorum": ["wait", "The queue has no leader on this node."],
   "queue-full": ["wait", "The queue is at its length limit and lets nothing in."],
   "unconfirmed-limit": ["wait", "Too many deliveries of the link are not confirmed yet."],

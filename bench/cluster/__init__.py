@@ -1,0 +1,1 @@
+"""``python -m bench.cluster``: three nodes of Headgate beside three nodes of another broker."""
