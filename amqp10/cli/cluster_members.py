@@ -56,7 +56,7 @@ def join(
                 Exit.REFUSED, "the broker of --url is in no cluster; make one with: headgate cluster init"
             )
         with_tls = bool(_map(status["engine"])["tls"])
-        files = _certificate(new, ca, ca_key, days) if with_tls else {}
+        files = certificate_of(new, ca, ca_key, days) if with_tls else {}
         check_free(folder, (*files, CONFIGURATION))
         own = (installed_at or folder).absolute()
         text = _configuration(new, status, data, own if with_tls else None)
@@ -100,7 +100,7 @@ def _starts_etcd(status: Row) -> bool:
     return any(one["etcd_peer"] for one in _rows(status["nodes"]))
 
 
-def _certificate(new: PlannedNode, ca: Path | None, ca_key: Path | None, days: int) -> dict[str, bytes]:
+def certificate_of(new: PlannedNode, ca: Path | None, ca_key: Path | None, days: int) -> dict[str, bytes]:
     """The certificate of a node and its key, signed by the authority of the cluster, by the names of the files."""
     from amqp10.cli import trial_certificates as made  # here and not above: only this command needs cryptography
 

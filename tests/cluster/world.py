@@ -454,7 +454,10 @@ class World:
             self.turn()
             self.start()
             if not round_ % 20 and not self._led_since(epoch):  # by a leader that has delivered nothing
-                for node in [one for one in self._awake() if self._counts(one)][:2]:
+                counted = [one for one in self._awake() if self._counts(one)]
+                if len(counted) == 1:
+                    counted[0].log.step_down()  # no other one ends its term
+                for node in counted[:2]:
                     node.driver.claim()
             self.network.pass_time(0.05)
             if round_ > 10 and self._at_rest(epoch):
