@@ -54,7 +54,7 @@ def run_nodes(
     *,
     changes: Sequence[str],
     overrides: Mapping[str, object],
-    ready_line: ReadyLine = lambda *settings, **more: "",
+    ready_line: ReadyLine,
 ) -> None:
     """Serve with this many nodes until the command is interrupted or terminated. ``overrides`` come from the options.
     ``ready_line`` makes the line that is printed when all are ready.

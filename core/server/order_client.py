@@ -30,8 +30,10 @@ class _Asked(NamedTuple):
     unanswered: Callable[[], None]
     until: float
     """When it has waited too long."""
-    request: bytes | None
-    """What is to be sent when there is a connection; None if it was sent."""
+    request: bytes
+    again: bool
+    """Whether it is sent again over the next connection. A change can be: if it is there already, its number is taken,
+    and its client checks again and finds it made."""
 
 
 class OrderClient:
@@ -95,9 +97,9 @@ class OrderClient:
     def _ask(self, answered: Callable[[Frame], None], unanswered: Callable[[], None], verb: str, *more: object) -> None:
         id_ = next(self._ids)
         request, until = encoded_frame(verb, id_, *more), trio.current_time() + PATIENCE_S
+        self._asked[id_] = _Asked(answered, unanswered, until, request, again=verb != "state")
         if self._writer is not None:
             self._writer.send(request)
-        self._asked[id_] = _Asked(answered, unanswered, until, request if self._writer is None else None)
 
     # --- the task
 
@@ -139,7 +141,8 @@ class OrderClient:
                 self._writer, self.trouble = writer, ""
                 if self._made >= 0:
                     writer.put("made", self._made)
-                self._send_waiting(writer)
+                for one in self._asked.values():
+                    writer.send(one.request)
                 while True:
                     self._changed()
                     self._take(await reader.next())
@@ -147,16 +150,10 @@ class OrderClient:
             why = str(group.exceptions[0])
         self._lost(why)
 
-    def _send_waiting(self, writer: FrameWriter) -> None:
-        for id_, one in self._asked.items():
-            if one.request is not None:
-                writer.send(one.request)
-                self._asked[id_] = one._replace(request=None)
-
     def _lost(self, why: str) -> None:
         self._writer, self.latest, self.everywhere = None, None, EVERYWHERE
         self.trouble = why
-        self._give_up([id_ for id_, one in self._asked.items() if one.request is None])
+        self._give_up([id_ for id_, one in self._asked.items() if not one.again])
         self._changed()
 
     def _take(self, frame: Frame) -> None:

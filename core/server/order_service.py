@@ -7,7 +7,6 @@ node that is connected and does not make a change within :data:`LATE_S` is not w
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -26,7 +25,7 @@ IDENTITY_BYTES = 16
 LATE_S = 1.0
 """How long a client waits, at most, because one node does not make a change: it is busy, or stands still."""
 LOOK_S = 0.25
-BACKLOG = 16
+BACKLOG = 64
 """As many nodes as there may be."""
 UNSENT_BYTES_MAX = 65_536
 """A node that has more than this to read is told no further numbers until it has read some of it."""
@@ -41,7 +40,7 @@ class _Node:
         self.made = -1
         """Up to which change; -1 before it has read the state."""
         self.behind_since = inf
-        """Since when it has not made the last change."""
+        """Since when it has made no change, although there are some; infinity if there are none."""
         self.told = (-1, -1)
 
     def counts(self, now: float) -> bool:
@@ -71,8 +70,10 @@ class OrderService:
                 nursery.start_soon(self._look)
                 while True:
                     await trio.lowlevel.wait_readable(self._listening)
-                    with suppress(OSError):  # it has gone meanwhile
+                    try:
                         self._admit(self._listening.accept()[0], nursery)
+                    except OSError:  # it has gone meanwhile, or there are no descriptors left
+                        await trio.sleep(LOOK_S)
         finally:
             self.close()
 
@@ -113,7 +114,7 @@ class OrderService:
     async def _answer(self, node: _Node, frame: Frame) -> None:
         match frame:
             case ["made", int(number)]:
-                node.made = number
+                node.made, node.behind_since = number, inf
                 self._tell()
             case ["put", int(id_), int(number), bytes(data), list(operations), int(known)]:
                 await self._put(node, id_, number, data, operations, known)

@@ -1,9 +1,11 @@
 """Two real processes on one port: clients do not know at which they are, and kill -9 loses nothing confirmed."""
 
+import os
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 import pika
@@ -159,6 +161,39 @@ def test_a_node_that_is_killed_comes_back_with_its_durable_messages(tmp_path):
                 assert drained(connection.channel(), name) == [str(number) for number in range(50)]
             with nodes.connect(other) as connection:
                 connection.channel().queue_declare(f"{name}-later", durable=True)
+
+
+@pytest.mark.slow
+def test_a_declaration_waits_for_the_first_node_and_exclusive_queues_end_with_their_node(tmp_path):
+    with one_port(tmp_path / "data") as nodes:
+        first, second = nodes.connect(1).channel(), nodes.connect(2).channel()
+        second.confirm_delivery()
+        own = first.queue_declare("", exclusive=True).method.queue
+        second.exchange_declare("news", "fanout", durable=True)
+        first.queue_bind(own, "news")
+        second.basic_publish("news", "", b"taken", mandatory=True)
+        os.kill(nodes.pid(1), signal.SIGKILL)
+        second.queue_declare(named_at(2), durable=True)  # is answered by the next life of the first node
+        nodes.wait_for(1)
+        second.queue_bind(named_at(2), "news")
+        until(lambda: not is_there(nodes.connect(2), own), "the queue is removed")
+        second.basic_publish("news", "", b"only to the queue that is left", DURABLE, mandatory=True)
+        assert drained(second, named_at(2)) == ["only to the queue that is left"]
+
+
+@pytest.mark.slow
+def test_the_nodes_end_with_the_process_of_the_command_however_it_ends(tmp_path):
+    name = named_at(2)
+    with one_port(tmp_path / "data") as nodes:
+        channel = nodes.connect(1).channel()
+        channel.confirm_delivery()
+        channel.queue_declare(name, durable=True)
+        channel.basic_publish("", name, b"kept", DURABLE, mandatory=True)
+        pids = [nodes.pid(node) for node in (1, 2)]
+        assert nodes.stop(signal.SIGKILL) == -signal.SIGKILL
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "no node is left")
+    with one_port(tmp_path / "data") as nodes:
+        assert drained(nodes.connect(1).channel(), name) == ["kept"]
 
 
 @pytest.mark.slow

@@ -81,6 +81,10 @@ class OnePort:
     def kill(self, node: int) -> None:
         """kill -9 of a node, which is started again. Returns when it is ready."""
         os.kill(self.pid(node), signal.SIGKILL)
+        self.wait_for(node)
+
+    def wait_for(self, node: int) -> None:
+        """Wait until a node that was killed is ready again."""
         assert self.process.stdout is not None
         said = ""
         while f"node {node} is ready again" not in said:

@@ -4,14 +4,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import structlog
 import trio
 
 from core.cluster.definitions import StateReading
 from core.cluster.definitions_engine import ChangesRead
 from core.engine.routing.agreement import AgreedChange, ChangeKind
+from core.server.node_sockets import listen_at
 from core.server.order_client import OrderClient
+from core.server.order_frames import FrameReader, encoded
 from core.server.order_service import OrderService
+from core.store.order_database import FILE, OrderDatabase
 
 LOG = structlog.get_logger()
 WAIT_S = 5.0
@@ -129,6 +133,27 @@ async def test_what_is_asked_while_the_first_node_is_away_is_sent_when_it_is_bac
         assert a.engine.trouble == "the connection is closed"
         async with service(tmp_path):
             await a.until(lambda: a.engine.latest == 1)
+    assert a.unanswered == []
+
+
+@pytest.mark.parametrize("landed", [False, True])
+async def test_a_change_whose_answer_was_lost_is_sent_again(tmp_path, landed):
+    listening = trio.socket.from_stdlib_socket(listen_at(tmp_path / "order.socket", 1))
+    async with clients(tmp_path, 1) as (a,):
+        accepted, _ = await listening.accept()
+        async with trio.SocketStream(accepted) as stream:
+            await stream.send_all(encoded("order", "first life", 0, 0))
+            await a.connected()
+            a.put(1, "first")
+            assert (await FrameReader(stream).next())[0] == "put"
+        listening.close()
+        if landed:
+            database = OrderDatabase(tmp_path / FILE, kept=10, identity="first life")
+            database.put(1, b"first", [])
+            database.close()
+        async with service(tmp_path):
+            await a.until(lambda: bool(a.put_answers))
+    assert a.put_answers == [ChangesRead(1, [(1, b"first")]) if landed else None]
     assert a.unanswered == []
 
 
