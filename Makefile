@@ -12,7 +12,7 @@ FUZZERS := fuzz-decoder fuzz-connection fuzz-decoder091 fuzz-connection091
 # Not in `make test`: what comes from other package registries than that of Python.
 OTHER_LANGUAGES := tests/console/accessibility.py tests/interop/other_languages.py tests/interop/over_tls.py tests/interop/amqp091/other_languages.py tests/bench/other_languages.py
 
-.PHONY: run setup wheels test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs site
+.PHONY: run setup wheels sbom deb formula test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs site
 
 run: ## make the environment and start the broker on 127.0.0.1:5672
 	@$(PYTHON) .ci/environment.py serve $(if $(filter file,$(origin PYTHON)),fastest)
@@ -23,6 +23,15 @@ setup: ## make the environment for tests and checks
 
 wheels: setup ## the three distributions as wheels and as source, in dist: amqp10, headgate and pyspark-amqp10
 	@$(BIN)/python distributions/build.py dist
+
+sbom: setup ## the list of everything that a broker consists of, in CycloneDX's JSON: dist/headgate.cdx.json
+	@$(BIN)/python distributions/sbom.py dist/headgate.cdx.json
+
+deb: setup ## a package for Debian and its relatives, for the Python of this environment, in dist
+	@$(BIN)/python distributions/debian.py dist
+
+formula: wheels ## a formula for Homebrew, for source distributions below URL, in dist
+	@$(BIN)/python distributions/homebrew.py dist $(or $(URL),$(error give URL=https://...)) dist/headgate.rb
 
 test: setup ## the whole test suite
 	@$(PYTEST)

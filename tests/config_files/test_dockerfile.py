@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from amqp10.cli.exits import Exit
+from tests.distributions.empty_environment import EmptyEnvironment
 from tests.kit.broker_process import READY, STOP_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +73,7 @@ def test_nothing_is_fetched_but_by_pip_within_the_constraints():
         command for command in " && ".join(texts("RUN")).split(" && ") if " install " in command and "pip" in command
     ]
     assert [command.split()[1:] for command in installs] == [
-        ["install", "--no-cache-dir", "--constraint", "constraints.txt", '".[${EXTRAS}]"']
+        ["install", "--no-cache-dir", "--no-compile", "--constraint", "constraints.txt", '".[${EXTRAS}]"']
     ]
 
 
@@ -109,6 +110,59 @@ def test_folders_and_ports_are_those_of_the_configuration():
     assert texts("VOLUME") == texts("WORKDIR")[1:] == [environment()["HEADGATE_DATA"]]
     assert f"config/{CONFIGURATION.name} {environment()['HEADGATE_CONFIG']}" in texts("COPY")
     assert configuration["admin"]["listen"][0] in texts("HEALTHCHECK")[0]
+
+
+@pytest.mark.slow
+def test_the_steps_of_the_first_stage_make_the_same_broker_each_time(tmp_path: Path):
+    """They run in a shell as they are, but for the folder. A folder of this environment's packages stands for the index
+    of pip."""
+    environment = EmptyEnvironment(tmp_path / "index", tmp_path)
+    environment.offer([*library_and_broker_requirements(), "hatchling"])
+    made = first_stage(tmp_path, environment.index)
+    assert made == first_stage(tmp_path, environment.index)
+    assert any(name.endswith(".pyc") for name in made)
+    assert not any(name.startswith(("pip/", "setuptools/")) for name in made)
+
+
+def library_and_broker_requirements() -> list[str]:
+    """What the distributions in the image require from others."""
+    broker, library = (
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        for folder in (".", "distributions/amqp10")
+    )
+    return [*broker["dependencies"], *broker["optional-dependencies"]["oauth2"], *library["dependencies"]]
+
+
+def first_stage(folder: Path, index: Path) -> dict[str, bytes]:
+    """Run the steps on a copy of what the Dockerfile copies; returns the files that they have installed."""
+    source, target = folder / "source", folder / "headgate"
+    for path in copied():
+        if (ROOT / path).is_dir():
+            shutil.copytree(ROOT / path, source / path, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        elif not path.startswith("config/"):
+            source.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, source / path)
+    step = texts("RUN")[0].replace("/opt/headgate", str(target))
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{environ['PATH']}",
+        "PYTHONPATH": str(index),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # in the environment, pip reads this as that there is to be none
+        "EXTRAS": "oauth2",
+    }
+    done = subprocess.run(["sh", "-ec", step], cwd=source, env=environ | variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    command = [target / "bin" / "headgate", "--version"]
+    assert subprocess.run(command, env=environ | variables, check=True, capture_output=True).stdout
+    [packages] = target.glob("lib/python*/site-packages")
+    files = {str(path.relative_to(packages)): path.read_bytes() for path in packages.rglob("*") if path.is_file()}
+    shutil.rmtree(target)
+    shutil.rmtree(source)
+    return {
+        name: content
+        for name, content in files.items()
+        if not name.endswith(("RECORD", "direct_url.json", "REQUESTED"))
+    }
 
 
 # --- that it works ---------------------------------------------------------------------------------------------------

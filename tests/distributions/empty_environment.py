@@ -22,17 +22,18 @@ class EmptyEnvironment:
         self._wheels = wheels
         self.bin = folder / "bin"
         self.python = self.bin / "python"
-        self._index = folder / "index"
-        self._index.mkdir(parents=True)
+        self.index = folder / "index"
+        """Links to the packages that are offered."""
+        self.index.mkdir(parents=True)
         venv.create(folder, symlinks=True)
         [self.packages] = folder.glob("lib/python*/site-packages")
-        (self.packages / "index.pth").write_text(str(self._index), encoding="utf-8")
+        (self.packages / "index.pth").write_text(str(self.index), encoding="utf-8")
 
     def offer(self, requirements: Iterable[str]) -> None:
         """Have the packages of the tests' environment that these requirements name, and what those require."""
         for found in _closure(requirements):
             for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
-                target = self._index / top
+                target = self.index / top
                 if not target.exists() and not top.endswith(".pth"):
                     target.symlink_to(Path(str(found.locate_file(top))))
 

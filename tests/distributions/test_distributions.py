@@ -1,25 +1,22 @@
 """The three distributions: which file is in which wheel, and that each wheel works where nothing else is installed."""
 
-import ast
 import os
 import re
 import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from email.parser import HeaderParser
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from shutil import copytree
-from zipfile import ZipFile
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run as headgate
 from tests.distributions.empty_environment import EmptyEnvironment
+from tests.distributions.wheels import NAMES, Wheel
 from tests.kit.broker_process import READY, ROOT, BrokerAddress, broker_process
 
 pytestmark = pytest.mark.slow
@@ -34,63 +31,8 @@ LIBRARY = (
     "amqp10/services",
     "amqp10/wire",
 )
-NAMES = {"amqp10", "headgate", "pyspark-amqp10"}
 PROJECT = Path(__file__).with_name("project")
 """A user's project, with packages of its own that have the names of this tree's."""
-
-
-class Wheel:
-    """A built wheel."""
-
-    def __init__(self, path: Path) -> None:
-        with ZipFile(path) as archive:
-            self.files = {name: archive.read(name) for name in archive.namelist()}
-        stem, self.version = path.name.split("-")[:2]
-        self.name = canonicalize_name(stem)
-        self.metadata = HeaderParser().parsestr(self.files[f"{stem}-{self.version}.dist-info/METADATA"].decode())
-
-    def in_any_order(self) -> dict[str, list[bytes]]:
-        """The lines of each file; the list of files is in the order in which they were found."""
-        return {
-            name: sorted(content.splitlines()) if name.endswith("/RECORD") else [content]
-            for name, content in self.files.items()
-        }
-
-    @property
-    def requirements(self) -> list[Requirement]:
-        return [Requirement(text) for text in self.metadata.get_all("Requires-Dist", [])]
-
-    def always(self) -> set[str]:
-        """The requirements of the wheel without an extra."""
-        return {canonicalize_name(one.name) for one in self.requirements if one.marker is None}
-
-    def of_others(self, extra: str = "") -> list[str]:
-        """The requirements on other projects, with this extra."""
-        return [
-            str(one)
-            for one in self.requirements
-            if canonicalize_name(one.name) not in NAMES
-            and (one.marker is None or one.marker.evaluate({"extra": extra}))
-        ]
-
-    def imported(self) -> set[str]:
-        """The top-level packages that its modules import."""
-        found = set()
-        for name, content in self.files.items():
-            for node in ast.walk(ast.parse(content)) if name.endswith(".py") else ():
-                if isinstance(node, ast.Import):
-                    found |= {alias.name.partition(".")[0] for alias in node.names}
-                elif isinstance(node, ast.ImportFrom) and node.module is not None:
-                    found.add(node.module.partition(".")[0])
-        return found
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheels; returns their folder."""
-    folder = tmp_path_factory.mktemp("wheels")
-    subprocess.run([sys.executable, "distributions/build.py", folder], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    return folder
 
 
 @pytest.fixture(scope="module")
