@@ -8,7 +8,7 @@ and refuses one with which it could lose its majority.
 So a member that has lost its data is replaced by being removed: it is on the list, and taken in anew.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ than the list."""
 ASK_S = 2.0
 START_ASK_S = 1.0
 """How long each member may take before this node's own is started."""
+FRESH_S = 1.0
+"""For so long what etcd has said of its members counts."""
 KEPT_S = 5.0
 """How long a result waits for who asked for it."""
 
@@ -88,6 +90,9 @@ class EngineMembers:
         self._seen = 0
         """How often the difference was seen."""
         self._seen_version = -1
+        self._asked: list[EngineMember] | None = None
+        """The members as etcd has said for :meth:`check_votes`; None while it is asked."""
+        self._asked_at = -inf
         self._replacing = ""
         """The node whose member is replaced, or was."""
         self._why: str | None = None
@@ -137,6 +142,38 @@ class EngineMembers:
 
         # a learner that has not everything yet is refused its vote: it is asked for again
         self._etcd.ask(method, request, answered, self._rest, timeout_s=ASK_S)
+
+    # --- votes
+
+    def check_votes(self, listed: MemberList, names: Collection[str]) -> None:
+        """Raises StillGoing until etcd has said who its members are, and PreconditionFailed if one of these nodes has
+        no member with a vote that was started."""
+        wanted = [one for one in listed.members if one.peer and one.name in names]
+        if not wanted:
+            return
+        now = self._clock()
+        if self._asked is None or now > self._asked_at + FRESH_S:
+            self._ask_all(now)
+            raise StillGoing("etcd is asked for its members")
+        for one in wanted:
+            if not any(there.name == one.name and not there.is_learner for there in self._asked):
+                raise PreconditionFailed(
+                    f"etcd of node {one.name} has no vote yet; wait for some seconds, or use --force"
+                )
+
+    def _ask_all(self, now: float) -> None:
+        if self._asked is None and now < self._asked_at + 2 * ASK_S:
+            return
+        self._asked, self._asked_at = None, now
+
+        def answered(members: list[EngineMember]) -> None:
+            self._asked, self._asked_at = members, self._clock()
+
+        request = MESSAGES["MemberListRequest"](linearizable=True)
+        self._etcd.ask(
+            "Cluster/MemberList", request, lambda response: answered(engine_members(response)), lambda: answered([]),
+            timeout_s=ASK_S,
+        )  # fmt: skip
 
     # --- for operators
 

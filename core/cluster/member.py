@@ -37,6 +37,7 @@ from core.cluster.moves import Moves
 from core.engine.quorum.copying import PART_BYTES_MAX, CopySource, CopyWanted, GroupCopy
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.shared_log import FRESH_S, Owner, Role
+from core.errors import EngineError
 
 READ_UNASKED_S = 2.0
 """How often a follower reads a group although no beat says that there is more."""
@@ -527,6 +528,15 @@ class Member:
             group.queues.see_to()
         self._hooks.leads_until(inf)
 
+    @property
+    def _votes(self) -> bool:
+        """Whether the etcd that this broker starts, if it starts one, has its vote."""
+        try:
+            self.engine_members.check_votes(self.changes.listed, [self._node])
+        except EngineError:
+            return False
+        return True
+
     def _change_itself(self) -> None:
         """Become a member when there are copies of all groups, and leave when everything is handed over."""
         mine = self.changes.listed.find(self._node)
@@ -534,7 +544,7 @@ class Member:
         if mine is None or mine.state is MemberState.MEMBER:
             return
         if mine.state is MemberState.JOINING:
-            if not self._problems() and all(group.shared.has_read for group in groups):
+            if not self._problems() and all(group.shared.has_read for group in groups) and self._votes:
                 self.changes.became_member()
             return
         busy = any(group.queues.leads or group.shared.in_doubt for group in groups)

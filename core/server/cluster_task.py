@@ -371,6 +371,9 @@ class ClusterTask:
         PreconditionFailed."""
         from core.cluster.member_changes import ChangeOfMembers
 
+        self._check_part()
+        if not force:
+            self._check_votes(name)
         what = ChangeOfMembers.FORGET if is_gone else ChangeOfMembers.LEAVE
         self._change(what, self.member.changes.listed.named(name), force=force)
 
@@ -383,8 +386,16 @@ class ClusterTask:
         """Have the etcd of a node taken in anew, which has lost its data. Raises StillGoing until that has begun,
         NotFound, and PreconditionFailed."""
         self._check_part()
+        if not force:
+            self._check_votes(name)
         self._wake_up()
         self.member.engine_members.replace(self.member.changes.listed.named(name), force=force)
+
+    def _check_votes(self, without: str) -> None:
+        """Raises PreconditionFailed if another node's etcd has no vote: one could be the last vote too many that is
+        missing. Raises StillGoing until that is known."""
+        listed = self.member.changes.listed
+        self.member.engine_members.check_votes(listed, set(listed.counted) - {without})
 
     def _check_part(self) -> None:
         if self.member.refused:

@@ -50,6 +50,8 @@ VERSION_S = 10.0
 """The most time that the program may take to say its version."""
 PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 30.0
 """The wait before another start: twice as long after each start that failed soon."""
+UNKNOWN_PAUSE_S = 2.0
+"""The longest wait before the others are asked again that do not know this member: it is taken in within seconds."""
 SETTLED_S = 5.0
 """A process that has lived so long runs: an etcd that cannot use its data or its addresses ends within a second."""
 STOP_S = 5.0
@@ -134,6 +136,7 @@ class EtcdProcess:
         if members is None or self._mine(members) is not None:
             return True
         self._said = ""
+        self._pause = min(self._pause, UNKNOWN_PAUSE_S)
         self.why = (
             f"etcd of the cluster has no member of node {self._settings.node}: it comes in with headgate cluster join"
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster.engine_members import LOOK_S, SOON_S, EngineMember, EngineMembers, next_change
+from core.cluster.engine_members import FRESH_S, LOOK_S, SOON_S, EngineMember, EngineMembers, next_change
 from core.cluster.etcd_messages import MESSAGES
 from core.cluster.member_list import ListedMember, MemberList, MemberState
 from core.errors import PreconditionFailed, StillGoing
@@ -142,3 +142,36 @@ def test_the_etcd_of_an_operator_is_not_replaced():
     members, _, _ = made()
     with pytest.raises(PreconditionFailed, match="run by its operator"):
         members.replace(ListedMember("b"), force=False)
+
+
+def voting(members: EngineMembers, *names: str) -> str | None:
+    """Why one of these nodes' etcds has no vote; None while etcd is asked."""
+    try:
+        members.check_votes(FOUR, names)
+    except StillGoing:
+        return None
+    except PreconditionFailed as error:
+        return str(error)
+    return ""
+
+
+def test_a_vote_is_one_that_etcd_has_just_spoken_of():
+    members, etcd, now = made()
+    assert voting(members, "a", "d") is None
+    assert voting(members, "a", "d") is None
+    etcd.list(*ROWS)
+    assert voting(members, "a", "b") == ""
+    assert "etcd of node d has no vote yet" in (voting(members, "a", "d") or "")
+    now[0] += FRESH_S + 0.1
+    assert voting(members, "a", "d") is None
+    etcd.list(*ROWS, (4, "d", "h4:2"))
+    assert (voting(members, "a", "d"), etcd.asked) == ("", [])
+
+
+def test_without_an_answer_nobody_has_a_vote_and_with_an_etcd_of_the_operator_s_nobody_needs_one():
+    members, etcd, _ = made()
+    assert voting(members, "a") is None
+    etcd.answer("Cluster/MemberList", None)
+    assert "etcd of node a has no vote yet" in (voting(members, "a") or "")
+    members.check_votes(MemberList.first("abc", [], []), "abc")
+    assert etcd.asked == []
