@@ -160,7 +160,7 @@ class _Surface:
     config: Path | None
     audit: AuditWriter | None
 
-    def shown_by(self, control: BrokerControl) -> BrokerControl:
+    def shown(self, control: BrokerControl) -> BrokerControl:
         """Let operators read the last lines of the log and of the audit log; returns the control plane."""
         control.recent_log = self.recent
         if self.audit is not None:
@@ -279,8 +279,7 @@ async def _serve(
         node_tls=node_tls,
         shared_port=joined.shared_port,
     )
-    reload = _reload(settings, surface, access, fetching, server, sampler)
-    control = surface.shown_by(protocols.control)
+    reload, control = _reload(settings, surface, access, fetching, server, sampler), surface.shown(protocols.control)
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
     control.limits, control.access, control.cluster = _limits(settings), access, joined.cluster
     control.settings_text = lambda: render(reload.in_force)
