@@ -11,6 +11,7 @@ from core.errors import PreconditionFailed
 from core.interface import Snapshot
 from core.message import Attributes
 from core.observe.stalls import Stalls
+from core.recent_rows import RecentRows
 from core.rows import SERVER_KINDS
 from core.server.run import Server
 from core.server.sampler import Sampler
@@ -61,6 +62,10 @@ class BrokerControl:
         """The configured limits, by what they limit: queues, exchanges, bindings, policies, unauthenticated."""
         self.access: Access | None = None
         """The users and what logins share."""
+        self.recent_log = RecentRows(0)
+        """The last lines of the log."""
+        self.recent_audit = RecentRows(0)
+        """The last records of the audit log."""
         self.settings_text: Callable[[], str] = str
         """Returns the settings in force, as a file without secrets; "" where they are not known."""
         self.cluster: ClusterTask | None = None

@@ -42,6 +42,7 @@ from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
+from core.recent_rows import RecentRows
 from core.server.audit_writer import AuditWriter, open_audit
 from core.server.data import OpenData, StartGivenUp
 from core.server.descriptors import raise_limit, sockets_limit
@@ -151,12 +152,20 @@ class _Surface:
     """The process's connection to its starter: what it reports, and what it is told."""
 
     log: FilteringBoundLogger
+    recent: RecentRows
     level: LogLevel
     signals: Signals
     read: Callable[[], Settings]
     ready: Ready
     config: Path | None
     audit: AuditWriter | None
+
+    def shown(self, control: BrokerControl) -> BrokerControl:
+        """Let operators read the last lines of the log and of the audit log; returns the control plane."""
+        control.recent_log = self.recent
+        if self.audit is not None:
+            control.recent_audit = self.audit.audit.recent
+        return control
 
 
 async def serve(
@@ -179,8 +188,8 @@ async def serve(
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_SECONDS)
     os.umask(OTHERS)
-    level = LogLevel(settings.log.level)
-    with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level) as log:
+    level, recent = LogLevel(settings.log.level), RecentRows(settings.log.recent_max)
+    with open_log(settings.log, sys.stderr, monotonic=time.monotonic, level=level, recent=recent) as log:
         connections = sockets_limit(settings.server.connections_max)
         log.info("descriptor-limit", total_limit=descriptors, sockets_limit=connections)
         clock = open_clocks()
@@ -202,7 +211,14 @@ async def serve(
         try:
             with open_audit(settings.audit, clock=clock, log=log) as audit:
                 surface = _Surface(
-                    log=log, level=level, signals=signals, read=read, ready=ready, config=config, audit=audit
+                    log=log,
+                    recent=recent,
+                    level=level,
+                    signals=signals,
+                    read=read,
+                    ready=ready,
+                    config=config,
+                    audit=audit,
                 )
                 await _serve(settings, protocols, data, clock, surface)
         finally:
@@ -263,7 +279,7 @@ async def _serve(
         node_tls=node_tls,
         shared_port=joined.shared_port,
     )
-    reload, control = _reload(settings, surface, access, fetching, server, sampler), protocols.control
+    reload, control = _reload(settings, surface, access, fetching, server, sampler), surface.shown(protocols.control)
     control.server, control.sampler, control.lanes, control.node = server, sampler, data.lanes, node_name()
     control.limits, control.access, control.cluster = _limits(settings), access, joined.cluster
     control.settings_text = lambda: render(reload.in_force)

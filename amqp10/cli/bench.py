@@ -60,6 +60,7 @@ class WantedLoad:
     transient: bool
     settled: bool
     json: bool
+    unbatched: bool = False
 
 
 def publish(
@@ -74,6 +75,7 @@ def publish(
     queue_type: str,
     transient: bool,
     settled: bool,
+    unbatched: bool,
     protocol: str,
     json: bool,
     url: str,
@@ -83,7 +85,7 @@ def publish(
         WantedLoad(
             kind="publish", queue=queue, url=url, protocol=protocol, rate=rate, seconds=seconds, messages=messages,
             size=size, connections=connections, consumers=0, in_flight=in_flight, link_credit=1,
-            queue_type=queue_type, transient=transient, settled=settled, json=json,
+            queue_type=queue_type, transient=transient, settled=settled, json=json, unbatched=unbatched,
         )
     )  # fmt: skip
 
@@ -95,6 +97,7 @@ def consume(
     messages: int | None,
     connections: int,
     link_credit: int,
+    unbatched: bool,
     protocol: str,
     json: bool,
     url: str,
@@ -104,7 +107,7 @@ def consume(
         WantedLoad(
             kind="consume", queue=queue, url=url, protocol=protocol, rate=0.0, seconds=seconds, messages=messages,
             size=SMALLEST_BODY, connections=connections, consumers=connections, in_flight=0, link_credit=link_credit,
-            queue_type="", transient=True, settled=False, json=json,
+            queue_type="", transient=True, settled=False, json=json, unbatched=unbatched,
         )
     )  # fmt: skip
 
@@ -122,6 +125,7 @@ def latency(
     link_credit: int,
     queue_type: str,
     transient: bool,
+    unbatched: bool,
     protocol: str,
     json: bool,
     url: str,
@@ -131,7 +135,7 @@ def latency(
         WantedLoad(
             kind="latency", queue=queue, url=url, protocol=protocol, rate=rate, seconds=seconds, messages=messages,
             size=size, connections=connections, consumers=consumers, in_flight=in_flight, link_credit=link_credit,
-            queue_type=queue_type, transient=transient, settled=False, json=json,
+            queue_type=queue_type, transient=transient, settled=False, json=json, unbatched=unbatched,
         )
     )  # fmt: skip
 
@@ -249,6 +253,7 @@ def _plan(wanted: WantedLoad, queue: str, answers: str) -> "Plan":
     limited = wanted.seconds if wanted.seconds is not None else FOREVER_S if wanted.messages is not None else 10.0
     publishers = 0 if wanted.kind == "consume" else wanted.connections
     traffic = Traffic(
+        shape="unbatched" if wanted.unbatched else "bulk",
         size=wanted.size,
         settled=wanted.settled,
         durable=not wanted.transient,

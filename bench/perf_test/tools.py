@@ -70,6 +70,7 @@ def command(tool: str, load: Load, url: str, queue: str, seconds: int) -> list[s
         words = [sys.executable, "-m", "amqp10", "bench", "latency" if load.consumers else "publish", queue]
         words += ["--protocol", "0.9.1", "--seconds", str(seconds), "--size", str(load.size), "--json", "--url", url]
         words += ["--connections", str(load.producers), "--in-flight", str(load.confirm), "--rate", str(load.rate)]
+        words.append("--unbatched")  # as PerfTest does
         return words + (["--consumers", str(load.consumers), "--credit", str(load.qos)] if load.consumers else [])
     if (java := shutil.which("java")) is None:
         raise BrokerError("there is no command java: install Java 17 or newer")

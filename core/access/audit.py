@@ -22,6 +22,7 @@ from typing import Literal
 from core.clock import Now
 from core.config.audit import AuditEvent, AuditSettings
 from core.flow_facts import ClientIdentity
+from core.recent_rows import RecentRows
 
 TEXT_MAX = 256
 """Characters of a text in a record, as in the log: peers choose names, arguments and reasons."""
@@ -77,6 +78,8 @@ class AuditLog:
         """Refused and failed acts beyond the rate, which are told as a number only."""
         self.wake: Callable[[], None] = lambda: None
         """Called when there may be something to take."""
+        self.recent = RecentRows(settings.recent_max)
+        """The last records, for operators."""
         self._events = frozenset(settings.events)
         self._waiting_max = settings.waiting_max
         self._passed_max = settings.refused_per_second_max
@@ -121,6 +124,7 @@ class AuditLog:
             self._lost_untold += 1
         else:
             self._waiting.append(record)
+            self.recent.add(record)
             self.recorded += 1
         self.wake()
 

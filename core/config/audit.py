@@ -33,6 +33,9 @@ class AuditSettings(Section):
     waiting_max: Annotated[int, Unit("records")] = Field(default=10_000, ge=10, le=1_000_000)
     """Records that wait for the disk, about one KiB each."""
 
+    recent_max: Annotated[int, Unit("records")] = Field(default=500, ge=0, le=100_000)
+    """Records kept in memory for the console and ``headgate audit-log list``, about one KiB each."""
+
     refused_per_second_max: Annotated[int, Unit("records a second")] = Field(default=20, ge=1, le=100_000)
     """Acts of one user from one address that were refused or failed, for each kind of event. Logins that were refused
     count together for one address."""

@@ -34,5 +34,8 @@ class LogSettings(Section):
     stalls_per_minute_max: Annotated[int, Unit("stalls a minute")] = Field(default=60, ge=1, le=100_000)
     """How many stalls of all links and readers are logged; a line each minute says how many were left out."""
 
+    recent_max: Annotated[int, Unit("lines")] = Field(default=500, ge=0, le=100_000)
+    """Lines kept in memory for the console and ``headgate log list``, about half a KiB each."""
+
     waiting_max: Annotated[int, Unit("lines")] = Field(default=10_000, ge=1, le=1_000_000)
     """Lines kept while standard error accepts none; more are dropped and counted."""

@@ -20,6 +20,7 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from core.config.log import LogSettings
+from core.recent_rows import RecentRows
 
 TEXT_LENGTH_MAX = 256
 """Characters of a value in the log: peers choose container-ids, addresses and error texts."""
@@ -91,6 +92,23 @@ def _escaped(text: str) -> str:
     return cut if len(text) <= TEXT_LENGTH_MAX else cut + "…"
 
 
+class Keeper:
+    """A processor that keeps the events as rows: time, level, event, and the other facts as one map."""
+
+    def __init__(self, recent: RecentRows) -> None:
+        self._recent = recent
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        facts = {
+            key: value if isinstance(value, bool | int | float | str | None) else _escaped(str(value))
+            for key, value in event.items()
+            if key not in ("timestamp", "level", "event", "exc_info", "exception")
+        }
+        row = {"time": event["timestamp"], "level": event["level"], "event": event["event"], "facts": facts}
+        self._recent.add(row)
+        return event
+
+
 class LineWriter:
     """Writes lines from a thread. Also the logger that structlog wraps, at the end of its processors.
 
@@ -133,13 +151,17 @@ class LineWriter:
                 self.dropped += 1  # closed or broken: no place is left to report it
 
 
-def processors(settings: LogSettings, *, json: bool, monotonic: Callable[[], float]) -> list[Processor]:
-    """From an event to one line of text (an exception's stack follows it when the form is text)."""
+def processors(
+    settings: LogSettings, *, json: bool, monotonic: Callable[[], float], recent: RecentRows
+) -> list[Processor]:
+    """From an event to one line of text (an exception's stack follows it when the form is text). ``recent`` gets the
+    event too."""
     shared: list[Processor] = [
         RateLimiter(per_second_max=settings.per_second_max, monotonic=monotonic),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         escape,
+        Keeper(recent),
     ]
     if json:
         return [*shared, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -169,17 +191,23 @@ def _number(name: str) -> int:
 
 @contextmanager
 def open_log(
-    settings: LogSettings, stream: TextIO, *, monotonic: Callable[[], float], level: LogLevel | None = None
+    settings: LogSettings,
+    stream: TextIO,
+    *,
+    monotonic: Callable[[], float],
+    level: LogLevel | None = None,
+    recent: RecentRows | None = None,
 ) -> Iterator[FilteringBoundLogger]:
     """Yield a logger that writes to the stream through a thread. ``level`` allows the caller to change the level
-    later."""
+    later, and ``recent`` keeps the last events."""
+    kept = RecentRows(0) if recent is None else recent
     json = settings.form == "json" or (settings.form == "auto" and not stream.isatty())
     writer = LineWriter(stream, waiting_max=settings.waiting_max)
     filtering = LogLevel(settings.level) if level is None else level
     try:
         yield structlog.wrap_logger(
             writer,
-            processors=[filtering, *processors(settings, json=json, monotonic=monotonic)],
+            processors=[filtering, *processors(settings, json=json, monotonic=monotonic, recent=kept)],
             wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         ).bind()
     finally:

@@ -1,7 +1,7 @@
 """Operations on the broker as a whole: status, maintenance mode, alarms, the limits of memory and disk space."""
 
 from core.control_plane import BrokerControl
-from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Shape, operation
+from core.operations.operation import DONE, AnswerField, Arguments, Parameter, Reply, Right, Shape, operation
 
 ALARM = Parameter("alarm", "The alarm's name: memory or disk.", in_path=True)
 WATERMARK = Parameter(
@@ -94,6 +94,31 @@ GONE = Parameter("gone", "The node will not come back: take it off the list alth
 FORCE_LEAVING = Parameter("force", "Also if a group has no majority of copies that are up to date then.", "flag")
 FORCE_REPLACING = Parameter("force", "Also if that etcd answers.", "flag")
 MOVES = Shape("map", (AnswerField("moves", "number", "How many groups get another leader."),))
+
+
+LIMIT = Parameter("limit", "How many, at most.", "number", default=100, low=1, high=10_000)
+LOG = Shape(
+    "rows",
+    (
+        AnswerField("number", "number", "Counts the lines since the start of the broker."),
+        AnswerField("time", "text", "When, in UTC."),
+        AnswerField("level", "text", "debug, info, warning, error or critical."),
+        AnswerField("event", "text", "What happened, by its name in the log."),
+        AnswerField("facts", "map", "The other fields of the line."),
+    ),
+)
+AUDIT = Shape(
+    "rows",
+    (
+        AnswerField("number", "number", "Counts the records since the start of the broker."),
+        AnswerField("time", "text", "When, in UTC."),
+        AnswerField("event", "text", "The kind of event, as in audit.events."),
+        AnswerField("action", "text", "What was done."),
+        AnswerField("result", "text", "done, refused, put-off or failed."),
+        AnswerField("user", "text", "Who did it."),
+        AnswerField("peer", "text", "From which address and port."),
+    ),
+)
 
 
 @operation("status", "GET", "/status", answer=STATUS, gives={"product": "Headgate"})
@@ -229,6 +254,21 @@ def reload_tls(control: BrokerControl, arguments: Arguments) -> Reply:
     return Reply(200, control.serving.certificates.status())
 
 
+@operation("log.list", "GET", "/log", LIMIT, answer=LOG, example={"limit": 20}, gives=[])
+def log(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show the last lines of the broker's log, the newest first."""
+    return Reply(200, control.recent_log.newest(arguments.number("limit")))
+
+
+@operation(
+    "audit-log.list", "GET", "/audit-log", LIMIT, right=Right.ADMINISTER, answer=AUDIT, example={"limit": 20}, gives=[]
+)
+def audit_log(control: BrokerControl, arguments: Arguments) -> Reply:
+    """Show the last records of the audit log since the start of the broker, the newest first; none without
+    ``audit.file``."""
+    return Reply(200, control.recent_audit.newest(arguments.number("limit")))
+
+
 OPERATIONS = (
     *(
         status,
@@ -244,5 +284,5 @@ OPERATIONS = (
         set_alarm,
         clear_alarm,
     ),
-    *(memory, set_watermark, disk, set_free_limit, tls, reload_tls),
+    *(memory, set_watermark, disk, set_free_limit, tls, reload_tls, log, audit_log),
 )

@@ -43,6 +43,17 @@ def summary(ran: Ran) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_messages_are_written_one_by_one_where_that_is_wanted(broker: BrokerAddress, protocol: str):
+    queue = f"bench-unbatched-{protocol}"
+    assert headgate("queues", "declare", queue, url=broker.url()).code == Exit.DONE
+    options = ("--unbatched", "--messages", "300", "--protocol", protocol, "--json")
+    published = summary(bench(broker, "publish", queue, "--in-flight", "10", *options))
+    assert (published["confirmed"], published["unconfirmed"]) == (300, 0)
+    consumed = summary(bench(broker, "consume", queue, *options))
+    assert consumed["received"] == 300
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_publish_and_consume_count_the_same_messages(broker: BrokerAddress, protocol: str):
     queue = f"bench-{protocol}"
     assert headgate("queues", "declare", queue, url=broker.url()).code == Exit.DONE

@@ -1,6 +1,7 @@
 """The console in a browser, against a broker whose links wait: what it shows, how it is reached, what it must
 not do."""
 
+import json
 import re
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -11,7 +12,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.kit.broker_process import ROOT
 from tests.kit.browser import TIME_OUT_MS, Watch
-from tests.kit.busy_broker import HTML_NAME, TOKEN, BusyBroker, busy_broker
+from tests.kit.busy_broker import HTML_NAME, TOKEN, BusyBroker, broker_with_console, busy_broker
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,8 @@ PAGES = {
     "virtual-hosts": "Virtual hosts",
     "users": "Users",
     "definitions": "Definitions",
+    "log": "Log",
+    "audit-log": "Audit log",
     "operations": "Operations",
 }
 LOOKS = {"wide": (1440, 900, "light"), "dark": (1440, 900, "dark"), "narrow": (360, 740, "light")}
@@ -258,6 +261,52 @@ def test_every_page_in_every_look_and_nothing_from_elsewhere(page: Page, broker:
     assert origins == {broker.admin_url}
     assert len(watch.urls) > 2 * len(PAGES)
     assert watch.complaints == []
+
+
+def test_columns_are_chosen_and_the_choice_is_remembered(page: Page, broker: BusyBroker):
+    open_page(page, broker, "queues")
+    heading = page.get_by_role("columnheader", name="policy")
+    cell = row(page, "orders").locator("td").nth(-2)
+    expect(heading).to_be_visible()
+    page.get_by_role("button", name="Columns of Queues").click()
+    page.locator("dialog").get_by_label("policy", exact=True).uncheck()
+    page.keyboard.press("Escape")
+    expect(heading).to_be_hidden()
+    expect(cell).to_be_hidden()
+    page.get_by_role("button", name="Columns of Queues").click()
+    page.locator("dialog").get_by_label("durable", exact=True).check()
+    page.locator("dialog").get_by_role("button", name="Close").click()
+    page.reload()
+    expect(page.get_by_role("columnheader", name="durable")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="policy")).to_be_hidden()
+
+
+def test_the_log_is_shown_with_the_newest_line_first_and_searched(page: Page, broker: BusyBroker):
+    httpx.put(f"{broker.admin_url}/api/headgate/alarms/memory", headers={"x-headgate-request": "1"}).raise_for_status()
+    httpx.delete(f"{broker.admin_url}/api/headgate/alarms/memory", headers={"x-headgate-request": "1"})
+    open_page(page, broker, "log")
+    expect(row(page, "connection-established").first).to_be_visible()
+    numbers = httpx.get(f"{broker.admin_url}/api/headgate/log").json()
+    assert [line["number"] for line in numbers] == sorted((line["number"] for line in numbers), reverse=True)
+    page.get_by_label("Search Log").fill("memory alarm")
+    expect(row(page, "connection-established")).to_have_count(0)
+    expect(row(page, "memory").first).to_be_visible()
+
+
+def test_the_audit_log_is_shown_and_without_one_the_page_says_how_to_get_it(
+    page: Page, broker: BusyBroker, tmp_path: Path
+):
+    open_page(page, broker, "audit-log")
+    expect(page.get_by_text("audit.file")).to_be_visible()
+    settings = f"[audit]\nfile = {json.dumps(str(tmp_path / 'audit.log'))}\n"
+    with broker_with_console(tmp_path, more=settings) as (_, admin_url):
+        api = {"base_url": f"{admin_url}/api", "headers": {"x-headgate-request": "1"}}
+        with httpx.Client(**api) as client:  # type: ignore[arg-type]
+            client.put("/queues/%2F/audited", json={}).raise_for_status()
+            client.put("/headgate/alarms/nonsense")
+        page.goto(f"{admin_url}/#/audit-log")
+        expect(row(page, "done", "audited").first).to_be_visible()
+        expect(row(page, "failed", "nonsense")).to_have_count(1)
 
 
 def test_a_page_about_what_has_gone_says_so(page: Page, broker: BusyBroker):

@@ -69,14 +69,15 @@ def busy_broker(folder: Path, *, token: str | None = None) -> Iterator[BusyBroke
 
 @contextmanager
 def broker_with_console(
-    folder: Path, *, token: str | None = None, users_only: bool = False
+    folder: Path, *, token: str | None = None, users_only: bool = False, more: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """A broker process without clients: its URL for AMQP, and that of its console."""
+    """A broker process without clients: its URL for AMQP, and that of its console. ``more`` are further settings, from
+    a new section on."""
     config = f'[admin]\nenabled = true\nlisten = ["127.0.0.1:0"]\nusers_only = {json.dumps(users_only)}\n'
     if token is not None:
         (folder / "token").write_text(token)
         config += f"token_file = {json.dumps(str(folder / 'token'))}\n"
-    (folder / "broker.toml").write_text(config)
+    (folder / "broker.toml").write_text(config + more)
     options = ["--config", str(folder / "broker.toml"), "--listen", "127.0.0.1:0", "--data", str(folder / "data")]
     command = [sys.executable, "-m", "amqp10", "serve", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

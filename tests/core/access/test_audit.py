@@ -61,6 +61,14 @@ def test_logins_are_recorded_with_mechanism_result_and_reason():
     assert "wonderland" not in json.dumps(records)
 
 
+def test_the_last_records_stay_for_operators_after_they_were_written():
+    audited = Audited(AuditSettings(recent_max=2))
+    for name in ("ann", "ben", "cleo"):
+        audited.log.put("logins", "login", "done", user=name, peer="192.0.2.7:1", details={})
+    assert len(audited.taken()) == 3
+    assert [row["user"] for row in audited.log.recent.newest(10)] == ["cleo", "ben"]
+
+
 def test_a_login_that_is_put_off_is_recorded():
     audited = Audited()
     access = make_access(user("alice", "a"), audit=audited.log, failed_logins_per_user_and_address=1)

@@ -9,6 +9,7 @@ import structlog
 
 from core.config.log import LogSettings
 from core.observe.log import TEXT_LENGTH_MAX, LineWriter, RateLimiter, escape, open_log
+from core.recent_rows import RecentRows
 
 
 class Clock:
@@ -93,6 +94,18 @@ def test_json_is_one_object_a_line():
     assert first["event"] == "connection-refused"
     assert (first["connection"], first["reason"], first["level"]) == ("c1", "limit", "warning")
     assert "ValueError: why" in second["exception"]
+
+
+def test_the_last_lines_are_kept_as_rows_without_a_stack():
+    recent = RecentRows(2)
+    with open_log(LogSettings(), io.StringIO(), monotonic=Clock(), recent=recent) as log:
+        log.info("started", port=5672)
+        log.warning("refused", peer="a\nb", ports=[1, 2])
+        log.error("failed", exc_info=ValueError("why"))
+    failed, refused = recent.newest(10)
+    assert (failed["number"], failed["level"], failed["event"], failed["facts"]) == (3, "error", "failed", {})
+    assert refused["facts"] == {"peer": "a\\nb", "ports": "[1, 2]"}
+    json.dumps(refused)
 
 
 def test_a_terminal_gets_text():

@@ -15,6 +15,7 @@ import { definitionsPage } from "./pages/definitions.js";
 import { exchangePage, exchangesPage } from "./pages/exchanges.js";
 import { flowMapPage } from "./pages/flow_map.js";
 import { limitsPage } from "./pages/limits.js";
+import { auditPage, logPage } from "./pages/logs.js";
 import { operationsPage } from "./pages/operations.js";
 import { overviewPage } from "./pages/overview.js";
 import { policiesPage } from "./pages/policies.js";
@@ -46,6 +47,8 @@ const ALL_PAGES = [
   ["store", "Store", storePage, "store.status", "Broker"],
   ["cluster", "Cluster", clusterPage, "cluster.status", "Broker"],
   ["limits", "Limits", limitsPage, "limits", "Broker"],
+  ["log", "Log", logPage, "log.list", "Broker"],
+  ["audit-log", "Audit log", auditPage, "audit-log.list", "Broker"],
   ["operations", "Operations", operationsPage, "operations", "Broker"],
 ];
 /** Pages of one thing: the page of the menu that they belong to, the word, the page, and the operation that it needs. */
@@ -57,7 +60,7 @@ const DETAILS = {
   queue: ["queues", "Queue", queuePage, "rows.show"],
 };
 /** Pages of the menu that show the whole broker; the others show one virtual host. */
-const OF_THE_BROKER = new Set(["overview", "store", "cluster", "limits", "virtual-hosts", "users", "operations"]);
+const OF_THE_BROKER = new Set(["overview", "store", "cluster", "limits", "log", "audit-log", "virtual-hosts", "users", "operations"]);
 const THEMES = [["", "Auto", "as the system has them"], ["light", "Light", "chosen here"], ["dark", "Dark", "chosen here"]];
 const LOGIN_LINK = "#login=";
 const THEME_KEY = "headgate-theme";

@@ -2,14 +2,18 @@
  * Tables that are updated in place: a row keeps its element as long as it is there, and a cell is touched only when it
  * says something else, so that focus, selection and scrolling survive an update each second.
  *
- * A column is {title, of, number, sort, wide, wrap}; one without a title has buttons. `of(row)` is a text, or {text, href, badge, bar, tone, buttons, title}:
+ * A table with a search has a choice of columns too; the browser remembers which ones a reader has turned off or on.
+ *
+ * A column is {title, of, number, sort, wide, wrap, extra}; one without a title has buttons, and one that is `extra` is off at first. `of(row)` is a text, or {text, href, badge, bar, tone, buttons, title}:
  * descriptions, not elements, since equal ones are recognised. `sort(row)` makes the column sortable. A button is [text, click, label];
  * `click(event, row)` gets the row as it is then.
  */
 
+import { opened } from "./dialog.js";
 import { bar, element, say } from "./dom.js";
 import { badge } from "./reasons.js";
 
+const COLUMNS_KEY = "headgate-columns";
 const ROWS_MAX = 500; // a reader does not read more, and the browser would have to lay them out
 
 export class Table {
@@ -22,13 +26,20 @@ export class Table {
   #body = element("tbody");
   #more = element("p", { class: "empty", role: "status", hidden: true });
   #wanted = [];
+  #headings;
+  #caption;
+  #off; // the titles of the columns that are not shown
 
   /** `order` is [column title, "ascending" or "descending"], or null to leave rows as they come; `search`: whether there is a field to search in. */
   constructor(caption, columns, { key = (row) => row.identity ?? row.name, order = null, search = false } = {}) {
     this.#columns = columns;
     this.#key = key;
     this.#order = order;
-    const head = element("thead", {}, element("tr", {}, columns.map((column) => this.#heading(column))));
+    this.#caption = caption;
+    this.#headings = columns.map((column) => this.#heading(column));
+    this.#off = new Set(remembered(caption) ?? columns.filter(({ extra }) => extra).map(({ title }) => title));
+    this.#hide(this.#headings);
+    const head = element("thead", {}, element("tr", {}, this.#headings));
     const table = element("table", { "aria-label": caption }, head, this.#body);
     const region = { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 };
     this.node = element("div", {}, search && this.#search(caption), element("div", region, table), this.#more);
@@ -41,13 +52,36 @@ export class Table {
       this.#wanted = field.value.toLowerCase().split(/\s+/).filter(Boolean);
       this.#show();
     });
-    return element("div", { class: "tools" }, field);
+    const choice = element("button", { type: "button", "aria-label": `Columns of ${caption}`, on: { click: () => this.#choose() } }, "Columns");
+    return element("div", { class: "tools" }, field, choice);
+  }
+
+  #hide(cells) {
+    cells.forEach((cell, index) => (cell.hidden = this.#off.has(this.#columns[index].title)));
+  }
+
+  /** Which columns are shown. The first one names the row, and stays. */
+  #choose() {
+    const turned = (title, on) => {
+      if (on) this.#off.delete(title);
+      else this.#off.add(title);
+      remember(this.#caption, [...this.#off]);
+      this.#hide(this.#headings);
+      this.#lines.forEach(({ cells }) => this.#hide(cells.map(({ node }) => node)));
+    };
+    const boxes = this.#columns.slice(1).filter(({ title }) => title !== "").map(({ title }) => {
+      const box = element("input", { type: "checkbox", checked: !this.#off.has(title), on: { change: () => turned(title, box.checked) } });
+      return element("div", { class: "flag" }, element("label", {}, box, element("span", {}, title)));
+    });
+    const close = element("button", { type: "button", class: "primary", on: { click: () => document.getElementById("ask").close() } }, "Close");
+    opened(`Columns of ${this.#caption}`, element("div", { class: "choices" }, boxes), element("menu", {}, close));
   }
 
   #found(rows) {
     if (this.#wanted.length === 0) return rows;
+    const shown = this.#columns.filter(({ title }) => !this.#off.has(title));
     return rows.filter((row) => {
-      const text = this.#columns.map((column) => textOf(column.of(row))).join(" ").toLowerCase();
+      const text = shown.map((column) => textOf(column.of(row))).join(" ").toLowerCase();
       return this.#wanted.every((word) => text.includes(word));
     });
   }
@@ -121,7 +155,26 @@ export class Table {
       base: `${classOf(column)} ${index === 0 || column.wide ? "name" : ""}`,
       said: null,
     }));
+    this.#hide(cells.map(({ node }) => node));
     return { cells, node: element("tr", {}, cells.map(({ node }) => node)) };
+  }
+}
+
+/** The titles of the columns of a table that were turned off in this browser; null where nothing was chosen. */
+function remembered(caption) {
+  const kept = choices()[caption];
+  return Array.isArray(kept) ? kept : null;
+}
+
+function remember(caption, titles) {
+  localStorage.setItem(COLUMNS_KEY, JSON.stringify({ ...choices(), [caption]: titles }));
+}
+
+function choices() {
+  try {
+    return JSON.parse(localStorage.getItem(COLUMNS_KEY)) ?? {};
+  } catch {
+    return {}; // of another version of the console
   }
 }
 

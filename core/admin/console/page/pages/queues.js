@@ -44,6 +44,9 @@ export function queuesPage({ why, host, again }) {
     perSecond("in", "rate_in"), perSecond("out", "rate_out"),
     count("consumers", "consumers"), count("publishers", "publishers"),
     { title: "type", of: (row) => row.type, sort: (row) => row.type },
+    { title: "durable", extra: true, of: (row) => plain(row.durable) },
+    { title: "exclusive", extra: true, of: (row) => plain(row.exclusive) },
+    { title: "arguments", extra: true, wrap: true, of: (row) => plain(row.arguments) },
     { title: "policy", of: (row) => ({ text: plain(row.policy), tone: row.policy ? "" : "faint" }) },
     { title: "", of: (row) => ({ buttons: buttonsOf(row.name) }) },
   ], { order: ["ready", "descending"], search: true });
