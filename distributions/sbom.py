@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from build import main as build
 from environments import ROOT, make_environment
+
+from build import main as build
 
 EXTRAS = "oauth2,cluster,traces"
 
