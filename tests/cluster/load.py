@@ -196,6 +196,22 @@ def drain(history: History, url: str, queue: str) -> None:
     connection.close()
 
 
+def read_stream(url: str, stream: str, offset: int) -> dict[int, str]:
+    """Read a stream from an offset to its end, at the node that leads its group: the message at each offset."""
+    found: dict[int, str] = {}
+    with closing(opened(url)) as connection:
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=PREFETCH)
+        for method, properties, body in channel.consume(
+            stream, inactivity_timeout=1, arguments={"x-stream-offset": offset}
+        ):
+            if method is None:
+                break
+            found[properties.headers["x-stream-offset"]] = _text(body)
+            channel.basic_ack(method.delivery_tag)
+    return found
+
+
 def _text(body: bytes) -> str:
     return body.partition(b" ")[0].decode()
 

@@ -2,7 +2,8 @@
 
 A round does one fault, keeps it for some seconds, mends it, and waits until everything is as before. Then all confirmed
 messages have to be there. At the end the verdict is over all rounds: of what was confirmed nothing is lost, what comes
-twice is flagged, the messages of each publisher are in order, and after a kill or a standstill messages are accepted
+twice is flagged, the messages of each publisher are in order, each offset of a stream has the same message at every
+leader, and after a kill or a standstill messages are accepted
 again within three seconds in 95 of 100 rounds. The seed repeats which faults come, where and for how long; not how
 processes and disks are timed.
 
@@ -26,11 +27,14 @@ from random import Random, randrange
 
 from tests.cluster.faults import FAULTS, MEASURED, ROOT_ONLY, Machines, machines
 from tests.cluster.history import History, Verdict
-from tests.cluster.load import Load, drain
+from tests.cluster.load import Load, drain, read_stream
 from tests.kit.cluster_nodes import NAMES
 
 CONSUMED, KEPT = ("orders", "events"), ("kept",)
 """Queues that are consumed all the time, and those that are read at the end."""
+STREAM = "trail"
+"""A stream, which is read from its first message after each round."""
+ALL = (*CONSUMED, *KEPT, STREAM)
 HOLD_S = (1.0, 5.0)
 """How long a fault is kept; it is drawn."""
 CALM_S = 2.0
@@ -85,16 +89,19 @@ class Rounds:
         self._options = options
         self.history = History()
         self.report = Report()
+        self._stream: dict[int, str] = {}
+        """The message at each offset of the stream."""
         self._rng = Random(seed)
         self._faults = faults
 
     def run(self, rounds: int, *, hold_s: tuple[float, float] = HOLD_S) -> Report:
         """Run this many rounds."""
         with machines(small_disk="full-disk" in self._faults, options=self._options) as found:
-            for queue in (*CONSUMED, *KEPT):
-                found.nodes.command(NAMES[0], "queues", "declare", queue, "--argument", "x-queue-type=quorum")
+            for queue in ALL:
+                kind = "stream" if queue == STREAM else "quorum"
+                found.nodes.command(NAMES[0], "queues", "declare", queue, "--argument", f"x-queue-type={kind}")
             load = Load(self.history, [found.nodes.url(name) for name in NAMES])
-            load.start(CONSUMED, KEPT)
+            load.start(CONSUMED, (*KEPT, STREAM))
             try:
                 begun = time.monotonic()
                 self._await(lambda: self._goes_on(begun), found, "no queue begins")
@@ -118,12 +125,13 @@ class Rounds:
         mend()
         mended = time.monotonic()
         self._await(lambda: self._goes_on(mended), found, "a queue does not go on")
-        gap = max(self.history.longest_gap(queue, begun, time.monotonic()) for queue in (*CONSUMED, *KEPT))
+        gap = max(self.history.longest_gap(queue, begun, time.monotonic()) for queue in ALL)
         self.report.gaps[name].append(gap)
         load.publishing = False
         self._await(found.at_rest, found, "a node has not everything")
         took = time.monotonic() - mended
         self._await(lambda: not self.history.missing(CONSUMED), found, "confirmed messages do not come")
+        self._await(lambda: self._has_read(found), found, "confirmed messages are not in the stream")
         load.publishing = True
         did = "".join(f"; {one}" for one in found.did)
         found.did.clear()
@@ -138,15 +146,30 @@ class Rounds:
                 if any(row["leads_here"] for row in found.groups(name)):
                     drain(self.history, found.nodes.url(name), queue)
 
+    def _has_read(self, found: Machines) -> bool:
+        """Read the stream from its first message, and return whether everything confirmed is there."""
+        for name in NAMES:
+            if any(row["leads_here"] for row in found.groups(name)):
+                read = read_stream(found.nodes.url(name), STREAM, 0)
+                for offset, message in read.items():
+                    if self._stream.setdefault(offset, message) != message:
+                        self.report.troubles.append(f"offset {offset} was {self._stream[offset]}, and is {message}")
+        if sorted(self._stream) != list(range(len(self._stream))):
+            self.report.troubles.append("the offsets of the stream have gaps")
+        for message in self._stream.values():
+            self.history.delivered(message, redelivered=True)
+        if len(set(self._stream.values())) < len(self._stream):
+            self.report.troubles.append("a message is in the stream twice")
+        return not self.history.missing((STREAM,))
+
     def _drained(self, found: Machines) -> bool:
         """Read once more if something is missing: a node that ceases to lead says that its queues are empty."""
         if self.history.missing((*CONSUMED, *KEPT)):
             self._drain(found)
-        return not self.history.missing((*CONSUMED, *KEPT))
+        return not self.history.missing((*CONSUMED, *KEPT)) and self._has_read(found)
 
     def _goes_on(self, since: float) -> bool:
-        queues = (*CONSUMED, *KEPT)
-        return all(self.history.confirmed_since(queue, since) >= CONFIRMED_MIN for queue in queues)
+        return all(self.history.confirmed_since(queue, since) >= CONFIRMED_MIN for queue in ALL)
 
     def _await(self, there: Callable[[], bool], found: Machines, trouble: str) -> None:
         """Wait until something is there, or note the trouble."""
@@ -159,7 +182,7 @@ class Rounds:
 
     def _trouble(self, found: Machines, why: str) -> None:
         facts = {name: found.groups(name) for name in NAMES}
-        counts = {queue: self.history.confirmed_since(queue, time.monotonic() - REST_S) for queue in (*CONSUMED, *KEPT)}
+        counts = {queue: self.history.confirmed_since(queue, time.monotonic() - REST_S) for queue in ALL}
         logs = {name: found.nodes.log(name)[-LOG_CHARS:] for name in NAMES}
         self.report.troubles.append(why)
         _say(f"{why}: {counts} {facts}")

@@ -1,6 +1,9 @@
 """Three real brokers and a real etcd: a stream is used at any node, its leader is killed, and offsets stay what they
 were."""
 
+import os
+import subprocess
+import sys
 from contextlib import suppress
 
 import pika
@@ -10,6 +13,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.cluster.test_any_node import DURABLE, connected
 from tests.cluster.test_real_nodes import QUEUE, publish_until
+from tests.kit.broker_process import ROOT
 from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
 
 STREAM = QUEUE
@@ -46,6 +50,24 @@ def read(nodes: ClusterNodes, name: str, offset: str | int, *, least: int) -> di
     return found
 
 
+EXAMPLE = """\
+from the first:    Oslo-0 Rome-1 Oslo-2 Rome-3 Oslo-4 Rome-5
+once more:         Oslo-0 Rome-1 Oslo-2 Rome-3 Oslo-4 Rome-5
+behind the fourth: Oslo-4 Rome-5
+only from Rome:    Rome-1 Rome-3 Rome-5
+what comes next:
+"""
+
+
+def example(nodes: ClusterNodes, name: str) -> str:
+    """What the tutorial of streams prints at a node: filters, offsets and drains of AMQP 1.0."""
+    environment = os.environ | {"HEADGATE_URL": nodes.url(name)}
+    command = [sys.executable, "examples/08_streams.py"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def led(nodes: ClusterNodes, names: tuple[str, ...]) -> bool:
     """Whether one of the nodes leads, and says so."""
     return any(row["leads_here"] for name in names for row in nodes.status(name)["groups"])
@@ -61,6 +83,8 @@ def test_a_stream_is_used_at_any_node_and_its_leader_is_killed():
         nodes.command(entry, "queues", "declare", STREAM, "--argument", "x-queue-type=stream")
         for name in NAMES:
             nodes.until(lambda name=name: STREAM in nodes.command(name, "queues", "list"), "each node has the stream")
+        nodes.command(entry, "queues", "declare", "readings", "--argument", "x-queue-type=stream")
+        assert example(nodes, entry).split() == EXAMPLE.split()
         confirmed = []
         for name in NAMES:
             with connected(nodes, name) as channel:

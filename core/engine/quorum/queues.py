@@ -26,7 +26,7 @@ from core.engine.quorum.machine import QuorumMachine
 from core.engine.quorum.replicated_log import ReplicatedLog
 from core.engine.quorum.shared_log import Role, SharedLog
 from core.engine.quorum.stream_chunks import ChunkPlace, StreamChunks
-from core.engine.quorum.stream_commands import GroupStreams, read_chunk
+from core.engine.quorum.stream_commands import AppliedStreams, read_chunk
 from core.engine.ready.remains import Remains
 from core.store.command_log import NOWHERE, LeaseLost, LocalCommandLog, Logged
 from core.store.errors import StoreDamaged
@@ -59,7 +59,7 @@ class QuorumQueues:
         self._annotations = annotations or PlainAnnotations()
         self._machines: dict[QueueKey, QuorumMachine] = {}
         self._backings: dict[QueueKey, QuorumBacking] = {}
-        self.streams = GroupStreams()
+        self.streams = AppliedStreams()
         """The streams of the group; none without a shared log."""
         self._lease = log.acquire_lease()
         self.leadership = Leadership(self._lease if shared is None else 0)

@@ -19,8 +19,6 @@ from core.store.stream_chunk import ChunkFacts
 
 BLOCK_CHUNKS_MAX = 1024
 """The most chunks of a block: it takes some microseconds to insert into one, and to read one through."""
-CHUNK_MEMORY_BYTES = 40
-"""The memory of a chunk without its messages: 8 + 4 + 8 + 4 + 8 + 4 + 4 bytes."""
 
 
 class ChunkPlace(NamedTuple):

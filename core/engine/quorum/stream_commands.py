@@ -9,7 +9,7 @@ from core.store.errors import StoreDamaged
 from core.store.stream_chunk import facts_of
 
 
-class GroupStreams:
+class AppliedStreams:
     """The chunks of all streams of a group, as the commands so far have left them."""
 
     def __init__(self) -> None:

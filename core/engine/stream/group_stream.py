@@ -1,8 +1,9 @@
 """A stream of a cluster, at the node that leads its group: chunks are commands of the group.
 
 The leader gives offsets and times. A chunk is committed when its command is with a majority and is written in the
-leader's copy; then readers see it. What is not committed when the node ceases to lead never was: the next leader goes
-on with the offset after the last committed one. So offsets have no gap.
+leader's copy; then readers see it. What is not committed yet when the node ceases to lead is in doubt, as all commands
+of a group, until the log has decided. The next leader goes on with the offset after the last committed one, so offsets
+have no gap.
 
 What is removed the leader decides too, and says so with a command. It keeps at least the newest segment's worth of
 bytes, and the newest chunk.
@@ -54,7 +55,8 @@ class GroupStream:
         return self._queues.leadership
 
     def follow(self) -> None:
-        """This node has begun to lead the group, or has ceased to: what was not committed is forgotten."""
+        """This node has begun to lead the group, or has ceased to: what was staged is forgotten here, and known again
+        when it is applied."""
         self._term = self.leadership.term
         self._staged.clear()
         self._cache.forget(self._key)  # it may have chunks that were never committed

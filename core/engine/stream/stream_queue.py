@@ -20,10 +20,10 @@ offsets; a grant is answered when it is used up or nothing is left to read.
 This module does not know names, routing, protocols or files.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import TypeAlias
 
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
@@ -70,6 +70,8 @@ SEGMENT_BYTES_DEFAULT = 64 * 2**20
 """The size at which a segment is sealed, unless x-stream-max-segment-size-bytes gives another. RabbitMQ's 500 MB is
 larger than most streams, so retention by segments would be too coarse."""
 
+_Part: TypeAlias = tuple[Submission, int, int]
+"""Some of a submission's messages: from the first of these places to before the second."""
 FilterValue = Callable[[bytes, Origin], str | None]
 
 
@@ -83,14 +85,6 @@ class StreamCounters:
     rejected: int = 0
     returned: int = 0
     """Released or modified: counted, and not delivered again."""
-
-
-class _Part(NamedTuple):
-    """A range of a submission's messages."""
-
-    submission: Submission
-    start: int
-    stop: int
 
 
 class _Reader:
@@ -296,7 +290,7 @@ class StreamQueue:
                     if alike is not None:
                         self._append(gathered, *alike, stamp_ms=stamp_ms, confirms=confirms)
                     gathered, count, alike = [], 0, (attributes, route)
-                gathered.append(_Part(submission, start + low, start + high))
+                gathered.append((submission, start + low, start + high))
                 count += high - low
         if alike is not None:
             self._append(gathered, *alike, stamp_ms=stamp_ms, confirms=confirms)
@@ -312,7 +306,7 @@ class StreamQueue:
         confirms: Confirms,
     ) -> None:
         """Append messages that have these attributes and this route."""
-        entries = [entry for part in gathered for entry in part.submission.run.entries[part.start : part.stop]]
+        entries = [entry for submission, start, stop in gathered for entry in submission.run.entries[start:stop]]
         ask, origin = self._filter_value, attributes.origin
         values = [ask(entry, origin) for entry in entries]
         self.counters.published += len(entries)
@@ -323,13 +317,11 @@ class StreamQueue:
                 position = self._log.append(
                     entries[start:stop], attributes, stamp_ms=stamp_ms, filter_values=given, route=route
                 )
-                self._took(_between(gathered, start, stop), position, confirms)
+                for submission, low, high in _between(gathered, start, stop):
+                    self._admissions.took(confirms, submission, low, high, position)
             return
         position = self._log.append(entries, attributes, stamp_ms=stamp_ms, filter_values=filter_values, route=route)
-        self._took(gathered, position, confirms)
-
-    def _took(self, parts: Iterable[_Part], position: int, confirms: Confirms) -> None:
-        for submission, start, stop in parts:
+        for submission, start, stop in gathered:
             self._admissions.took(confirms, submission, start, stop, position)
 
     def _follow(self, group: GroupStream, confirms: Confirms) -> None:
@@ -557,5 +549,5 @@ def _between(parts: Sequence[_Part], start: int, stop: int) -> Iterator[_Part]:
     for submission, low, high in parts:
         first, last = max(start - before, 0), min(stop - before, high - low)
         if first < last:
-            yield _Part(submission, low + first, low + last)
+            yield submission, low + first, low + last
         before += high - low
