@@ -106,6 +106,7 @@ class ClusterMeasurement:
     """Measures both clusters by turns, and prints what it finds."""
 
     def __init__(self, own: OwnCluster, peer: PeerCluster | None, patience: float) -> None:
+        self._own = own
         self._clusters: list[MeasuredCluster] = [own, *([] if peer is None else [peer])]
         self._peer = peer
         self._run = runner(patience)
@@ -117,8 +118,11 @@ class ClusterMeasurement:
     def rates(self, scenario: Scenario, runs: int) -> None:
         """Make the runs of a scenario at the first node of each cluster, which leads the queue."""
         print(report.heading(scenario), flush=True)
+        all_before, etcd_before = self._own.brokers[0].cpu_seconds(), self._own.etcd_seconds()
         [entries] = take_turns([(scenario, [cluster.brokers[0] for cluster in self._clusters])], runs, self._run)
         print("\n".join(map(report.line, entries)))
+        share = (self._own.etcd_seconds() - etcd_before) / (self._own.brokers[0].cpu_seconds() - all_before)
+        print(f"{'':22}etcd has {share:.0%} of the CPU time of Headgate's nodes")
         self._note(entries, judge(scenario.goal, entries[0], entries[1] if len(entries) > 1 else None))
 
     def fail_overs(self, count: int) -> None:
