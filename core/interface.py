@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 from core.clock import Now
 from core.declaring import Recording
 from core.errors import EngineError
+from core.held import Held, HeldRange, Hold
 from core.message import Attributes, EnqueuedTimes, Origin, Return, Routes, Run, RunAttributes, first_of
 from core.slices import Walk
+from core.stream_options import AGE_SECONDS as AGE_SECONDS
+from core.stream_options import NEW_MESSAGES
+from core.stream_options import StreamOptions as StreamOptions
+from core.stream_options import StreamPosition as StreamPosition
 from core.taken_numbers import PublishingId
 
 if TYPE_CHECKING:  # all front ends import this module, and few of them need stage credit
@@ -114,29 +119,6 @@ class Publisher:
     """Nothing is published by it: it is only told whether its fixed target takes messages."""
 
 
-AGE_SECONDS = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""Seconds in each unit of an age such as ``7D``, for messages of a stream: years of 365 days, months of 30."""
-
-
-class StreamPosition(Enum):
-    """Named positions in a stream at which a consumer may begin."""
-
-    FIRST = "first"
-    LAST = "last"
-    NEXT = "next"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
-    """How a consumer reads a stream."""
-
-    position: StreamPosition | int | float = StreamPosition.NEXT
-    """Where to begin: an offset (int), or the first chunk not before a wall-clock time in seconds (float)."""
-    filter_values: tuple[str, ...] = ()
-    """Only messages with one of these filter values; empty for all."""
-    match_unfiltered: bool = False  # with filter values: also messages that have none
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeOptions:
     """What a consumer asks of a queue when it attaches."""
@@ -148,10 +130,15 @@ class ConsumeOptions:
     """It takes at once what each grant brings, as with drain, and does not count as a consumer: exclusive and single
     active consumers do not bind it, and it has no effect on auto-delete [0-9-1 basic.get]. A grant counts as use of the
     queue. Priority and exclusive mean nothing for it; streams refuse it."""
-    stream: StreamOptions = StreamOptions()
+    stream: StreamOptions = NEW_MESSAGES
     consumer_timeout_ms: int | None = None
     """How long its deliveries may stay unsettled, in milliseconds, when that is less than the queue allows."""
-    settled_when_sent: bool = False  # the front end settles what it sends; the queue only shows this
+    settled_when_sent: bool = False
+    """The front end settles each delivery when it sends it. The queue only shows this."""
+    holder: str = ""
+    """The name by which requests give it messages to hold; then it gets none by grants. Streams refuse it."""
+    copies: HeldRange | None = None
+    """A getter that gets copies of what a holder holds, once each, and settles nothing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -455,6 +442,12 @@ class Engine(Protocol):
 
     def settle(self, consumer: Consumer, first: int, last: int, disposal: Disposal | Return) -> None:
         """Settle the deliveries in a range of delivery numbers; numbers that are not outstanding are ignored."""
+
+    def hold(self, queue: str, owner: object, wanted: Hold) -> Walk[Held]:
+        """Give ready messages to a holder. Raises NotFound, Locked, Invalid, PreconditionFailed."""
+
+    def settle_held(self, queue: str, owner: object, which: HeldRange, disposal: Disposal | Return) -> Walk[int]:
+        """Settle what a holder holds; returns how many messages. Raises as :meth:`hold`."""
 
     # --- queues, exchanges and bindings
 

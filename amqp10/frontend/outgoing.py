@@ -316,7 +316,8 @@ class ConsumerLink:
     @property
     def _untaken(self) -> int:
         """How many messages the engine has delivered in actions that were not taken yet."""
-        return 0 if self.consumer is None else self.consumer.next_number - self._next_number
+        consumer = self.consumer
+        return 0 if consumer is None or consumer.options.holder else consumer.next_number - self._next_number
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Send the peer a reason, or its end, in a flow."""

@@ -1,7 +1,8 @@
-"""The filters with which a consumer of a stream chooses its position and its messages [3.5.8].
+"""The filters with which a consumer of a stream chooses its position and its messages [3.5.8], and one for copies of
+what a consumer of a queue holds.
 
-Three filters are known, under the names that RabbitMQ's clients use. A filter is a described value whose descriptor
-names it; a plain value under that name means the same.
+Three filters of streams are known, under the names that RabbitMQ's clients use. A filter is a described value whose
+descriptor names it; a plain value under that name means the same.
 
 Every other filter is refused, and on other queues every filter that would hold messages back. The specification
 allows instead to leave such a filter out of the answer [3.5.3]. But JMS clients and RabbitMQ's do not check the answer,
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from amqp10.errors import ErrorCondition, LinkFault, quote
 from amqp10.wire.types import Array, Described, Symbol, Timestamp, ULong, plain
+from core.held import HOLDER_BYTES_MAX, HeldRange
 from core.interface import AGE_SECONDS, StreamOptions, StreamPosition
 
 OFFSET_SPEC = "rabbitmq:stream-offset-spec"
@@ -21,6 +23,10 @@ FILTER = "rabbitmq:stream-filter"
 """A string, or a list of strings: messages with one of these filter values."""
 MATCH_UNFILTERED = "rabbitmq:stream-match-unfiltered"
 """A boolean: with filter values, also messages that have none."""
+
+HELD = "headgate:held"
+"""Of a queue, with distribution-mode copy: copies of messages that another consumer holds. A list of the name of that
+consumer, and the first and the last sequence number, both inclusive."""
 
 OF_STREAMS = (OFFSET_SPEC, FILTER, MATCH_UNFILTERED)
 """All filters of streams."""
@@ -43,6 +49,8 @@ class StreamFilters(NamedTuple):
     options: StreamOptions
     effective: dict[str, object]
     """The filters in force, unchanged."""
+    held: HeldRange | None = None
+    """Of a queue: which copies the consumer wants."""
 
 
 def stream_filters(given: Mapping[str, object] | None, wall: float) -> StreamFilters:
@@ -69,6 +77,24 @@ def stream_filters(given: Mapping[str, object] | None, wall: float) -> StreamFil
         effective[key] = described
     options = StreamOptions(position=position, filter_values=values, match_unfiltered=match_unfiltered)
     return StreamFilters(options, effective)
+
+
+def held_filter(given: Mapping[str, object] | None) -> StreamFilters | None:
+    """Read the filter for copies of what a consumer holds; None where it is not given. Raises LinkFault for a value
+    that it cannot have, and for another filter beside it."""
+    for key, described in (given or {}).items():
+        name, value = _named(key, described)
+        if name != HELD or described is None:
+            continue
+        if given is not None and len(given) > 1:
+            raise _not_implemented(next(other for other in given if other != key), f"{HELD} stands alone")
+        match plain(value):
+            case [str(holder), int(first), int(last)] if (
+                0 < len(holder.encode()) <= HOLDER_BYTES_MAX and 0 <= first <= last and not isinstance(first, bool)
+            ):
+                return StreamFilters(StreamOptions(), {key: described}, HeldRange(holder, first, last))
+        raise _no_good(HELD, value, "a list of a consumer's name and two sequence numbers, first and last")
+    return None
 
 
 def filters_for(options: StreamOptions) -> dict[str, object] | None:

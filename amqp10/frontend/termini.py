@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from amqp10.addresses import AddressError, dynamic_queue_name, parse_source, queue_address
 from amqp10.errors import ErrorCondition, LinkFault, quote
-from amqp10.frontend.stream_filters import StreamFilters, check_unfiltered, stream_filters
+from amqp10.frontend.stream_filters import HELD, StreamFilters, check_unfiltered, held_filter, stream_filters
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SETTLED, SenderLink
@@ -21,6 +21,7 @@ from amqp10.wire.messaging import RELEASED, Source, Target
 from amqp10.wire.performatives import Attach
 from amqp10.wire.types import Array, Described, Symbol, ULong
 from core.access.checked_engine import CheckedEngine
+from core.held import HOLDER_BYTES_MAX
 from core.interface import ConsumeOptions, QueueInfo, StreamOptions
 from core.interface import Target as EngineTarget
 
@@ -52,6 +53,10 @@ MAX_UNSETTLED_BYTES = "headgate:max-unsettled-bytes"
 """A property of a consumer's attach, a positive integer: the most bytes that it is to hold unsettled. The broker's
 attach has what holds."""
 
+
+HOLDER_KEY = "headgate:holder"
+"""A property of a consumer's attach, a string: the name under which requests give it messages to hold. It gets none by
+link credit."""
 
 GETTER_KEY = "headgate:getter"
 """A property of a consumer's attach, true: another node attaches it for basic.get of AMQP 0.9.1."""
@@ -115,6 +120,12 @@ def check_distribution_mode(source: Source, *, copies: bool) -> None:
 def checked_filters(source: Source, queue: QueueInfo, wall: float) -> StreamFilters | None:
     """The filters of a consumer; None for a queue that is no stream. Raises LinkFault for what the node does not have:
     filters, or the distribution mode. A queue of another node may be a stream; that node checks the filters."""
+    held = held_filter(source.filter)
+    if held is not None:
+        _check_holdable(queue)
+        if source.distribution_mode != COPY:
+            raise LinkFault(ErrorCondition.INVALID_FIELD, f"the filter {HELD} is for distribution-mode copy")
+        return held
     if queue.home is not None:
         found = stream_filters(source.filter, wall)
         if found.effective:
@@ -133,14 +144,45 @@ def consume_options(
     """What the attach asks of its queue; ``stream`` is given for a stream, and for what may be one. ``node`` is at the
     other end; None for a client. Raises LinkFault."""
     may_be_alone = stream is None or queue.home is not None
+    holder, copies = holder_name(attach), None if stream is None else stream.held
+    if holder:
+        _check_holdable(queue)
     return ConsumeOptions(
         priority=consumer_priority(attach),
         exclusive=may_be_alone and consumes_alone(source),
-        getter=node is not None and (attach.properties or {}).get(GETTER_KEY) is True,
+        getter=copies is not None or (node is not None and (attach.properties or {}).get(GETTER_KEY) is True),
+        holder=holder,
+        copies=copies,
         stream=StreamOptions() if stream is None else stream.options,
         consumer_timeout_ms=consumer_timeout_ms(attach),
         settled_when_sent=attach.snd_settle_mode == SETTLED,
     )
+
+
+def _check_holdable(queue: QueueInfo) -> None:
+    """Raises LinkFault for a queue whose messages are not held here."""
+    if queue.home is not None:
+        raise LinkFault(
+            ErrorCondition.NOT_IMPLEMENTED,
+            f"messages are held where the queue lives: attach to the node {quote(queue.home)}",
+        )
+    if queue.type == "stream":
+        raise LinkFault(ErrorCondition.NOT_IMPLEMENTED, "the messages of a stream are not held: read it by offset")
+
+
+def holder_name(attach: Attach) -> str:
+    """The name under which the consumer is to hold messages, as the link properties ask for it; empty by default."""
+    value = (attach.properties or {}).get(HOLDER_KEY)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not 0 < len(value.encode()) <= HOLDER_BYTES_MAX:
+        raise LinkFault(
+            ErrorCondition.INVALID_FIELD,
+            f"the link property {HOLDER_KEY} is {quote(value)}; it must be a string of 1 to {HOLDER_BYTES_MAX} bytes",
+        )
+    if attach.snd_settle_mode == SETTLED:
+        raise LinkFault(ErrorCondition.INVALID_FIELD, f"{HOLDER_KEY}: a link that sends settled holds nothing")
+    return value
 
 
 def consumes_alone(source: Source) -> bool:

@@ -247,6 +247,15 @@ class BodyFields:
             raise self._wrong(name, "a boolean")
         return value
 
+    def number(self, name: str, *, low: int, high: int, default: int | None = None) -> int | None:
+        """An integer field within these bounds, both inclusive."""
+        value = plain(self._fields.get(name))
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self._wrong(name, f"an integer from {low} to {high}")
+        return value
+
     def text(self, name: str, default: str | None = None) -> str:
         """A string or symbol field, mandatory unless it has a default."""
         value = plain(self._fields.get(name))

@@ -6,6 +6,7 @@ request                                   answer
 ``PUT /queues/:queue``                    201 made, 200 exists and is the same; the queue
 ``GET /queues/:queue``                    200 the queue
 ``DELETE /queues/:queue/messages``        200 ``message_count``: how many were purged
+``PUT /queues/:queue/held``               see :mod:`amqp10.management.held`, and for POST
 ``DELETE /queues/:queue``                 200 ``message_count``: how many were deleted; 0 when there is no queue
 ``PUT /exchanges/:exchange``              204 made, or exists and is the same
 ``DELETE /exchanges/:exchange``           204; also when there is none
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from amqp10.errors import quote
 from amqp10.management.bindings import bind, listed, unbind
+from amqp10.management.held import hold, settle
 from amqp10.management.message import (
     BodyFields,
     ManagementRequest,
@@ -256,6 +258,12 @@ def _steps(
         case ["queues", segment, "messages"]:
             queue = segment_text(segment)
             return {"DELETE": lambda: _purge_queue(engine, queue, owner)}
+        case ["queues", segment, "held"]:
+            queue = segment_text(segment)
+            return {
+                "PUT": lambda: hold(engine, queue, body, owner),
+                "POST": lambda: settle(engine, queue, body, owner),
+            }
         case ["exchanges", segment]:
             exchange = segment_text(segment)
             return {

@@ -21,10 +21,12 @@ from core.config.audit import AuditEvent
 from core.declaring import Recording
 from core.errors import EngineError, Forbidden, LimitReached, NotFound, StillGoing
 from core.flow_facts import ClientIdentity
+from core.held import Held, HeldRange, Hold
 from core.interface import (
     Binding,
     ConsumeOptions,
     Consumer,
+    Disposal,
     Engine,
     ExchangeDeclaration,
     ExchangeTarget,
@@ -35,7 +37,7 @@ from core.interface import (
     QueueInfo,
     Target,
 )
-from core.message import Run
+from core.message import Return, Run
 from core.publish_limit import PublishLimit
 from core.slices import Found, Walk
 
@@ -262,6 +264,16 @@ class CheckedEngine:
     def cancel(self, consumer: Consumer, *, requeue: bool = True) -> None:
         """See Engine."""
         self.unchecked.cancel(consumer, requeue=requeue)
+
+    def hold(self, queue: str, owner: object, wanted: Hold) -> Walk[Held]:
+        """See Engine. Raises Forbidden."""
+        self.check_source(queue)
+        return self.unchecked.hold(queue, owner, wanted)
+
+    def settle_held(self, queue: str, owner: object, which: HeldRange, disposal: Disposal | Return) -> Walk[int]:
+        """See Engine. Raises Forbidden."""
+        self.check_source(queue)
+        return self.unchecked.settle_held(queue, owner, which, disposal)
 
     # --- queues, exchanges and bindings ------------------------------------------------------------------------
 

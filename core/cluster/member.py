@@ -116,8 +116,7 @@ class Member:
         self.space = EngineSpace(
             etcd, self._keys.identity, clock, quota=quota, changed=hooks.engine_full, log=hooks.log
         )
-        self._clock = clock
-        self._hooks = hooks
+        self._clock, self._hooks = clock, hooks
         self.changes = MemberChanges(
             etcd, cluster, list(groups.all), self.beats, clock,
             first=members, changed=hooks.members_changed, log=hooks.log,
@@ -136,8 +135,7 @@ class Member:
             away_time_max=away_time_max, away_bytes_max=away_bytes_max,
         )  # fmt: skip
         self._beat_at = self._look_at = self._everything_at = -inf
-        self._joining = False
-        self._looks = 0
+        self._joining, self._looks = False, 0
         self._looked_at = -inf
         """When the last look that had an answer was sent."""
         self._asked_before: dict[int, str] = {}
@@ -237,8 +235,7 @@ class Member:
         rows: list[dict[str, object]] = []
         problems = self._problems()
         for group in self._groups.in_order:
-            owner = self.owners.get(group.number, group.shared.owner)
-            synced = self.beats.synced(group.number)
+            owner, synced = self.owners.get(group.number, group.shared.owner), self.beats.synced(group.number)
             furthest = max(self.beats.furthest(group.number), group.shared.ends_at)
             rows.append(
                 {

@@ -17,6 +17,7 @@ from core.engine.confirms import Submission
 from core.engine.enforcement import Enforcement
 from core.engine.forwarding.nodes import Homes
 from core.engine.forwarding.remote_queue import RemoteQueue
+from core.engine.holders import Holders
 from core.engine.machinery import Machinery
 from core.engine.making import QueueMaker, check_memory_can_keep
 from core.engine.operator_moves import OPERATOR as OPERATOR
@@ -137,6 +138,8 @@ class Broker:
         )
         moves = OperatorMoves(topology, self._queues, self._pump.touch, self._check_exchange, converter)
         self.peek_queue, self.move_messages, self.replay_messages = moves.peek, moves.begin, moves.begin_replay
+        holders = Holders(topology, self._queues, self._pump.touch, lambda: self.machinery.now)
+        self.hold, self.settle_held = holders.hold, holders.settle
         self.exchange_in_use, self.known_routes = self._topology.is_source, self._router.known_keys
         self.shown = rows = self._rows(storage)
         self.snapshot, self.rows, self.declared = rows.take, rows.rows, rows.declared

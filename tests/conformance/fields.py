@@ -20,6 +20,7 @@ FILES = (
     "tests/conformance/test_fields.py",
     "tests/conformance/test_fields_of_frames.py",
     "tests/conformance/test_fields_091.py",
+    "tests/conformance/test_holders.py",
 )
 
 COMPOSITES = (

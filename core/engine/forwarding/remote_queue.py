@@ -221,6 +221,8 @@ class RemoteQueue:
         """Attach a link for a consumer. Raises NotFound when the home node cannot be reached."""
         if (down := self._home.down(self._virtual_host)) is not None:
             raise self.unreachable(down)
+        if attachment.consumer.options.holder or attachment.consumer.options.copies is not None:
+            raise self.elsewhere()
         inlet = self._inlets[attachment] = Inlet(attachment, self.counters, self._lost)
         self.attachments.attach(attachment)
         inlet.link = self._home.new_receiver(self._virtual_host, self.name, attachment.consumer.options, inlet)

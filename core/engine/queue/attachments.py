@@ -19,19 +19,22 @@ from core.engine.queue.consumers import Attachment, Consumers
 from core.engine.queue.expiry import DeliveryTimes
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
-from core.errors import EngineError
+from core.errors import EngineError, Locked, PreconditionFailed
 from core.interface import Cancelled, Consumer, TakenBack
 
 
 class Attachments:
     """All attachments of one queue. Iterating goes over all groups."""
 
-    __slots__ = ("_consumers", "others", "timed")
+    __slots__ = ("_consumers", "holders", "others", "timed")
 
     def __init__(self, consumers: Consumers) -> None:
         self._consumers = consumers
         self.others: dict[Consumer, Attachment] = {}
         """The attachment of each getter, and of each consumer that is leaving. For reading only."""
+        self.holders: dict[str, Attachment] = {}
+        """The consumers that hold messages without being sent them, by the names that they have given themselves. For
+        reading only."""
         self.timed = False
         """Whether some deliveries have a time-out, or had one at the last ``mark``. If so, ``mark`` has to be
         called."""
@@ -51,15 +54,33 @@ class Attachments:
     # --- coming and going
 
     def attach(self, attachment: Attachment) -> None:
-        """Add a consumer or getter."""
+        """Add a consumer or getter. Raises Locked for a holder with the name of another one, PreconditionFailed for one
+        whose messages would have no numbers."""
+        options = attachment.consumer.options
+        if options.holder or options.copies is not None:
+            self._check_numbered(attachment)
         if attachment.consumer.options.getter:
             self.others[attachment.consumer] = attachment
         else:
             self._consumers.attach(attachment)
 
+    def _check_numbered(self, attachment: Attachment) -> None:
+        queue, holder = attachment.consumer.queue_name, attachment.consumer.options.holder
+        if not attachment.sequence_key:
+            raise PreconditionFailed(
+                f"queue '{queue}': messages are held and copied by their sequence numbers, so it needs x-sequence"
+            )
+        if holder in self.holders:
+            raise Locked(f"queue '{queue}': another consumer holds messages under the name '{holder}'")
+        if holder:
+            self.holders[holder] = attachment
+
     def leave(self, attachment: Attachment) -> None:
         """The attachment gets no more messages. If it still holds messages, ``leave`` may be called for it once
         more."""
+        holder = attachment.consumer.options.holder
+        if holder and self.holders.get(holder) is attachment:
+            del self.holders[holder]
         if attachment.consumer.options.getter or attachment.detached:
             attachment.detached = True
         else:
@@ -85,6 +106,7 @@ class Attachments:
             attachment.detached = True
             let_go(attachment.unsettled.remove_all())
         self.others.clear()
+        self.holders.clear()
 
     # --- deliveries that are held too long
 

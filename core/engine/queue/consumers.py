@@ -50,6 +50,8 @@ class Attachment:
     """The name of the annotation that carries the sequence number in deliveries; empty for no such annotation."""
     tells_time: bool = False
     """Whether deliveries carry the time at which the messages came."""
+    copied_below: int = 0
+    """Of a reader of copies: it has had those of the deliveries below this number of the holder."""
     marks: DeliveryTimes | None = None
     """When its deliveries were made; None if they have no time-out."""
     pace: Pace | None = None
@@ -67,6 +69,8 @@ class Attachment:
         consumer.link_credit_max = options.max_link_credit
         before = consumer.unsettled_max, consumer.unsettled_bytes_max
         consumer.unsettled_max, consumer.unsettled_bytes_max = options.max_unsettled, options.max_unsettled_bytes
+        if consumer.options.holder:
+            consumer.unsettled_max = 0  # it gets messages by requests only
         if before != (consumer.unsettled_max, consumer.unsettled_bytes_max):
             consumer.mailbox.put(BoundChanged(consumer))
 

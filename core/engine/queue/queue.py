@@ -34,6 +34,7 @@ from core.engine.queue.courier import CourierContext
 from core.engine.queue.dead_letter import LETTER_WORK, DeadLetters
 from core.engine.queue.endings import Endings
 from core.engine.queue.expiry import Disuse, has_expired, monotonic, one_end
+from core.engine.queue.holding import Holding, serve_getters
 from core.engine.queue.kinds import Peeked
 from core.engine.queue.led import Led
 from core.engine.queue.length_limit import BlockedPublishers, LengthLimit
@@ -293,7 +294,7 @@ class Queue:
             if self.consumers.levels and self.ready:
                 self._serve_consumers(now)
             if self._getting:
-                self._serve_getters(now)
+                self._work_left -= serve_getters(self._getting, self._serve_level, self.attachments, self._restore, now)
         if self._mortal:
             self._expire_heads(now)
         if self._limit.drops:
@@ -322,15 +323,6 @@ class Queue:
                 self._serve_selectively(sub_queue, level, now)
             else:
                 self._serve(sub_queue, level, now)
-
-    def _serve_getters(self, now: Now) -> None:
-        """Serve each getter with messages that the consumers have left, as if it were alone on a level."""
-        for getter in self._getting:
-            level = Level()
-            if getter.grant:
-                level.enter(getter)
-                self._serve_level(level, now)
-                level.leave(getter)
 
     def _serve(self, sub_queue: SubQueue, level: Level, now: Now) -> None:
         """Deliver messages in order when no returned message is barred for any consumer."""
@@ -549,6 +541,10 @@ class Queue:
     def peek(self, n: int) -> list[Peeked]:
         """Return the first ``n`` ready messages, which stay unchanged. Raises Invalid if ``n`` is too high."""
         return peek(self._sub_queues, n)
+
+    def holding(self, holder: str, touch: Callable[[], None]) -> Holding:
+        """Return what gives messages to a holder, and settles them; ``touch`` gives a turn. Raises NotFound."""
+        return Holding(self, self._sub_queues, self.counters, self._letters, self._endings, self.led, holder, touch)
 
     def move(self, target: Target | None, n: int | None) -> int:
         """See :class:`core.engine.queue.kinds.AnyQueue`. Raises PreconditionFailed while another move is under way."""

@@ -8,7 +8,8 @@ total.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from core.engine.ready.batch import Batch
 
@@ -90,6 +91,14 @@ class Unsettled:
         """The batches, each with the delivery number of its first, in ascending order. The caller must not change
         them."""
         return zip(self._firsts, self._batches, strict=True)
+
+    def numbered_from(self, number: int) -> Iterator[tuple[int, Batch]]:
+        """The same, from the batch with this delivery number on, or the next one."""
+        low = bisect_right(self._firsts, number) - 1
+        if low >= 0 and self._firsts[low] + len(self._batches[low]) <= number:
+            low += 1
+        low = max(low, 0)
+        return zip(islice(self._firsts, low, None), islice(self._batches, low, None), strict=True)
 
     def batches(self) -> Sequence[Batch]:
         """All unsettled deliveries, in ascending order of delivery numbers. The caller must not change them."""

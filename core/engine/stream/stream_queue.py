@@ -414,7 +414,7 @@ class StreamQueue:
         """Add a consumer, which has no grant yet. Raises PreconditionFailed for a getter: basic.get does not work on
         streams."""
         consumer = attachment.consumer
-        if consumer.options.getter:
+        if consumer.options.getter or consumer.options.holder:
             raise PreconditionFailed(f"'{self.name}' is a stream: messages are not got from it one by one; consume it")
         options = consumer.options.stream
         self._log.commit(synced=self._synced)
