@@ -429,7 +429,8 @@ class World:
 
     def step(self) -> None:
         """Do one thing, and let a little time pass."""
-        self.rng.choices(ACTS, WEIGHTS)[0](self)
+        weights = MEMBERS_WEIGHTS if self.engine.mistake is Mistake.LEAVES_UNASKED else WEIGHTS
+        self.rng.choices(ACTS, weights)[0](self)
         self.network.pass_time(self.rng.expovariate(40))
 
     def run(self, steps: int) -> None:
@@ -505,3 +506,8 @@ ACTS: Sequence[Callable[[World], None]] = (
 )  # fmt: skip
 WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5, 10, 6, 1)
 """How often each of them happens."""
+MEMBERS_WEIGHTS = tuple(
+    8 * weight if act in (World.change_members, World.away, World.wipe) else weight
+    for act, weight in zip(ACTS, WEIGHTS, strict=True)
+)
+"""The same where members come and go all the time: only then does a mistake in that show soon."""
