@@ -174,7 +174,7 @@ def amqp10_factory(
     announced = connection_settings(settings.amqp10)
     logins = Logins() if traffic is None else traffic.logins
     windows = PublisherWindows(settings.amqp10)
-    unique = unique_names(settings.cluster)
+    mark = name_mark(settings.cluster)
 
     def connection(peer: LoginPeer) -> Connection:
         login_bytes, own = access.largest_login(announced.pre_open_frame_size_max), announced
@@ -203,7 +203,7 @@ def amqp10_factory(
             management=node,
             stalls=stalls,
             settings=settings,
-            unique=unique,
+            unique=lambda: mark(secrets.token_hex(UNIQUE_BYTES)),
             wake=notify,
             traffic=traffic,
             flow=flow,
@@ -258,11 +258,10 @@ def far_node(settings: Settings, converter: Converter, dial: "Dial", name: str, 
     )
 
 
-def unique_names(cluster: ClusterSettings) -> Callable[[], str]:
-    """Return what makes the parts of names that no client can guess. Among several processes on one port they end with
-    the number of the node."""
-    random_part = partial(secrets.token_hex, UNIQUE_BYTES)
-    return (lambda: marked(random_part(), cluster.node)) if cluster.first_node else random_part
+def name_mark(cluster: ClusterSettings) -> Callable[[str], str]:
+    """Return what is done to the parts of names that no client can guess. Among several processes on one port they end
+    with the number of the node."""
+    return (lambda random_part: marked(random_part, cluster.node)) if cluster.first_node else str
 
 
 def refusal(settings: ConnectionSettings, reason: str) -> bytes:
@@ -316,7 +315,7 @@ class AllProtocols:
                 converter=self.converter,
                 access=access,
                 stalls=stalls,
-                unique=unique_names(settings.cluster),
+                mark=name_mark(settings.cluster),
                 random_bytes=secrets.token_bytes,
                 traffic=self.traffic["amqp091"],
                 flow=flow,

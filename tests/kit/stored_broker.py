@@ -28,6 +28,7 @@ class CountedQueues:
 
     def __init__(self) -> None:
         self.queues = 0
+        self.takes_all = False
 
     def together(self) -> AbstractContextManager[None]:
         """See :class:`core.engine.storage.Recorder`, also for the methods that follow."""

@@ -30,7 +30,7 @@ def read(**filters: object) -> StreamOptions:
 
 def test_without_filters_a_consumer_begins_with_what_comes_next():
     for none in (None, {}):
-        assert stream_filters(none, WALL) == (StreamOptions(), {})
+        assert stream_filters(none, WALL) == (StreamOptions(), {}, None)
     assert StreamOptions().position is StreamPosition.NEXT
 
 

@@ -51,6 +51,30 @@ class Measures:
         self.limit = text
 
 
+class Cluster:
+    """A stand-in for this node in its cluster, which takes every change of the members."""
+
+    def status(self) -> Snapshot:
+        """The cluster, which this node has not reached."""
+        return {"name": None, "joined": False}
+
+    def rebalance(self) -> Mapping[int, str]:
+        """No group has to move."""
+        return {}
+
+    def set_aside(self, *, wanted: bool, force: bool) -> None:
+        """Nothing is led here."""
+
+    def join(self, node: str, etcd: str, etcd_peer: str) -> None:
+        """Take the node."""
+
+    def leave(self, node: str, *, is_gone: bool, force: bool) -> None:
+        """Let the node go."""
+
+    def replace_etcd(self, node: str, *, force: bool) -> None:
+        """Have it begin anew."""
+
+
 def shop() -> Facts:
     """The broker of the examples: two queues, one of them with three messages and a policy, a connection with a session
     and a link, and time lines of a second."""
@@ -65,7 +89,7 @@ def shop() -> Facts:
             | {"delivery_count": 3}
         ],
     }
-    facts.control.sampler = Measures()
+    facts.control.sampler, facts.control.cluster = Measures(), Cluster()
     reader = UserRecord(name="reader", tags=("management",), permissions={"/": Permission(read="^orders$")})
     facts.control.users.set(reader)
     facts.control.hosts.add("staging")
