@@ -139,11 +139,15 @@ def measure(publisher: Publisher, waits: Waits, broker: BrokerAddress, *, rate: 
             waits.each.append(publisher.wait_ms())
             time.sleep(PAUSE_S)
         waits.seconds += seconds
-        waits.handshakes += sum(json.loads(process.communicate(timeout=PATIENCE_S)[0]) for process in crowd)
+        for process in crowd:
+            assert process.stdout is not None
+            waits.handshakes += json.loads(process.stdout.read())  # the first line may have been read with the last
     finally:
         for process in crowd:
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def compare(*, rate: float, seconds: float, rounds: int) -> tuple[Waits, Waits]:
