@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import count
 
 
 class RecentRows:
@@ -9,12 +10,11 @@ class RecentRows:
 
     def __init__(self, rows_max: int) -> None:
         self._rows: deque[Mapping[str, object]] = deque(maxlen=rows_max)
-        self._added = 0
+        self._numbers = count(1)
 
     def add(self, row: Mapping[str, object]) -> None:
         """Keep a row, of JSON's types only. The oldest one goes when there are too many."""
-        self._added += 1
-        self._rows.append({"number": self._added, **row})
+        self._rows.append({"number": next(self._numbers), **row})
 
     def newest(self, n: int) -> list[Mapping[str, object]]:
         """Return up to ``n`` rows, the newest first."""

@@ -221,8 +221,8 @@ def _divided(settings: Settings, count: int) -> str:
 
 
 def _console(settings: Settings, number: int) -> dict[str, str]:
-    """Where the console of a node is: on the ports behind those of the first node. One that nobody has asked for is
-    left out where its address is taken, as with a broker alone."""
+    """Where the console of a node is: on the ports behind those of the first node. A console that the
+    configuration does not ask for is left out where its address is taken, as with a broker alone."""
     if not settings.admin.enabled:
         return {"admin.enabled": "false"}
     found = []

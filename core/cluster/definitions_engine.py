@@ -1,5 +1,5 @@
 """What puts the changes of definitions in order, as :class:`core.cluster.definitions_log.DefinitionsLog` sees it: etcd
-(``etcd_definitions.py``), or the first of several processes on one port (``first_node.py``)."""
+(``etcd_definitions.py``), or the first of several processes on one port (``core/server/order_client.py``)."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol

@@ -39,5 +39,5 @@ class Holders:
         self._topology.queue(queue, owner)
         found = self._queues[queue]
         if not isinstance(found, Queue):
-            raise Invalid(f"'{queue}': nobody holds its messages here: it is a stream, or lives on another node")
+            raise Invalid(f"'{queue}': no consumer can hold its messages: it is a stream, or lives on another node")
         return found.holding(holder, lambda: self._touch(found))

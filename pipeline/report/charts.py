@@ -50,7 +50,7 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ChartSpan:
     """A period of time, drawn as a band behind the values."""
 
     title: str
@@ -81,7 +81,7 @@ def clock(second: float, *, of: float) -> str:
     return f"{at:%m-%d %H:%M}" if of > DAY_SECONDS else f"{at:%H:%M}" if of > DAY_SECONDS / 8 else f"{at:%H:%M:%S}"
 
 
-def strips_chart(title: str, strips: Sequence[Strip], begin: float, end: float, spans: Sequence[Span] = ()) -> str:
+def strips_chart(title: str, strips: Sequence[Strip], begin: float, end: float, spans: Sequence[ChartSpan] = ()) -> str:
     """A strip below the other for each link, over the same time; each has an axis of its own, named at its end.
 
     Lines above each other in one picture would hide each other where links move alike.
@@ -170,7 +170,7 @@ def _clock_axis(begin: float, length: float, y: float) -> Iterator[str]:
         yield f'<text x="{x}" y="{y + 10}" text-anchor="{anchor}">{clock(second, of=length)}</text>'
 
 
-def _spans(spans: Sequence[Span], begin: float, length: float, top: float) -> Iterator[str]:
+def _spans(spans: Sequence[ChartSpan], begin: float, length: float, top: float) -> Iterator[str]:
     for span in spans:
         x, end = _x(span.begin, begin, length), _x(span.end, begin, length)
         yield (

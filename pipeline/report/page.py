@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from pipeline.report.charts import Bar, Span, Strip, bars_chart, clock, strips_chart
+from pipeline.report.charts import Bar, ChartSpan, Strip, bars_chart, clock, strips_chart
 from pipeline.report.figures import Figures, LinkFigures, Row
 
 PROTOCOLS: Mapping[str, str] = {"amqp-1.0": "AMQP 1.0", "amqp-0-9-1": "AMQP 0.9.1"}
@@ -199,7 +199,9 @@ def _link_credits(figures: Figures) -> list[str]:
         for link in used_up
     ]
     spans = [
-        Span(f"session {row['session']}: the {row['side']}'s window", float(str(row["begin"])), float(str(row["end"])))
+        ChartSpan(
+            f"session {row['session']}: the {row['side']}'s window", float(str(row["begin"])), float(str(row["end"]))
+        )
         for row in figures.windows
     ]
     introduction = (

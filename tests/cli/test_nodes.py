@@ -10,11 +10,13 @@ from amqp10.cli.nodes import node_options, run_nodes
 from amqp10.cli.serving import ready_line
 from core.config import load
 
-NOBODY = {"server.listen": ["127.0.0.1:0"], "admin.enabled": False}
+WITHOUT_CLIENTS = {"server.listen": ["127.0.0.1:0"], "admin.enabled": False}
 
 
 def refusal(count: int, folder, *changes: str, **overrides: object) -> CommandError:
-    settings = NOBODY | {"data.folder": str(folder)} | {key.replace("__", "."): one for key, one in overrides.items()}
+    settings = (
+        WITHOUT_CLIENTS | {"data.folder": str(folder)} | {key.replace("__", "."): one for key, one in overrides.items()}
+    )
     with pytest.raises(CommandError) as caught:
         run_nodes(count, None, changes=changes, overrides=settings, ready_line=ready_line)
     return caught.value

@@ -37,7 +37,7 @@ def moves(node: InProcessBroker, queue: str) -> None:
 def is_refused(client: Wire091Peer) -> None:
     """All three messages are refused, and none is returned as unroutable."""
     refused = [(one.delivery_tag, one.multiple) for one in client.methods(BasicNack)]
-    assert refused in ([(3, True)], [(1, False), (2, False), (3, False)]), "answered as if nobody was to have them"
+    assert refused in ([(3, True)], [(1, False), (2, False), (3, False)]), "answered as if no queue was to have them"
     assert client.methods(BasicAck) == []
     assert client.returned() == []
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.charts import STRIPS_MAX, Bar, Span, Strip, Value, bars_chart, clock, round_up, strips_chart
+from pipeline.report.charts import STRIPS_MAX, Bar, ChartSpan, Strip, Value, bars_chart, clock, round_up, strips_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -55,7 +55,7 @@ def test_times_are_as_exact_as_the_chart(length: float, words: str):
 
 
 def test_a_chart_has_no_more_strips_than_fit_and_bands_behind_each():
-    tree = ET.fromstring(strips_chart("t", strips(STRIPS_MAX + 3), 100, 110, [Span("closed", 102, 104)]))
+    tree = ET.fromstring(strips_chart("t", strips(STRIPS_MAX + 3), 100, 110, [ChartSpan("closed", 102, 104)]))
     assert len(tree.findall(f"{SVG}polyline")) == STRIPS_MAX
     bands = [one for one in tree.findall(f"{SVG}rect") if one.get("class") == "span"]
     assert len(bands) == STRIPS_MAX + 1
@@ -82,7 +82,7 @@ def test_bars_are_as_long_as_their_values():
 def test_names_cannot_leave_their_text(name: str):
     wild = f"<script>{name}&\"'</script>"
     for picture in (
-        strips_chart(wild, [Strip(wild, [Value(0, 0, 1)])], 0, 1, [Span(wild, 0, 1)]),
+        strips_chart(wild, [Strip(wild, [Value(0, 0, 1)])], 0, 1, [ChartSpan(wild, 0, 1)]),
         bars_chart(wild, [Bar(wild, 1, wild)]),
     ):
         assert "<script" not in picture
