@@ -17,9 +17,8 @@ from pathlib import Path
 from shutil import copy, copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, make_environment, site_packages
-
 from build import main as build
+from environments import ROOT, make_environment, site_packages
 
 EXTRAS = "oauth2,cluster"
 EPOCH = 1_580_601_600

@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, make_environment
-
 from build import main as build
+from environments import ROOT, make_environment
 
 EXTRAS = "oauth2,cluster,traces"
 
