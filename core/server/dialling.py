@@ -2,9 +2,8 @@
 
 import socket
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
 import trio
 
@@ -24,18 +23,16 @@ LOCAL_PAUSE_S = 0.2
 costs nothing."""
 
 
-class Dialled(Protocol):
+class Dialled(NamedTuple):
     """A connection to another node, over one socket after the other."""
 
     node: str
     host: str
     port: int
-
-    def make(self, info: PeerInfo, touch: Callable[[], None], tunnel: Tunnel | None = None) -> FrontEnd:
-        """The front end for a socket that was just connected, over TLS if there is a ``tunnel``."""
-
-    def failed(self, why: str) -> None:
-        """The node cannot be reached."""
+    make: Callable[[PeerInfo, Callable[[], None], Tunnel | None], FrontEnd]
+    """Makes the front end for a socket that was just connected, over TLS if there is a tunnel."""
+    failed: Callable[[str], None]
+    """Called when the node cannot be reached, with the reason."""
 
 
 Adopt = Callable[[socket.socket, Callable[[PeerInfo, Callable[[], None]], FrontEnd], Tunnel | None], None]
@@ -76,7 +73,7 @@ class Dialling:
         except (TlsFailed, Invalid, trio.BrokenResourceError) as error:
             connection.failed(str(error) or "the TLS handshake broke off")
         else:
-            self._adopt(connected, partial(connection.make, tunnel=tunnel), tunnel)
+            self._adopt(connected, lambda info, touch: connection.make(info, touch, tunnel), tunnel)
         turn()
 
     async def _connected(self, connection: Dialled) -> tuple[socket.socket, Tunnel | None]:
