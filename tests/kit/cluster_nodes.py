@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.kit.broker_process import ROOT, BrokerAddress
+from tests.kit.command_line import run_here
 from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster, free_ports
 
 NAMES = ("a", "b", "c")
@@ -91,17 +92,13 @@ class ClusterNodes:
 
     def status(self, name: str) -> dict:
         """What headgate cluster status says at a node."""
-        command = [sys.executable, "-m", "amqp10", "cluster", "status", "--json", "--url", self.url(name)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return json.loads(self.command(name, "cluster", "status", "--json"))
 
     def command(self, name: str, *arguments: str) -> str:
         """What a command prints."""
-        command = [sys.executable, "-m", "amqp10", *arguments, "--url", self.url(name)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = run_here(*arguments, url=self.url(name))
+        assert done.code == 0, done.err
+        return done.out
 
     def leaders(self, name: str) -> dict[int, str | None]:
         """The leader of each group, as a node sees it."""
