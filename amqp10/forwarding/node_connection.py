@@ -47,6 +47,9 @@ from core.server.tls import Tunnel
 
 EVENT_PAUSE_S = (0.1, 5.0)
 """Seconds between two tries to connect: the first pause, which doubles up to the last."""
+LOST_PAUSE_S = 0.02
+"""Seconds between the loss of a connection over which the node was reached and the next try, which shows whether its
+process has ended. When a process is killed, its sockets are closed one after another, within milliseconds."""
 
 
 class Dial(Protocol):
@@ -84,6 +87,7 @@ class NodeConnection:
         self._front_end: NodeFrontEnd | None = None
         self._dialling = self._inside = False
         """Whether a connection is being made, and whether there is one over which sessions have begun."""
+        self._let_go = False
         self._pause = EVENT_PAUSE_S[0]
         self._links: dict[FarEnd, None] = {}
         self._to_attach: dict[FarEnd, None] = {}
@@ -108,8 +112,17 @@ class NodeConnection:
         self._to_attach[link] = None
         if self._front_end is not None:
             self._front_end.attach_some()
-        elif not self._dialling:
+        else:
+            self.stay_connected()
+
+    def stay_connected(self) -> None:
+        """Connect also without links."""
+        if self._front_end is None and not self._dialling:
             self._connect(0.0)
+
+    def let_go(self) -> None:
+        """Do not connect again when the connection is lost, or cannot be made."""
+        self._let_go = True
 
     # --- for the links ----------------------------------------------------------------------------------------
 
@@ -166,6 +179,11 @@ class NodeConnection:
         links, self._links, self._to_attach, self._requests = self._links, {}, {}, None
         for link in links:
             link.lost(self._error(why, was_open=was_open))
+        if self._let_go:
+            return
+        if was_open:
+            self._connect(LOST_PAUSE_S)
+            return
         self._connect(self._pause)
         self._pause = min(2 * self._pause, EVENT_PAUSE_S[1])
 
@@ -372,6 +390,13 @@ class FarNode:
         """See :class:`core.engine.forwarding.nodes.HomeNode`, also for the methods below."""
         connection = self._connections.get(virtual_host)
         return None if connection is None else connection.down
+
+    def stay_connected(self, virtual_host: str) -> None:
+        self._connection(virtual_host).stay_connected()
+
+    def let_go(self) -> None:
+        for connection in self._connections.values():
+            connection.let_go()
 
     def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> FarSenderLink:
         connection = self._connection(virtual_host)

@@ -24,6 +24,7 @@ from core.engine.routing.agreement import AgreedChange, Agreement, Answered, Cha
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
+from core.server.dialling import Dialling
 from core.server.etcd_process import EtcdProcess, own_addresses
 from core.server.pump import TURN_SECONDS_MAX
 from core.version import headgate_version
@@ -98,6 +99,7 @@ class ClusterTask:
         hosts: VirtualHosts,
         agreement: Agreement,
         node_at: Callable[[str, str], HomeNode | None],
+        dialling: Dialling,
         *,
         clock: Callable[[], Now],
         log: structlog.typing.FilteringBoundLogger,
@@ -127,7 +129,7 @@ class ClusterTask:
         from core.cluster.member import Hooks, Member
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
-        self._agreement = agreement
+        self._agreement, self._groups = agreement, groups
         self._first_time = not (folder / SHARED_FILE).exists()
         machinery = hosts.default.machinery
         self.member: Member = Member(
@@ -156,9 +158,9 @@ class ClusterTask:
         )
         agreement.submit = self._submit
         agreement.leads_here = lambda identity: groups.of(identity)[0].queues.leads
-        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at)
+        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
+        dialling.refused = self._refused
         groups.wake = self._wake_up
-        self._groups = groups
         machinery.leading_ends = self._leading_ends
 
     def _check(self) -> None:
@@ -212,6 +214,11 @@ class ClusterTask:
     def _paid(self, change: AgreedChange, verdict: ChangeVerdict, why: str) -> None:
         if verdict is not ChangeVerdict.MADE:
             self._agreement.owed.append(change)
+
+    def _refused(self, node: str, host: str, port: int) -> None:
+        if self._homes.refused(node, host, port, self._clock().monotonic):
+            self._log.info("node-refuses", node=node, host=host, port=port)
+            self._wake_up()
 
     def _leads_until(self, until: float) -> None:
         self._hosts.default.machinery.leads_until = until
