@@ -124,11 +124,13 @@ class ClusterTask:
         except BaseException:
             self.etcd.close()
             raise
+        from core.cluster.engine_leader import EngineLeader
         from core.cluster.following import Following
         from core.cluster.homes import QueueHomes
         from core.cluster.member import Hooks, Member
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
+        self._engine_leader = EngineLeader(self.etcd, lambda: clock().monotonic)
         self._agreement, self._groups = agreement, groups
         self._first_time = not (folder / SHARED_FILE).exists()
         machinery = hosts.default.machinery
@@ -300,6 +302,7 @@ class ClusterTask:
                 await trio.lowlevel.checkpoint()
                 self._wake = trio.Event()
                 self._take_answers()
+                self._engine_leader.step()
                 if self.member.joined and self.member.identity != self._kept_identity:
                     await trio.to_thread.run_sync(self._keep_identity, self.member.identity)  # before there is data
                 if self._to_keep is not None:
