@@ -45,6 +45,9 @@ from core.server.tls import Tunnel
 
 EVENT_PAUSE_S = (0.1, 5.0)
 """Seconds between two tries to connect: the first pause, which doubles up to the last."""
+LOST_PAUSE_S = 0.02
+"""Seconds between the loss of a connection over which the node was reached and the next try, which shows whether its
+process has ended. When a process is killed, its sockets are closed one after another, within milliseconds."""
 
 
 Dial = Callable[[Dialled, float], None]
@@ -77,6 +80,7 @@ class NodeConnection:
         self._front_end: NodeFrontEnd | None = None
         self._dialling = self._inside = False
         """Whether a connection is being made, and whether there is one over which sessions have begun."""
+        self._let_go = False
         self._pause = EVENT_PAUSE_S[0]
         self._requests: FarRequests | None = None
 
@@ -97,8 +101,17 @@ class NodeConnection:
         self.links.enter(link)
         if self._front_end is not None:
             self._front_end.attach_some()
-        elif not self._dialling:
+        else:
+            self.stay_connected()
+
+    def stay_connected(self) -> None:
+        """Connect also without links."""
+        if self._front_end is None and not self._dialling:
             self._connect(0.0)
+
+    def let_go(self) -> None:
+        """Do not connect again when the connection is lost, or cannot be made."""
+        self._let_go = True
 
     # --- for the front end --------------------------------------------------------------------------------------
 
@@ -123,6 +136,11 @@ class NodeConnection:
         self._front_end, self._dialling = None, False
         self.down = why
         self.links.lose(self._error(why, was_open=was_open))
+        if self._let_go:
+            return
+        if was_open:
+            self._connect(LOST_PAUSE_S)
+            return
         self._connect(self._pause)
         self._pause = min(2 * self._pause, EVENT_PAUSE_S[1])
 
@@ -332,6 +350,13 @@ class FarNode:
         """See :class:`core.engine.forwarding.nodes.HomeNode`, also for the methods below."""
         connection = self._connections.get(virtual_host)
         return None if connection is None else connection.down
+
+    def stay_connected(self, virtual_host: str) -> None:
+        self._connection(virtual_host).stay_connected()
+
+    def let_go(self) -> None:
+        for connection in self._connections.values():
+            connection.let_go()
 
     def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> FarSenderLink:
         connection = self._connection(virtual_host)

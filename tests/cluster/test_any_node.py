@@ -85,6 +85,7 @@ def test_a_queue_is_used_at_any_node_and_follows_its_leader():
                 while next(consumer)[0] is not None:
                     pass
         nodes.until(lambda: nodes.leaders(entry)[1] in (entry, other), "another node leads")
+        assert all("node-refuses" in nodes.log(name) for name in (entry, other)), "they did not wait for its beats"
         nodes.until(lambda: any(row["leads_here"] for name in (entry, other) for row in nodes.status(name)["groups"]),
                     "and serves")  # fmt: skip
         later = [
