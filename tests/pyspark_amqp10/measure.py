@@ -56,8 +56,8 @@ def main() -> int:
             flush=True,
         )
         for case in given.case or CASES:
-            for readers in given.readers if case == "queue" else [1]:
-                for number in range(given.passes):
+            for number in range(given.passes):
+                for readers in given.readers if case == "queue" else [1]:
                     measure(spark, broker, case, readers, number, given, Path(folder))
     return 0
 
