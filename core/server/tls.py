@@ -9,6 +9,9 @@ Life: the handshake (``receive_handshake``, ``shake``), then data in both direct
 ``close`` may be called, which returns the alert for the peer.
 
 Renegotiation and compression are off, in the contexts of :mod:`core.server.certificates`.
+
+Annotations that name ``ssl`` are in quotes: ``headgate serve`` imports it when it is first used, which a broker without
+certificates never does.
 """
 
 import ssl
@@ -95,7 +98,7 @@ class Tunnel:
     )
 
     def __init__(
-        self, context: ssl.SSLContext, *, handshake_bytes_max: int, of_node: bool = False, client: bool = False
+        self, context: "ssl.SSLContext", *, handshake_bytes_max: int, of_node: bool = False, client: bool = False
     ) -> None:
         """``of_node``: the peer is another node. ``client``: this broker has begun the connection; :meth:`shake` is
         called first then."""
@@ -226,7 +229,7 @@ class Tunnel:
         self._own_bytes += len(own)
         return own
 
-    def _explained(self, error: ssl.SSLError) -> str:
+    def _explained(self, error: "ssl.SSLError") -> str:
         if not self._of_node:
             return explained(error)
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -250,7 +253,7 @@ class Tunnel:
         return self.take_output()
 
 
-def explained(error: ssl.SSLError) -> str:
+def explained(error: "ssl.SSLError") -> str:
     """Return the reason in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the client is not accepted: {error.verify_message}"
