@@ -290,6 +290,36 @@ def test_a_driver_that_loses_its_connection_amid_a_batch(
     assert after.everything(end)[0] == list(range(10, 20))
 
 
+def test_messages_that_are_held_for_longer_than_the_consumer_time_out(
+    declare: Declare, publish: Any, driver: Any, management: BlockingManagement
+):
+    queue = declare(f"parallel-{next(NAMES)}", "x-sequence=true", "x-consumer-timeout=1")
+    publish(queue, messages(10))
+    one = driver(queue)
+    start = one.source.first()
+    end = one.source.plan(start)
+    tasks = one.source.tasks(start, end)
+    settle_down(management, queue, (10, 0))
+    with pytest.raises(NoLongerHeld, match="or the consumer time-out has passed; nothing is lost"):
+        one.task(tasks[0])
+    one.source.committed(end)
+    assert depth(management, queue) == (10, 0), "what the driver does not hold it cannot settle"
+
+
+def test_a_purge_amid_a_batch_takes_nothing_of_it(
+    queue: str, publish: Any, driver: Any, management: BlockingManagement
+):
+    publish(queue, messages(10))
+    one = driver(queue, maxRowsPerTrigger="6")
+    start = one.source.first()
+    end = one.source.plan(start)
+    management.request("DELETE", f"{queue}/messages")
+    assert depth(management, queue) == (0, 6)
+    assert one.read(start, end) == list(range(6))
+    assert one.source.plan(end) == end
+    assert depth(management, queue) == (0, 0)
+
+
 def test_a_driver_that_loses_its_connection_between_batches_connects_again(
     queue: str, publish: Any, driver: Any, management: BlockingManagement
 ):
