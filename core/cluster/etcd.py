@@ -47,7 +47,7 @@ class EtcdAway(Exception):
     """No member of the engine has answered."""
 
 
-class TlsFiles(NamedTuple):
+class EtcdTlsFiles(NamedTuple):
     """Files for TLS with etcd, in PEM."""
 
     ca: Path
@@ -71,7 +71,7 @@ class Etcd:
     """The members of one etcd cluster. Methods are for the thread of the event loop."""
 
     def __init__(
-        self, endpoints: Sequence[str], deliver: Callable[[Callable[[], None]], None], tls: TlsFiles | None = None
+        self, endpoints: Sequence[str], deliver: Callable[[Callable[[], None]], None], tls: EtcdTlsFiles | None = None
     ) -> None:
         """``endpoints``: host and port of each member. ``deliver`` is called in any thread. Raises OSError for files
         that cannot be read."""
@@ -192,7 +192,7 @@ def _call(channel: grpc.Channel, method: str) -> grpc.UnaryUnaryMultiCallable:
     )
 
 
-def _credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
+def _credentials(tls: EtcdTlsFiles) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(
         tls.ca.read_bytes(),
         None if tls.key is None else tls.key.read_bytes(),

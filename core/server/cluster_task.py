@@ -31,7 +31,7 @@ from core.version import headgate_version
 if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start without it
     from core.cluster.beats import Beat
     from core.cluster.engine_members import EngineMember
-    from core.cluster.etcd import Etcd, TlsFiles
+    from core.cluster.etcd import Etcd, EtcdTlsFiles
     from core.cluster.member_changes import ChangeOfMembers
     from core.cluster.member_list import ListedMember, MemberList
 
@@ -51,12 +51,12 @@ STEP_S, HURRY_S = 0.1, 0.02
 wait for the next look."""
 
 
-def _tls_files(settings: ClusterSettings) -> "TlsFiles | None":
-    from core.cluster.etcd import TlsFiles
+def _tls_files(settings: ClusterSettings) -> "EtcdTlsFiles | None":
+    from core.cluster.etcd import EtcdTlsFiles
 
     if settings.etcd_ca is None:
         return None
-    return TlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
+    return EtcdTlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
 
 
 def open_etcd(
