@@ -61,10 +61,6 @@ class TlsFacts:
     version: str
     """As OpenSSL writes it: TLSv1.3."""
     cipher: str
-    alpn: str | None
-    """The protocol that client and server have agreed on, if the client named any."""
-    resumed: bool
-    """Whether a ticket of an earlier connection saved the exchange of certificates."""
 
 
 _REASONS_OF_NODES: Mapping[str, str] = {
@@ -156,12 +152,7 @@ class Tunnel:
     def facts(self) -> TlsFacts:
         """What the handshake has settled."""
         cipher = self._tls.cipher()
-        return TlsFacts(
-            version=self._tls.version() or "",
-            cipher="" if cipher is None else cipher[0],
-            alpn=self._tls.selected_alpn_protocol(),
-            resumed=bool(self._tls.session_reused),
-        )
+        return TlsFacts(version=self._tls.version() or "", cipher="" if cipher is None else cipher[0])
 
     @property
     def peer_certificate(self) -> Mapping[str, object]:

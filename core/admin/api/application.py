@@ -28,8 +28,6 @@ from core.operations.operation import Arguments, Operation, Reply, Right, Shape,
 from core.operations.table import Call, OperationTable, PathEntry, where_welcome
 from core.slices import Walk
 
-OPENAPI_PATH = "/api/openapi.json"
-
 
 class Api:
     """Answers everything under ``/api``."""
