@@ -1,14 +1,13 @@
 """The operations of RabbitMQ's management API that make, delete and limit virtual hosts."""
 
-from core.admin.api.rabbitmq import list_operation, operation
+from core.admin.api.rabbitmq import MADE, MAKES, list_operation, operation
 from core.control_plane import BrokerControl
 from core.engine.virtual_hosts import LIMITS
 from core.interface import Snapshot
 from core.operations import virtual_hosts
-from core.operations.operation import DONE, NOTHING, Arguments, Parameter, Reply, Right, Shape
+from core.operations.operation import DONE, NOTHING, Arguments, Parameter, Reply, Right
 from core.slices import Walk
 
-MADE = Reply(201)
 IGNORED = tuple(
     Parameter(name, "Ignored.", ignored=True)
     for name in ("description", "tags", "default_queue_type", "protected_from_deletion")
@@ -49,7 +48,7 @@ OPERATIONS = (
         "Make a virtual host.",
         _put,
         parameters=(*IGNORED, TRACING),
-        answer=Shape("nothing", status=201),
+        answer=MAKES,
         right=Right.ADMINISTER,
     ),
     operation("DELETE", "/vhosts/{name}", "Delete a virtual host.", _delete, answer=NOTHING, right=Right.ADMINISTER),

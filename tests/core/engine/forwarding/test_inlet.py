@@ -2,11 +2,11 @@
 
 import pytest
 
-from core.engine.forwarding.inlet import PROBE_SECONDS, UNSENT, Inlet
+from core.engine.forwarding.inlet import PROBE_SECONDS, Inlet
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.queue_counters import QueueCounters
 from core.interface import ConsumeOptions, Consumer, Delivered, GrantReply, Mailbox
-from core.message import Attributes
+from core.message import UNSENT, Attributes
 from tests.kit.home_node import RecordedReceiver
 
 
