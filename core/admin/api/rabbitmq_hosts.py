@@ -21,11 +21,6 @@ def _put(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return MADE if (yield from virtual_hosts.make(control, arguments)) else DONE
 
 
-def _delete(control: BrokerControl, arguments: Arguments) -> Reply:
-    control.hosts.delete(arguments.text("name"))
-    return DONE
-
-
 def _limits(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
     named = [arguments.host(control).virtual_host] if "vhost" in arguments.values else control.hosts.names
     shown = {name: control.hosts.limits(name).shown() for name in named}
@@ -51,7 +46,14 @@ OPERATIONS = (
         answer=MAKES,
         right=Right.ADMINISTER,
     ),
-    operation("DELETE", "/vhosts/{name}", "Delete a virtual host.", _delete, answer=NOTHING, right=Right.ADMINISTER),
+    operation(
+        "DELETE",
+        "/vhosts/{name}",
+        "Delete a virtual host.",
+        virtual_hosts.delete_host.handler,
+        answer=NOTHING,
+        right=Right.ADMINISTER,
+    ),
     *(
         list_operation(path, "Limits of virtual hosts.", _limits, Right.ADMINISTER)
         for path in ("/vhost-limits", "/vhost-limits/{vhost}")
