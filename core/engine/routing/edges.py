@@ -1,6 +1,6 @@
 """Bindings as the matchers see them: edges with a source, a destination and a condition; and which there are."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
@@ -66,7 +66,7 @@ class BindingIndex:
 
     def some_of(self, node: Node, most: int) -> list[Edge]:
         """Return bindings from and to a queue or exchange."""
-        leaving = {} if node.is_queue else self.leaving(node.name)
+        leaving: Iterable[Edge] = () if node.is_queue else self.leaving(node.name)
         return list(islice(chain(leaving, self.arriving(node)), most))
 
     def has_some_of(self, node: Node) -> bool:
