@@ -32,7 +32,7 @@ def row_of(source: RowSource, kind: str, identity: str) -> Walk[Snapshot | None]
     for row in source.rows(kind, identity):
         if identity_of(row) == identity:
             return row
-        yield
+        yield None
     return None
 
 
@@ -56,7 +56,7 @@ def page_of(rows: Iterable[Snapshot], *, after: str | None, limit: int) -> Walk[
                 kept, cut = _first(kept, limit)
                 more |= cut
                 last, room = identity_of(kept[-1]), max(room, 2 * len(kept))
-        yield
+        yield None
     kept, cut = _first(kept, limit)
     return kept, identity_of(kept[-1]) if more or cut else None
 

@@ -34,7 +34,7 @@ def gathered(items: Iterable[Found]) -> Walk[list[Found]]:
     found = []
     for item in items:
         found.append(item)
-        yield
+        yield None
     return found
 
 
@@ -43,5 +43,5 @@ def in_order(items: Sequence[Found], *, key: Callable[[Found], Any], reverse: bo
     runs = []
     for start in range(0, len(items), RUN_ITEMS):
         runs.append(sorted(items[start : start + RUN_ITEMS], key=key, reverse=reverse))
-        yield
+        yield None
     return (yield from gathered(merge(*runs, key=key, reverse=reverse)))

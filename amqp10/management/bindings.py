@@ -78,7 +78,7 @@ def listed(engine: Engine, pairs: Sequence[tuple[str, str]]) -> Walk[Response]:
             shown.append(_show(binding))
             if len(shown) > LISTED_MAX:
                 raise RequestRefusal(400, f"more than {LISTED_MAX} bindings, and no more can be listed; name a key")
-        yield
+        yield None
     return Response(200, shown)
 
 
@@ -96,7 +96,7 @@ def unbind(engine: Engine, segment: str, owner: object) -> Walk[Response]:
         if binding is not None and binding.binding_key == key and arguments_hash(binding.arguments) == match["hash"]:
             yield from once_gone(partial(engine.unbind, binding, owner))
             break
-        yield
+        yield None
     return Response(204)
 
 

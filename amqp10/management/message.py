@@ -193,7 +193,7 @@ def _encode_entries(entries: list[object]) -> Walk[bytes]:
         size += len(parts[-1])
         if size > RESPONSE_BYTES_MAX:
             raise _too_large()
-        yield
+        yield None
     return encode_list_of(parts)
 
 

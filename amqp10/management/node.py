@@ -391,7 +391,7 @@ def _renew_token(rights: Rights, body: object, serving: RequestInProgress) -> Wa
         raise RequestRefusal(403, "this connection has not logged in with a token, so there is none to replace")
     while answer.reply is WAIT:
         serving.asleep = True
-        yield
+        yield None
     serving.asleep = False
     if answer.reply[0] != "success":
         raise RequestRefusal(403, answer.why)

@@ -328,7 +328,7 @@ class NewPassword:
         while self.keys is None:
             if self.problem is not None:
                 raise Invalid(self.problem)
-            yield
+            yield None
         return self.keys
 
     def begin(self) -> Callable[[], Proof]:

@@ -55,25 +55,25 @@ def users_of(
     known = list(users.virtual_hosts()) if hosts is None else hosts
     records: dict[str, UserRecord] = {}
     for place, entry in _entries(document, USERS, known):
-        yield
+        yield None
         record = _of_entry(place, entry, users)
         if not _left_out(record.name, users):
             records[record.name] = record
     for place, entry in _entries(document, PERMISSIONS, known):
-        yield
+        yield None
         found = _record_of(place, entry, records, users)
         if found is not None:
             permission = Permission(**{what: _text(place, entry, what) for what in ("configure", "write", "read")})
             records[found.name] = found.with_permission(_host(entry), permission)
     for place, entry in _entries(document, TOPIC_PERMISSIONS, known):
-        yield
+        yield None
         found = _record_of(place, entry, records, users)
         if found is not None:
             topic = TopicPermission(write=_text(place, entry, "write"), read=_text(place, entry, "read"))
             topics = {**found.topics.get(_host(entry), {}), _text(place, entry, "exchange"): topic}
             records[found.name] = found.with_topics(_host(entry), topics)
     for record in records.values():
-        yield
+        yield None
         try:
             record.check()
         except EngineError as error:
@@ -86,7 +86,7 @@ def set_users(records: Iterable[UserRecord], users: Users) -> Walk[None]:
     for record in records:
         if not users.is_own(record.name) or users.record(record.name) != record:
             yield from once_gone(partial(users.set, record))
-        yield
+        yield None
 
 
 def _left_out(name: str, users: Users) -> bool:

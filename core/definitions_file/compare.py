@@ -70,7 +70,7 @@ def comparing(wanted: Document, found: Document) -> Walk[list[Difference]]:
     here: dict[Hashable, Thing] = {}
     for thing in found.things():
         here[identity(thing)] = thing
-        yield
+        yield None
     differences = yield from gathered(_difference(thing, here.pop(identity(thing), None)) for thing in wanted.things())
     return differences + (yield from gathered(Difference(Change.EXTRA, thing) for thing in reversed(here.values())))
 

@@ -79,7 +79,7 @@ def finding_problems(root: object, *, twice: _Twice | None = None) -> Walk[list[
     problems = []
     for found in _walk(root, (), _Twice() if twice is None else twice):
         if found is None:
-            yield
+            yield None
         else:
             problems.append(Remark(shown_path(found[0]), found[1]))
     return problems

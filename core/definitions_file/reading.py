@@ -107,7 +107,7 @@ def examining(value: object, *, host: str = DEFAULT_HOST) -> Walk[Reading]:
         for placed in _things(section, value.get(section, []), host, found):
             if placed is not None:
                 things.append(placed)
-            yield
+            yield None
     yield from _note_the_rest(value, host, found)
     yield from _check_matches(things, found)
     document = Document() if found.problems else (yield from _sorted([thing for _, thing in things]))
@@ -127,7 +127,7 @@ def _sorted(things: list[Thing]) -> Walk[Document]:
                 bindings.append(thing)
             case PolicyDeclaration():
                 policies.append(thing)
-        yield
+        yield None
     return Document(exchanges=exchanges, queues=queues, bindings=bindings, policies=policies)
 
 
@@ -174,7 +174,7 @@ def _check_host(value: Mapping[str, object], host: str, found: Findings) -> Walk
             name = entry.get(key)
             if isinstance(name, str):
                 hosts.add(name)
-            yield
+            yield None
     if hosts and host not in hosts:
         there = ", ".join(map(repr, nsmallest(10, hosts)))
         found.problem((), f"it has no virtual host {host!r}; there is {there}; choose one of them")
@@ -194,7 +194,7 @@ def _note_the_rest(value: Mapping[str, object], host: str, found: Findings) -> W
             kinds: Counter[str] = Counter()
             for entry in _objects(value, key):
                 kinds[str(entry.get("component"))[:80]] += 1
-                yield
+                yield None
             for kind, count in sorted(kinds.items()):
                 why = PARAMETERS.get(kind, "they are of a plugin of RabbitMQ")
                 found.note((key,), f"{count} of component {kind!r}; {why}")
@@ -207,7 +207,7 @@ def _note_the_rest(value: Mapping[str, object], host: str, found: Findings) -> W
 
 def _note_hosts(value: Mapping[str, object], host: str, found: Findings) -> Walk[None]:
     for index, entry in enumerate(_objects(value, "vhosts")):
-        yield
+        yield None
         metadata = entry.get("metadata")
         if entry.get("name") != host:
             found.note(("vhosts", index), f"virtual host {cut(entry.get('name'))}; {host!r} was asked for")
@@ -233,9 +233,9 @@ def _check_matches(things: list[Placed], found: Findings) -> Walk[None]:
     for _, thing in things:
         if isinstance(thing, ExchangeDeclaration) and thing.type is ExchangeType.HEADERS:
             headers.add(thing.name)
-        yield
+        yield None
     for path, thing in things:
-        yield
+        yield None
         if isinstance(thing, Binding) and thing.source in headers:
             how = thing.arguments.get("x-match", "all")
             if how not in X_MATCH_VALUES:

@@ -34,7 +34,7 @@ def reading_snapshots(rows: Mapping[str, Iterable[Row]]) -> Walk[Reading]:
     for row in read["queues"]:
         if _is_passing(row):
             connected.add(_name(row))
-        yield
+        yield None
     value: dict[str, object] = {
         "exchanges": (
             yield from gathered(_kept(row, _EXCHANGE) for row in read["exchanges"] if not _is_reserved(_name(row)))

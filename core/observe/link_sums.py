@@ -119,7 +119,7 @@ class ConnectionLinks:
                 looked_at += max(1, len(rows))
                 if looked_at >= SLICE_ROWS:
                     looked_at = 0
-                    yield
+                    yield None
             self._exchange(connection, part)
 
     def oldest(self, direction: str) -> Mapping[str, float]:

@@ -32,7 +32,8 @@ class BrokerMetrics:
     def collect(self) -> Iterator[Metric | None]:
         """Yield None while rows are read, then all families, one by one."""
         scrape = Scrape(self._sources, started=self._started, highest=self._highest)
-        yield from scrape.walk()
+        for _ in scrape.walk():
+            yield None
         for family in FAMILIES:
             values = family.values(scrape)
             if values is not None:

@@ -97,7 +97,7 @@ class Overview:
             ready += count_in(row, "messages_ready")
             unacked += count_in(row, "messages_unacknowledged")
             consumers += count_in(row, "consumers")
-            yield
+            yield None
         now = self._sources.clock()
         sums = self._sums()
         return {

@@ -181,7 +181,7 @@ class Scrape:
             for row in rows:
                 place = str(row.get("vhost", VIRTUAL_HOST)), str(row["name"])
                 self._queues[place] = Counter({figure: count_in(row, figure) for figure in QUEUE_FIGURES})
-            yield
+            yield None
         yield from self.sources.broker.queue_sums.refresh()
         if len(self.sources.broker.queue_sums) > len(self._queues):
             sums = self.sources.broker.queue_sums.sums()

@@ -62,7 +62,7 @@ def _readers(rows: Rows, name: str) -> Walk[list[Snapshot]]:
         connection = str(channel.get("connection"))
         if connection not in found and name in texts(channel, "publishes_to"):
             found[connection] = rows.one("connections", connection)
-        yield
+        yield None
     return [connection for connection in found.values() if connection]
 
 
@@ -81,7 +81,7 @@ def _through_exchanges(rows: Rows, name: str) -> Walk[list[Snapshot]]:
                 source = text(row, "source")
                 if row.get("destination_is_queue") is of_queues and source is not None:
                     sources[source] = None
-                yield
+                yield None
         names, of_queues = [source for source in sources if source not in bound], False
         bound |= sources
     return [link for link in links if link["exchange"] in bound]

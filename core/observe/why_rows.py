@@ -43,7 +43,7 @@ class Rows:
                 rows.append(row)
                 for key, index in indexes.items():
                     index.setdefault(str(row.get(key)), []).append(row)
-                yield
+                yield None
 
     def gather_missing(self, *kinds: str) -> Walk[None]:
         """Read all rows of those of these kinds that are not gathered."""
@@ -100,7 +100,7 @@ class Rows:
         for row in self.source.rows(kind, identity):
             if row.get(_own_key(kind)) == identity:
                 return row
-            yield
+            yield None
         return {}
 
 

@@ -21,7 +21,7 @@ def hosts_of(value: Mapping[str, object]) -> Walk[tuple[dict[str, object], list[
     for section, key in (("vhosts", "name"), *((section, "vhost") for section in SECTIONS)):
         entries = value.get(section)
         for entry in entries if isinstance(entries, list) else []:
-            yield
+            yield None
             if isinstance(entry, dict) and isinstance(name := entry.get(key), str):
                 hosts[name] = None
     default = next(iter(hosts)) if len(hosts) == 1 else VIRTUAL_HOST
@@ -31,7 +31,7 @@ def hosts_of(value: Mapping[str, object]) -> Walk[tuple[dict[str, object], list[
             sections[section] = placed = []
             for entry in entries:
                 placed.append(entry if not isinstance(entry, dict) or "vhost" in entry else {**entry, "vhost": default})
-                yield
+                yield None
             if any(isinstance(entry, dict) and entry["vhost"] == default for entry in placed):
                 hosts[default] = None
     return {**value, **sections}, list(hosts) or [default]

@@ -109,10 +109,10 @@ def import_(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
         yield from once_gone(partial(control.hosts.add, name))
         if limit is not None:
             yield from once_gone(partial(control.hosts.set_limits, name, limit))
-        yield
+        yield None
         for thing in changes[name]:
             yield from once_gone(partial(_make, control.hosts.named(name), thing))
-            yield
+            yield None
     if has_users:
         yield from set_users(records, control.users)
     return DONE
@@ -128,7 +128,7 @@ def _changes(broker: Broker | None, document: Document) -> Walk[list[Thing]]:
     for one in differences:
         if one.change is Change.CONFLICT:
             conflicts.append(_conflict(one))
-        yield
+        yield None
     if conflicts:
         raise Inequivalent(_told(conflicts))
     # what the document does not have is kept, so there are no other steps

@@ -38,7 +38,7 @@ def flow_map(control: BrokerControl, timelines: Timelines, host: str) -> Walk[Sn
                     room,
                 )
             )
-            yield
+            yield None
     shown = nsmallest(control.flow_map_max, edges, key=_rank)
     for edge in shown:
         edge["last_minute"] = waited.get(str(edge["identity"]), {}).get("by_reason", [])

@@ -42,7 +42,7 @@ class OperationsOnRequest:
             for module in MODULES:
                 import_module(module)
                 self._work.spent += IMPORT_WORK
-                yield
+                yield None
             from core.operations.all_operations import OPERATIONS
             from core.operations.table import OperationTable
 

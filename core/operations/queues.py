@@ -53,7 +53,7 @@ def leaders(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
             if is_shared(one.declaration):
                 group, leader = control.in_cluster.leader_of(one.identity)
                 rows.append({"queue": name, "vhost": host.virtual_host, "group": group, "leader": leader})
-            yield
+            yield None
     return Reply(200, rows)
 
 

@@ -98,7 +98,7 @@ class _Text:
             self._at = match.end()
             if self._at < len(self._window) or self._decoded == len(self._content):
                 return self._window[self._at : self._at + 1]
-            yield
+            yield None
 
     def take(self, mark: str) -> Walk[None]:
         """Read this character. Raises ValueError if another character comes next."""

@@ -28,7 +28,7 @@ def checking(value: object, *, above: int = 0) -> Walk[None]:
             yield from checking(one, above=above + 1)
         else:
             _check_plain(one)
-    yield
+    yield None
 
 
 def _check_plain(value: object) -> None:

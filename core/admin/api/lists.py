@@ -82,7 +82,7 @@ def _gathered(
         total += row is not None
         if row is not None and wanted(row):
             chosen.append(row)
-        yield
+        yield None
     sort, reverse = arguments.optional_text("sort"), arguments.flag("sort_reverse")
     if sort:
         path = sort.split(".")

@@ -229,7 +229,7 @@ def _binding(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     for row in _between(control, arguments):
         if row is not None and row["properties_key"] == key:
             return shown(arguments, row)
-        yield
+        yield None
     raise not_found(f"there is no binding {key!r} between these")
 
 

@@ -67,7 +67,7 @@ def _publish(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
                 if action.outcome is Outcome.REJECTED:
                     raise PreconditionFailed(f"the message was rejected: {action.error or 'the queue is full'}")
                 return Reply(200, {"routed": action.outcome is Outcome.ACCEPTED})
-            yield
+            yield None
     except NotFound:
         if isinstance(target, ExchangeTarget):
             raise
@@ -91,7 +91,7 @@ def _get(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
             for row, body in _rows(one, forms):
                 left -= 1
                 rows.append({**row, "message_count": left, **_shown(body, arguments, cut_at, settling)})
-                yield
+                yield None
         if settling is not None:
             for one in got:
                 engine.settle(consumer, one.first, one.first + len(one.entries) - 1, settling)
@@ -112,7 +112,7 @@ def _got(control: BrokerControl, mailbox: Mailbox) -> Walk[tuple[list[Delivered]
                 return got, action.available
             case Cancelled():
                 raise action.error
-        yield
+        yield None
     raise LimitReached(f"the queue has not answered in {ANSWER_SECONDS:g} s")
 
 

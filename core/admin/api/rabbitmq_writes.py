@@ -69,7 +69,7 @@ def _delete_queue(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     recording = yield from once_gone(lambda: engine.begin_deleting(name, OPERATOR))
     while not recording.done:
         control.turn()
-        yield
+        yield None
     recording.result()
     return DONE
 
@@ -77,7 +77,7 @@ def _delete_queue(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
 def _purge(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     for _ in arguments.engine(control).purge_queue(arguments.text("name"), OPERATOR):
         control.turn()
-        yield
+        yield None
     return DONE
 
 
@@ -130,7 +130,7 @@ def _unbind(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     ends = arguments.text("source"), arguments.text("destination"), is_queue
     arguments.engine(control).bindings(*ends)  # the right to see them comes before what there is
     for row in arguments.host(control).rows("bindings"):
-        yield
+        yield None
         key, own = str(row["binding_key"]), row["arguments"]
         assert isinstance(own, dict)
         if (row["source"], row["destination"], row["destination_is_queue"]) != ends:
@@ -172,10 +172,10 @@ def _close_those_of_user(control: BrokerControl, arguments: Arguments) -> Walk[R
     for row in control.rows("connections"):
         if row.get("user") == user:
             found.append(str(row["identity"]))
-        yield
+        yield None
     for connection in found:
         control.serving.close_connection(connection, links.reason(arguments))
-        yield
+        yield None
     return DONE
 
 

@@ -71,7 +71,7 @@ class ListOfRows:
         for row in self._rows:
             if row is not None:
                 pieces += (b",", render(row)) if len(pieces) > 1 else (render(row),)
-            yield
+            yield None
 
 
 class Walked:
@@ -93,11 +93,11 @@ def _by_keys(facts: Mapping[str, object]) -> Walk[ASGIApp]:
         if isinstance(value, list):
             for index, entry in enumerate(value):
                 pieces += (b"," if index else b"[", render(entry))
-                yield
+                yield None
             pieces.append(b"]" if value else b"[]")
         else:
             pieces.append(render(value))
-        yield
+        yield None
     return PiecesOfText([*pieces, b"}"], content_type="application/json")
 
 

@@ -43,7 +43,7 @@ from math import inf
 
 from core.clock import Now
 from core.engine.classic.acks import HandedOut, write
-from core.engine.classic.alphas import NO_CONSUMER, Alphas
+from core.engine.classic.alphas import Alphas
 from core.engine.classic.betas import Betas, Unplaced, between, found_at_start, next_boundary, unplaced
 from core.engine.classic.q3 import Q3
 from core.engine.classic.residency import (
@@ -60,6 +60,7 @@ from core.engine.classic.residency import (
 )
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import LetGo
+from core.engine.ready.returned import NO_CONSUMER
 from core.message import RunPart, first_of
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES, StoredRun
 from core.store.queue_index import QueueIndex

@@ -74,7 +74,7 @@ class Holding:
             size += sum(map(len, batch.entries))
             self._give(batch)
             _extend(ranges, batch.sequences)
-            yield
+            yield None
         return Held(ranges, messages, size)
 
     def _next(self, wanted: Hold, messages: int, size: int, now: Now) -> Batch | None:
@@ -137,7 +137,7 @@ class Holding:
                 settled += before - self._attachment.unsettled.count
                 self._touch()
             if at % BATCHES_AT_ONCE == BATCHES_AT_ONCE - 1:
-                yield
+                yield None
         return settled
 
     def _check(self) -> None:

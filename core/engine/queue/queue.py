@@ -572,7 +572,7 @@ class Queue:
             purged += returned + sub_queue.backing.purge(let_go)
         self.counters.purged += purged
         while self._endings.purging:
-            yield
+            yield None
         for sub_queue in self._sub_queues:
             sub_queue.backing.write_now()
         return purged
