@@ -249,7 +249,6 @@ def far_node(settings: Settings, converter: Converter, dial: "Dial", name: str, 
 
     return FarNode(
         name=name,
-        own_name=settings.cluster.node,
         address=parse_node_address(address),
         settings=hosted,
         converter=converter,

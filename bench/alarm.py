@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from amqp10.load.management import Management
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.management import ManagementPair
+from amqp10.load.plan import Application, PlannedTraffic
 from bench.backlog import OwnBroker, publish_to
 from bench.broker import Broker
 from bench.trial import running
@@ -31,7 +31,7 @@ BACKLOG_PER_SECOND = 800_000
 SETTLE_SECONDS = 0.5
 
 
-def rates(management: Management, seconds: float) -> tuple[float, float]:
+def rates(management: ManagementPair, seconds: float) -> tuple[float, float]:
     """Messages per second consumed from the source and accepted by the target, over this many seconds."""
     began = time.monotonic()
     consumed, published = management.counter(SOURCE, "accepted"), management.counter(TARGET, "published")
@@ -46,15 +46,15 @@ def rates(management: Management, seconds: float) -> tuple[float, float]:
 def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
     """The rates before, during and after the alarm."""
     total = 3 * seconds + 4 * SETTLE_SECONDS
-    with Management(broker.url) as management:
+    with ManagementPair(broker.url) as management:
         for queue in (TARGET, SOURCE):
             management.delete_queue(queue)
             management.declare_queue(queue)
-    publish_to(broker, SOURCE, Traffic(messages=int(BACKLOG_PER_SECOND * total), seconds=3600.0), publisher=1)
+    publish_to(broker, SOURCE, PlannedTraffic(messages=int(BACKLOG_PER_SECOND * total), seconds=3600.0), publisher=1)
     application = Application(publisher=1, publish_to=TARGET, consume_from=SOURCE, link_credit=200)
-    traffic = Traffic(messages=100_000_000, seconds=total)
+    traffic = PlannedTraffic(messages=100_000_000, seconds=total)
     phases = []
-    with Management(broker.url) as management, running(broker, traffic, [[application]]) as processes:
+    with ManagementPair(broker.url) as management, running(broker, traffic, [[application]]) as processes:
         processes[0].go(time.monotonic_ns())
         time.sleep(SETTLE_SECONDS)
         phases.append(rates(management, seconds))
@@ -73,7 +73,7 @@ def measure(broker: Broker, seconds: float) -> list[tuple[float, float]]:
     return phases
 
 
-def check_all_there(management: Management, queue: str) -> None:
+def check_all_there(management: ManagementPair, queue: str) -> None:
     """Check that every message that the queue accepted was consumed or is still there."""
     states = ("published", "accepted", "messages_ready", "messages_unacknowledged")
     published, *elsewhere = (management.counter(queue, name) for name in states)

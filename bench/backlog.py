@@ -36,8 +36,8 @@ from statistics import median
 from typing import Self
 
 from amqp10.load import wire
-from amqp10.load.management import Management
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.management import ManagementPair
+from amqp10.load.plan import Application, PlannedTraffic
 from bench.broker import ROOT, SCRATCH, Broker, await_listening, connect, free_port
 from bench.environment import sync_p50_ms
 from bench.trial import conduct, running
@@ -96,7 +96,7 @@ class Published:
     cpu_us: float
 
 
-def publish_to(broker: Broker, queue: str, traffic: Traffic, publisher: int) -> Published:
+def publish_to(broker: Broker, queue: str, traffic: PlannedTraffic, publisher: int) -> Published:
     """Publish all messages of the traffic."""
     with running(broker, traffic, [[Application(publisher=publisher, publish_to=queue)]]) as processes:
         cpu_before = broker.cpu_seconds()
@@ -133,7 +133,7 @@ class Slice:
         )
 
 
-def publish_slice(broker: Broker, traffic: Traffic, index: int) -> Slice:
+def publish_slice(broker: Broker, traffic: PlannedTraffic, index: int) -> Slice:
     """Publish one slice. Each part has its own publisher id, so that all messages can be accounted for."""
     done = Slice()
     for part, empty_queue in enumerate(EMPTY_QUEUES, index * PARTS + 1):
@@ -145,7 +145,7 @@ def publish_slice(broker: Broker, traffic: Traffic, index: int) -> Slice:
 
 def purge(broker: Broker, queues: Sequence[str], messages: int) -> None:
     """Purge the queues. Each must have ``messages`` messages."""
-    with Management(broker.url) as management:
+    with ManagementPair(broker.url) as management:
         for queue in queues:
             if (there := management.message_count(queue)) != messages:
                 sys.exit(f"queue {queue}: {there} messages where {messages} were confirmed: no result")
@@ -157,7 +157,7 @@ def spread(rates: Sequence[float]) -> float:
     return (max(rates) - min(rates)) / median(rates)
 
 
-def consume(broker: Broker, traffic: Traffic, filled: dict[int, int]) -> tuple[float, int]:
+def consume(broker: Broker, traffic: PlannedTraffic, filled: dict[int, int]) -> tuple[float, int]:
     """Consume all messages. Returns messages per second and the highest memory in bytes."""
     consumer = Application(consume_from=QUEUE, link_credit=LINK_CREDIT)
     began = time.monotonic()
@@ -175,7 +175,7 @@ def declare(broker: Broker, mode: str, kind: str) -> None:
     pairs = [wire.string("x-queue-type"), wire.string(kind)]
     if mode == "lazy":
         pairs += [wire.string("x-queue-mode"), wire.string("lazy")]
-    with Management(broker.url) as management:
+    with ManagementPair(broker.url) as management:
         for queue in (QUEUE, *EMPTY_QUEUES):
             management.delete_queue(queue)
             management.declare_queue_with(queue, wire.map_of(*pairs))
@@ -251,7 +251,7 @@ def _run(given: argparse.Namespace, broker: Broker, own: OwnBroker | None) -> li
           f" fdatasync p50 {sync_p50_ms(ROOT):.3f} ms", flush=True)  # fmt: skip
     declare(broker, given.mode, given.type)
     part_messages = given.messages // (SLICES * PARTS)
-    traffic = Traffic(size=given.size, durable=True, messages=part_messages, seconds=SECONDS_MAX)
+    traffic = PlannedTraffic(size=given.size, durable=True, messages=part_messages, seconds=SECONDS_MAX)
     idle = broker.resident_bytes()
     missed = _fill(broker, traffic)
     if own is not None:
@@ -270,7 +270,7 @@ def _run(given: argparse.Namespace, broker: Broker, own: OwnBroker | None) -> li
     return missed + _too_large("consuming", grown)
 
 
-def _fill(broker: Broker, traffic: Traffic) -> list[str]:
+def _fill(broker: Broker, traffic: PlannedTraffic) -> list[str]:
     for queue in (QUEUE, *EMPTY_QUEUES):
         publish_to(broker, queue, replace(traffic, messages=WARM_UP_MESSAGES), 1)
     purge(broker, (QUEUE, *EMPTY_QUEUES), WARM_UP_MESSAGES)

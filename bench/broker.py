@@ -23,11 +23,11 @@ from typing import TypeAlias
 import psutil
 
 from amqp10.cli.trial_certificates import new_authority, new_server
-from amqp10.load.handshake import Conversation, Place
-from amqp10.load.management import Management
+from amqp10.load.handshake import Amqp10Conversation, Place
+from amqp10.load.management import ManagementPair
 from bench.peers.artemis_queues import PRODUCT, ArtemisManagement
 
-AnyManagement: TypeAlias = "Management | ArtemisManagement"
+AnyManagement: TypeAlias = "ManagementPair | ArtemisManagement"
 
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
@@ -63,7 +63,7 @@ class Broker:
     def management(self) -> AnyManagement:
         """A connection that declares and deletes queues in the way that this broker has."""
         is_artemis = self.name.removeprefix("TLS, ").startswith(PRODUCT)
-        return ArtemisManagement(self.url) if is_artemis else Management(self.url)
+        return ArtemisManagement(self.url) if is_artemis else ManagementPair(self.url)
 
     def _over_tree(self, figure: Callable[[psutil.Process], float]) -> float:
         """Add up a figure of the broker's process and its children. A child that ends meanwhile is left out."""
@@ -97,7 +97,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 def connect(url: str, pid: int | None, *, others: Sequence[int] = ()) -> Broker:
     """Return the broker that listens at `url`; its process is found by the port when `pid` is not given. The name of a
     broker that is reached over TLS says so. `others`: see :class:`Broker`."""
-    conversation = Conversation(url, max_frame_size=131072, container_id="bench-name")
+    conversation = Amqp10Conversation(url, max_frame_size=131072, container_id="bench-name")
     name = ("TLS, " if Place.of(url).encrypted else "") + _name(conversation.properties)
     conversation.close()
     return Broker(name, url, pid if pid is not None else listening_pid(Place.of(url).port), tuple(others))

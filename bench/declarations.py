@@ -38,7 +38,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from amqp10.load import wire
-from amqp10.load.management import Management
+from amqp10.load.management import ManagementPair
 from amqp10.load.wire import WireError
 from bench.broker import SCRATCH, Broker, started
 from bench.goals import Judgement, figures_of
@@ -111,8 +111,8 @@ def _ways091(url: str) -> list[Way]:
 
 
 def _ways10(url: str) -> list[Way]:
-    management, peer = Management(url), Peer10(url)
-    clients = [Management(url) for _ in range(CLIENTS)]
+    management, peer = ManagementPair(url), Peer10(url)
+    clients = [ManagementPair(url) for _ in range(CLIENTS)]
     (link,) = peer.attach(None, role=wire.ROLE_SENDER)
     ends = [client.end for client in clients]
 
@@ -126,7 +126,7 @@ def _ways10(url: str) -> list[Way]:
         management.request_all("DELETE", [f"/queues/{name}" for name in names], wire.NULL)
 
     def beginning(method: str, body: bytes) -> list[Ask]:
-        def ask(client: Management) -> Ask:
+        def ask(client: ManagementPair) -> Ask:
             return lambda names: client.begin(method, f"/queues/{names[0]}", body)
 
         return [ask(client) for client in clients]

@@ -39,7 +39,7 @@ from itertools import count, product
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from amqp10.load.plan import Application, Plan, Traffic
+from amqp10.load.plan import Application, Plan, PlannedTraffic
 from amqp10.load.wire import WireError
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, started
 from bench.environment import observe
@@ -132,7 +132,7 @@ def applications(point: Point, queue: str) -> tuple[tuple[Application, ...], tup
 
 def one_run(broker: Broker, point: Point, queue: str, *, seconds: float) -> Figures:
     """The figures of one run; a run that is interrupted is void."""
-    traffic = Traffic(
+    traffic = PlannedTraffic(
         size=point.size, seconds=seconds, durable=point.queue_type != "classic", timed=True,
         messages=max(1, BYTES_MAX // (point.size + 200) // point.links),
     )  # fmt: skip
@@ -148,7 +148,7 @@ def one_run(broker: Broker, point: Point, queue: str, *, seconds: float) -> Figu
         return {"void": f"broke off: {failure}"}
 
 
-def _measured(broker: Broker, point: Point, queue: str, traffic: Traffic) -> Figures:
+def _measured(broker: Broker, point: Point, queue: str, traffic: PlannedTraffic) -> Figures:
     with far(broker, point.round_trip) as url, contextlib.ExitStack() as stack:
         processes = [
             stack.enter_context(LoadProcess(Plan(url=where, traffic=traffic, applications=group), LOAD))

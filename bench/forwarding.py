@@ -41,7 +41,7 @@ from tempfile import TemporaryDirectory
 import trio
 
 from amqp10.client import Message, ReceiverOptions, connect
-from amqp10.load.management import Management
+from amqp10.load.management import ManagementPair
 from bench.broker import Broker
 from bench.together.job import Job, Report
 from bench.together.measure import QueueKind, queues
@@ -149,7 +149,7 @@ def sent_settled(
         for name in names:
             node, kind = kinds[name]
             stack.enter_context(queues(Broker("Headgate", node.url(), node.pid), {name: kind}))
-        counts = {name: stack.enter_context(Management(kinds[name][0].url())).message_count for name in names}
+        counts = {name: stack.enter_context(ManagementPair(kinds[name][0].url())).message_count for name in names}
         job = Job(url=entry.url(), protocol="1.0", publish_to=names, seconds=seconds)
         process = stack.enter_context(LoadProcess(job, [sys.executable, "-m", "bench.together"]))
         process.expect("ready")

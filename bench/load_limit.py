@@ -10,18 +10,18 @@ from __future__ import annotations
 import sys
 import time
 
-from amqp10.load.consumer import Consumer
+from amqp10.load.consumer import LinkConsumer
 from amqp10.load.messages import BURST_BYTES_MAX
-from amqp10.load.plan import Application, Content, Traffic
-from amqp10.load.publisher import Publisher
+from amqp10.load.plan import Application, Content, PlannedTraffic
+from amqp10.load.publisher import LinkPublisher
 
 MESSAGES = 200_000
 WINDOW = 2**31 - 1
 
 
-def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
+def publisher_seconds(traffic: PlannedTraffic, link_credit: int) -> float:
     """Time to make `MESSAGES` messages, with this much link credit each time none is left."""
-    publisher = Publisher(Application(publisher=1), traffic, 131072)
+    publisher = LinkPublisher(Application(publisher=1), traffic, 131072)
     publisher.start(0)
     before = time.perf_counter()
     while publisher.sent < MESSAGES:
@@ -33,11 +33,11 @@ def publisher_seconds(traffic: Traffic, link_credit: int) -> float:
     return time.perf_counter() - before
 
 
-def consumer_seconds(traffic: Traffic, per_read: int) -> float:
+def consumer_seconds(traffic: PlannedTraffic, per_read: int) -> float:
     """The time to check and settle `MESSAGES` messages, of which ``per_read`` arrive in each read."""
-    publisher = Publisher(Application(publisher=1), traffic, 131072)
+    publisher = LinkPublisher(Application(publisher=1), traffic, 131072)
     publisher.start(0)
-    consumer = Consumer(traffic, 2 * per_read)
+    consumer = LinkConsumer(traffic, 2 * per_read)
     consumer.start(0)
     consumer.top_up()
     seconds = 0.0
@@ -65,7 +65,7 @@ def main() -> int:
         *((12, content) for content in ("ids", "properties", "priorities")),
     ]
     for size, content in cases:
-        traffic = Traffic(size=size, content=content, messages=MESSAGES)
+        traffic = PlannedTraffic(size=size, content=content, messages=MESSAGES)
         for at_a_time in (one for one in (1, 10, 30, 100, 1000) if one * size < BURST_BYTES_MAX):
             made = publisher_seconds(traffic, at_a_time) / MESSAGES
             checked = consumer_seconds(traffic, at_a_time) / MESSAGES

@@ -20,8 +20,8 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from amqp10.load.management import Management
-from amqp10.load.plan import Application, Plan, Shape, Traffic
+from amqp10.load.management import ManagementPair
+from amqp10.load.plan import Application, Plan, PlannedTraffic, Shape
 from amqp10.load.wire import WireError
 from bench.broker import Broker, BrokerError, started
 from bench.clients.programs import Client, ClientError, ToldPlan, command
@@ -39,11 +39,11 @@ LINK_CREDIT = 1000
 def one_run(broker: Broker, client: Client, asked: argparse.Namespace, seed: int) -> tuple[int, list[str]]:
     """Run once. Returns the messages, and what is not sound."""
     shape: Shape = "bulk" if client == "own" else "unbatched"
-    traffic = Traffic(seconds=asked.seconds, messages=MESSAGES_MAX, shape=shape)
+    traffic = PlannedTraffic(seconds=asked.seconds, messages=MESSAGES_MAX, shape=shape)
     queue = f"delayed-{client}-{seed}"
     applications = [Application(publisher=number, publish_to=queue) for number in range(1, asked.publishers + 1)]
     applications.append(Application(consume_from=queue, link_credit=LINK_CREDIT))
-    with Management(broker.url) as management:
+    with ManagementPair(broker.url) as management:
         management.declare_queue(queue)
         try:
             with far(broker, ROUND_TRIP_MS, jitter=asked.jitter, seed=seed) as url, contextlib.ExitStack() as stack:

@@ -34,8 +34,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from amqp10.load import wire
-from amqp10.load.management import Management
-from amqp10.load.plan import Application, Plan, Traffic
+from amqp10.load.management import ManagementPair
+from amqp10.load.plan import Application, Plan, PlannedTraffic
 from amqp10.load.wire import WireError
 from bench.broker import SCRATCH, Broker, BrokerError, started
 from bench.environment import observe
@@ -125,7 +125,7 @@ class Looked:
 class Looks:
     """Looks at some limits many times a second while the block runs."""
 
-    def __init__(self, management: Management, limits: Sequence[Looked]) -> None:
+    def __init__(self, management: ManagementPair, limits: Sequence[Looked]) -> None:
         self._management = management
         self._limits = {one.queue: one for one in limits}
         self._over = threading.Event()
@@ -183,14 +183,14 @@ def groups(limits: Sequence[int], together: int) -> Iterator[list[int]]:
 def measured(broker: Broker, limits: Sequence[int], seconds: float) -> list[Looked]:
     """Publish against some limits side by side. Raises BrokerError, TrialError, WireError, OSError."""
     found = [Looked(limit) for limit in limits]
-    with Management(broker.url) as management, contextlib.ExitStack() as stack:
+    with ManagementPair(broker.url) as management, contextlib.ExitStack() as stack:
         processes = []
         for number, one in enumerate(found, 1):
             management.declare_queue(one.queue)
             _limit(management, one)
             plan = Plan(
                 url=broker.url,
-                traffic=Traffic(seconds=seconds, messages=int(2 * one.limit * (seconds + 1))),
+                traffic=PlannedTraffic(seconds=seconds, messages=int(2 * one.limit * (seconds + 1))),
                 applications=(Application(publisher=number, publish_to=one.queue),),
             )
             processes.append(stack.enter_context(LoadProcess(plan, LOAD)))
@@ -207,7 +207,7 @@ def measured(broker: Broker, limits: Sequence[int], seconds: float) -> list[Look
     return found
 
 
-def _limit(management: Management, one: Looked) -> None:
+def _limit(management: ManagementPair, one: Looked) -> None:
     """Set the policy for the queue."""
     definition = wire.map_of(
         *(wire.string("publish-rate"), wire.uint(one.limit)),

@@ -8,7 +8,7 @@
     protocol = "1.0"               # or 0.9.1: link_credit is the prefetch_count then
     client = "own"                 # or another of `clients.programs.PROTOCOLS`
     through_exchange = false       # publish through an exchange although there is one routing key
-    [traffic]                      # the fields of `load.plan.Traffic`
+    [traffic]                      # the fields of `load.plan.PlannedTraffic`
     [goal]                         # optional: what the measured broker is held to; see `Goal`
 
 Load patterns: *sender* only publishes; *receiver* empties a queue that was filled before; the others publish and
@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from amqp10.load.plan import Application, Protocol, Shared, Traffic
+from amqp10.load.plan import Application, PlannedTraffic, Protocol, Shared
 from bench.clients.programs import PROTOCOLS, Client, refusal
 
 FOLDER = Path(__file__).parent / "scenarios"
@@ -100,7 +100,7 @@ class Scenario:
     name: str
     title: str
     pattern: LoadPattern | MemoryPattern
-    traffic: Traffic
+    traffic: PlannedTraffic
     count: int = 1
     link_credit: int = 200
     queue_type: QueueType = "classic"
@@ -232,7 +232,7 @@ def read_scenario(path: Path) -> Iterator[Scenario]:
         table = tomllib.loads(path.read_text())
         _reject_unknown(table, KEYS)
         traffic_table, goal_table = table.pop("traffic", {}), table.pop("goal", {})
-        _reject_unknown(traffic_table, {field.name for field in fields(Traffic)})
+        _reject_unknown(traffic_table, {field.name for field in fields(PlannedTraffic)})
         _reject_unknown(goal_table, {field.name for field in fields(Goal)})
         if table["pattern"] not in (*get_args(LoadPattern), *get_args(MemoryPattern)):
             raise ScenarioError(f"no such pattern: {table['pattern']!r}")
@@ -240,7 +240,7 @@ def read_scenario(path: Path) -> Iterator[Scenario]:
             traffic_table["sizes"] = tuple(traffic_table["sizes"])
         if traffic_table.get("shape") == "unbatched":
             traffic_table.setdefault("in_flight", UNBATCHED_IN_FLIGHT)
-        traffic, goal = Traffic(**traffic_table), Goal(**goal_table)
+        traffic, goal = PlannedTraffic(**traffic_table), Goal(**goal_table)
         link_credits = table.pop("link_credit", 200)
         if isinstance(link_credits, int):
             yield Scenario(name=path.stem, traffic=traffic, goal=goal, link_credit=link_credits, **table)

@@ -19,8 +19,8 @@ from typing import Protocol, Self, TypeAlias
 from hdrh.histogram import HdrHistogram
 
 from amqp10.load.checks import latency_histogram
-from amqp10.load.ledger import Range, Verdict, judge
-from amqp10.load.plan import PATIENCE_SECONDS, Application, Plan, Traffic, routing_key
+from amqp10.load.ledger import LedgerVerdict, Range, judge
+from amqp10.load.plan import PATIENCE_SECONDS, Application, Plan, PlannedTraffic, routing_key
 from bench.broker import ROOT, Broker
 from bench.clients.programs import Client, ToldPlan, command
 from bench.scenario import Scenario, exchange_of
@@ -129,7 +129,7 @@ class LoadProcess:
 @contextlib.contextmanager
 def running(
     broker: Broker,
-    traffic: Traffic,
+    traffic: PlannedTraffic,
     groups: Sequence[Sequence[Application]],
     *,
     client: Client = "own",
@@ -279,7 +279,7 @@ def _fill(broker: Broker, scenario: Scenario, queue: str) -> dict[int, int]:
 
 def summarise(outcome: Outcome, *, consumed: bool, cpu_seconds: float, resident: int, copied: bool = False) -> Run:
     """Compute the figures of a run, and whether it is valid. `copied`: every consumer must have got all messages."""
-    verdict = judge(outcome.sent, outcome.received) if consumed and not copied else Verdict()
+    verdict = judge(outcome.sent, outcome.received) if consumed and not copied else LedgerVerdict()
     for one in outcome.received if copied else ():
         verdict += judge(outcome.sent, [one])
     messages = outcome.total_received if consumed else sum(outcome.sent.values())

@@ -54,9 +54,9 @@ class Recording(Generic[Found]):
         return self._found
 
     def walk(self) -> Walk[Found]:
-        """Yield until the result is there, and return it. Raises PreconditionFailed."""
+        """Wait until the result is there, and return it. Raises PreconditionFailed."""
         while not self.done:
-            yield
+            yield self.when_done
         return self.result()
 
 
@@ -66,8 +66,8 @@ def once_gone(declare: Callable[[], Found]) -> Walk[Found]:
     while True:
         try:
             return declare()
-        except StillGoing:
-            yield
+        except StillGoing as going:
+            yield going.when_over
 
 
 def once_done(change: Callable[[], Found]) -> Walk[Found | None]:
@@ -77,9 +77,9 @@ def once_done(change: Callable[[], Found]) -> Walk[Found | None]:
     while True:
         try:
             return change()
-        except StillGoing:
+        except StillGoing as going:
             is_under_way = True
-            yield
+            yield going.when_over
         except NotFound:
             if not is_under_way:
                 raise

@@ -4,7 +4,7 @@ Each front end owns one total table from these errors to its protocol's conditio
 operator's mistake, or a limit, never a bug of ours: bugs are assertions.
 """
 
-from collections.abc import Callable
+from core.slices import WhenOver
 
 
 class EngineError(Exception):
@@ -32,7 +32,7 @@ class StillGoing(EngineError):
     its bindings are not removed yet, or the nodes of a cluster have not agreed on it yet. The same can soon be asked
     for again."""
 
-    def __init__(self, text: str, when_over: Callable[[Callable[[], None]], None] | None = None) -> None:
+    def __init__(self, text: str, when_over: WhenOver | None = None) -> None:
         """``when_over`` takes a function that is to be called when it is time to ask again; None for the next turn."""
         super().__init__(text)
         self.when_over = when_over

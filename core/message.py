@@ -254,3 +254,7 @@ class Return:
     """The delivery never left the broker: it keeps first-acquirer and its delivery-count."""
     annotations: Mapping[object, object] | None = None
     """Message annotations to merge, keyed and valued as the origin protocol decodes them."""
+
+
+UNSENT = Return(unsent=True)
+"""How a delivery returns that was never sent to the client."""

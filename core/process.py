@@ -257,7 +257,7 @@ async def _serve(
         if admin is not None:
             await admin.run()
 
-    joined = join(settings, data, hosts, partial(protocols.node_at, settings, dialling), clock, log)
+    joined = join(settings, data, hosts, partial(protocols.node_at, settings, dialling), dialling, clock, log)
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [dialling.run, *([IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else [])]
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))

@@ -4,6 +4,8 @@ A row is a snapshot of one thing (:data:`core.interface.Snapshot`). This module 
 command that requests rows need not load the code that answers.
 """
 
+from collections.abc import Mapping
+
 KINDS = (
     "queues",
     "exchanges",
@@ -28,3 +30,9 @@ IDENTITY_FIELDS = ("identity", "id", "name")
 that the broker gave it comes first."""
 PAGE_MAX = 1000
 """Rows in one answer: about 0.5 MiB."""
+
+
+def count_in(row: Mapping[str, object], key: str) -> int:
+    """A count in a row; 0 if the row has none."""
+    value = row.get(key)
+    return value if isinstance(value, int) else 0

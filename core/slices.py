@@ -1,4 +1,5 @@
-"""Long work in slices. A walk is a generator that yields None wherever other tasks may run.
+"""Long work in slices. A walk is a generator that yields wherever other tasks may run: None if it can go on at once,
+or a function that takes what is to be called when it can go on.
 
 A walk returns its result. In the event loop :func:`core.admin.slices.conclusion` runs one, a slice at a time; a
 command, in which no other task waits, runs one without a pause.
@@ -10,7 +11,9 @@ from typing import Any, TypeVar
 
 Found = TypeVar("Found")
 
-Walk = Generator[None, None, Found]
+WhenOver = Callable[[Callable[[], None]], None]
+"""Takes a function, and calls it when there is nothing left to wait for."""
+Walk = Generator[WhenOver | None, None, Found]
 
 RUN_ITEMS = 200
 """Items sorted in one slice: a fraction of a millisecond, keys included."""

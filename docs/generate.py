@@ -381,7 +381,7 @@ FIXED_LIMITS = (
     ),
     Fixed("amqp10.wire.sections", "BODY_SECTIONS_MAX", "sections of one body", "decode-error, link detached"),
     Fixed(
-        "amqp10.frontend.section_sizes",
+        "amqp10.frontend.message_check",
         "LOOKED_INTO_BYTES_MAX",
         "bytes of header, message-annotations and properties, each",
         "resource-limit-exceeded, link detached",
@@ -392,7 +392,7 @@ FIXED_LIMITS = (
         "bytes of application-properties that a headers exchange compares",
         "the exchange treats the message as one without application-properties",
     ),
-    Fixed("amqp10.frontend.incoming", "CC_KEYS_MAX", "keys of x-cc", "invalid-field, link detached"),
+    Fixed("amqp10.frontend.message_check", "CC_KEYS_MAX", "keys of x-cc", "invalid-field, link detached"),
     Fixed(
         "amqp10.frontend.outgoing",
         "ADDED_ANNOTATIONS_BYTES_MAX",

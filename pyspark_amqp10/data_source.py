@@ -44,6 +44,7 @@ from pyspark_amqp10.columns import MAP_COLUMNS, SCHEMA, TEXT_MAP, TIME, TYPED_MA
 from pyspark_amqp10.errors import BadOption
 from pyspark_amqp10.offsets import Json, OffsetRange
 from pyspark_amqp10.options import SourceOptions
+from pyspark_amqp10.parallel_source import ParallelQueueSource, Piece, read_held
 from pyspark_amqp10.queue_source import QueueSource, read_again
 from pyspark_amqp10.sink import BatchSink, StreamSink, sink_options
 from pyspark_amqp10.sink_options import SINK_OPTIONS
@@ -81,6 +82,14 @@ class Range(InputPartition):
         self.wanted = wanted
 
 
+class Pieces(InputPartition):
+    """Held messages of queues, sent to a task."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        super().__init__(tuple(pieces))
+        self.pieces = pieces
+
+
 class Amqp10DataSource(DataSource):
     """The data source behind ``format("amqp10")``."""
 
@@ -110,9 +119,12 @@ class Amqp10DataSource(DataSource):
         return BatchReader(self._for_reading(schema), to_arrow_schema(schema, timezone="UTC"))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader for a streaming query of streams. Queues have a simple reader, which fetches in the driver."""
+        """A reader for a streaming query of streams, and of queues with several readers. With one, queues have a simple
+        reader, which fetches in the driver."""
         options = self._for_reading(schema)
         if options.mode == "queue":
+            if options.readers > 1:
+                return ParallelQueueReader(options, to_arrow_schema(schema, timezone="UTC"))
             raise PySparkNotImplementedError(
                 errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
             )
@@ -223,6 +235,52 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Json) -> None:
         """Do nothing: reading removes no message from a stream."""
+
+    def stop(self) -> None:
+        """Close the connection at the end of the query."""
+        self._source.close()
+
+
+class ParallelQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads queues in micro-batches with several tasks."""
+
+    def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+
+    @cached_property
+    def _source(self) -> ParallelQueueSource:
+        return ParallelQueueSource(self._options)
+
+    def initialOffset(self) -> Json:
+        """The offset at which a query without a checkpoint begins."""
+        return self._source.first()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """``maxRowsPerTrigger``."""
+        return ReadMaxRows(self._options.rows_max)
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """The offset at which the next micro-batch ends; as with one reader, the options limit it in any case."""
+        return self._source.plan(start)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Stop this run after the messages that the queues hold now."""
+        self._source.stop_at_end()
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """What the tasks of a micro-batch read."""
+        return [Pieces(task) for task in self._source.tasks(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        if not isinstance(partition, Pieces):  # Spark's own class, for a query without tasks
+            return iter(())
+        return read_held(self._options, partition.pieces, self._schema)
+
+    def commit(self, end: Json) -> None:
+        """Settle the batch that ends at this offset."""
+        self._source.committed(end)
 
     def stop(self) -> None:
         """Close the connection at the end of the query."""

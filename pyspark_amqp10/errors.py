@@ -25,6 +25,7 @@ __all__ = [
     "DataLost",
     "LinkRefused",
     "MessageRefused",
+    "NoLongerHeld",
     "NotEncrypted",
     "NotLetIn",
     "RequestRefused",
@@ -56,3 +57,8 @@ class BadOffset(ClientError):
 class DataLost(ClientError):
     """Messages that a query still needs are gone: retention, expiry, another consumer took them, or their queue or
     stream was deleted and declared anew."""
+
+
+class NoLongerHeld(ClientError):
+    """The messages of a micro-batch are ready again before all tasks have read them: the driver's link has ended, or
+    the consumer time-out has passed. Nothing is lost: the query continues from its checkpoint."""

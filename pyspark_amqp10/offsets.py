@@ -192,6 +192,32 @@ class Numbers:
                 left.append((at, last))
         return Numbers(left)
 
+    def __and__(self, other: "Numbers") -> "Numbers":
+        return self - (self - other)
+
+    def pieces(self, count: int) -> "list[Numbers]":
+        """The set cut into ``count`` pieces in order, whose sizes differ by one at most; fewer where there are fewer
+        numbers."""
+        total = len(self)
+        cuts = [total * index // count for index in range(count + 1)]
+        return [self._between(low, high) for low, high in pairwise(cuts) if low < high]
+
+    def _between(self, low: int, high: int) -> "Numbers":
+        """The numbers at these places, ``high`` exclusive."""
+        found: list[tuple[int, int]] = []
+        at = 0
+        for first, last in self.ranges:
+            begin, end = max(low - at, 0), min(high - at, last - first + 1)
+            if begin < end:
+                found.append((first + begin, first + end - 1))
+            at += last - first + 1
+        return Numbers(found)
+
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[tuple[int, int]]) -> "Numbers":
+        """Make the set of ranges in any order, both ends inclusive."""
+        return cls(_joined(sorted(ranges)))
+
     @classmethod
     def of(cls, numbers: Iterable[int]) -> "Numbers":
         """Make the set of single numbers in any order."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Literal
 
 from amqp10.client_core.opening import MECHANISMS, MechanismName
@@ -53,6 +54,9 @@ _BYTES_UNIT: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 LINK_CREDIT_MAX: Final = 2**31 - 1
 """The largest link credit of one grant: a uint on the wire, and half the range that serial numbers can compare
 [2.6.7]."""
+
+READERS_MAX: Final = 1024
+"""The most tasks of one micro-batch of queues: each has a connection to the broker, and some messages to read."""
 
 
 def text(value: str) -> str:
@@ -255,6 +259,13 @@ SOURCE_OPTIONS: Final = (
         "bytes_max",
     ),
     Option("minPartitions", whole_number, None, "streams: into at least so many tasks, by splitting ranges of offsets"),
+    Option(
+        "readers",
+        partial(whole_number, most=READERS_MAX),
+        "1",
+        "queues: so many tasks read each micro-batch, every one over its own connection; more than 1 needs Headgate, "
+        "and queues with `x-sequence`",
+    ),
     Option("creditPerLink", whole_number, "10000", "link credit that is given at once, in messages", "link_credit"),
     Option(
         "drainTimeout",
@@ -347,6 +358,7 @@ class SourceOptions:
     rows_max: int = 100_000
     bytes_max: int = 64 * 2**20
     min_partitions: int | None = None
+    readers: int = 1
     link_credit: int = 10_000
     drain_time_out_s: float = 10.0
     fail_on_data_loss: bool = True
@@ -389,9 +401,33 @@ class SourceOptions:
         if self.mode == "queue" and self.pattern is not None:
             raise BadOption("option subscribePattern is for streams: set option mode to stream, or name the queues")
         if self.mode == "queue" and self.min_partitions is not None:
-            raise BadOption("option minPartitions is for streams: a queue is read by one process")
+            raise BadOption("option minPartitions is for streams: option readers divides the messages of a queue")
         if self.mode == "stream" and self.settle == "fetch":
             raise BadOption("option settle is for queues: nothing is taken from a stream")
+        if self.readers > 1:
+            self._check_readers()
+
+    def _check_readers(self) -> None:
+        """Check what several readers of a queue cannot do."""
+        if self.mode == "stream":
+            raise BadOption("option readers is for queues: option minPartitions divides the offsets of a stream")
+        if self.settle == "fetch":
+            raise BadOption(
+                "option settle cannot be fetch with several readers: they read what is held until the commit; take "
+                "readers or settle away"
+            )
+        if self.on_bad_row in ("reject", "release"):
+            raise BadOption(
+                f"option onBadRow cannot be {self.on_bad_row} with several readers: tasks settle nothing; set it to "
+                "fail or null, or readers to 1"
+            )
+
+    def link_name_of(self, address: str) -> str | None:
+        """The name of the link to an address; None for a random one. A name is for one pair of ends, so with several
+        addresses each link gets its own."""
+        if self.link_name is None or len(self.addresses) == 1:
+            return self.link_name
+        return f"{self.link_name} {address}"
 
 
 def read_login(values: dict[str, object]) -> Login:

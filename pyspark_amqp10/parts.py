@@ -89,18 +89,18 @@ def no_row(entry: bytes) -> Parts:
 
 BAD_HEADER: Final[HeaderFields] = (None, None, None, None, None)
 
-_NUMBER_LEADS: Final = tuple(
+NUMBER_LEADS: Final = tuple(
     (encode_section(MESSAGE_ANNOTATIONS, {Symbol(key): ULong(NUMBER_MAX)})[6:-8], other.encode())
     for key, other in ((SEQUENCE_ANNOTATION, OFFSET_ANNOTATION), (OFFSET_ANNOTATION, SEQUENCE_ANNOTATION))
 )
 """The key of the broker's number and its format code, as brokers write them: eight bytes follow. With each, the other
 key."""
 _ENQUEUED_KEY: Final = ENQUEUED_ANNOTATION.encode()
-_NUMBER_KEYS: Final = (OFFSET_ANNOTATION.encode(), SEQUENCE_ANNOTATION.encode())
+NUMBER_KEYS: Final = (OFFSET_ANNOTATION.encode(), SEQUENCE_ANNOTATION.encode())
 _HEADERS_MAX: Final = 1024
 """Distinct header sections that are remembered; there are few, but a ttl may differ in each."""
 
-_WIDTHS: Final = [
+WIDTHS: Final = [
     {0x40: 1, 0x50: 2, 0x60: 3, 0x70: 5, 0x80: 9, 0x90: 17}.get(each & 0xF0, 0)
     if each in TYPES and each not in (code.BOOLEAN, code.CHAR)
     else 0
@@ -113,7 +113,7 @@ _HEADER, _NO_HEADER_FIELDS = b"\x00\x53\x70\xc0", b"\x00\x53\x70\x45"
 _ANNOTATIONS = b"\x00\x53\x72\xc1"
 _PROPERTIES, _LONG_PROPERTIES, _NO_PROPERTIES = b"\x00\x53\x73\xc0", b"\x00\x53\x73\xd0", b"\x00\x53\x73\x45"
 _APPLICATION, _LONG_APPLICATION = b"\x00\x53\x74\xc1", b"\x00\x53\x74\xd1"
-_BODY_TYPES: Final = {
+BODY_TYPES: Final = {
     bytes((code.DESCRIBED, code.SMALL_ULONG, section, format_code)): body_type
     for section, body_type, format_codes in (
         (DATA, "data", (code.BINARY_8, code.BINARY_32)),
@@ -183,7 +183,7 @@ class PartsReader:
                     if len(properties) * 2 != count:
                         return None
                 lead = entry[at : at + 4]
-            body_type = _BODY_TYPES.get(lead)
+            body_type = BODY_TYPES.get(lead)
             if body_type is None:
                 return None
             if entry[at + 3] & 0x10:
@@ -233,14 +233,14 @@ class PartsReader:
 def _number_first(entry: bytes, start: int, end: int, count: int) -> tuple[int | None, int]:
     """The number in message annotations with this content, and where the others begin. Brokers write the number first.
     Raises ValueError if it may stand elsewhere."""
-    for pair, other in _NUMBER_LEADS:
+    for pair, other in NUMBER_LEADS:
         if entry.startswith(pair, start):
             behind = start + len(pair) + 8
             number = int.from_bytes(entry[behind - 8 : behind], "big")
             if number > NUMBER_MAX or behind > end or (count > 2 and entry.find(other, behind, end) >= 0):
                 raise ValueError
             return number, behind
-    if count and any(entry.find(key, start, end) >= 0 for key in _NUMBER_KEYS):
+    if count and any(entry.find(key, start, end) >= 0 for key in NUMBER_KEYS):
         raise ValueError
     return None, start
 
@@ -260,7 +260,7 @@ def _items(entry: bytes, at: int, end: int, key_code: int) -> Items:
     """The pairs of a map with short keys of this code and with scalars. Raises ValueError and IndexError for any other
     map, and for a wrong one, but for a key that is there twice."""
     items: Items = {}
-    widths = _WIDTHS
+    widths = WIDTHS
     while at < end:
         behind = at + 2 + entry[at + 1]
         key = entry[at + 2 : behind]
@@ -354,13 +354,13 @@ def _numbered(entry: bytes, bounds: Bounds | None, *, wanted: bool) -> tuple[int
             raise
         return None, None
     number = None
-    for key in _NUMBER_KEYS:
+    for key in NUMBER_KEYS:
         value = items.get(key)
         if value is not None and value[0] in _NUMBER_CODES and number is None:
             found = int(text_of(value) or 0)
             if 0 <= found <= NUMBER_MAX:
                 number = found
-    others = {key: value for key, value in items.items() if key not in _NUMBER_KEYS}
+    others = {key: value for key, value in items.items() if key not in NUMBER_KEYS}
     return number, others or None
 
 

@@ -17,7 +17,7 @@ Spark does not ask this kind of source for a lag, so the offset of a batch carri
 the batch had been fetched. Reading an offset ignores it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from amqp10.blocking.links import Deliveries, ReceivingLink
 from amqp10.errors import ErrorCondition
 from amqp10.wire.messaging import ACCEPTED, Error, Modified, Outcome, Rejected
 from pyspark_amqp10.errors import BadOption, ClientError, ConnectionLost, DataLost
+from pyspark_amqp10.known_queues import KnownQueues
 from pyspark_amqp10.offsets import (
     RANGES_MAX,
     Json,
@@ -43,7 +44,7 @@ from pyspark_amqp10.options import SourceOptions
 from pyspark_amqp10.parts import OFFSET_ANNOTATION, number_in
 from pyspark_amqp10.queue_depths import UNKNOWN, QueueDepths, lag_of
 from pyspark_amqp10.rows import MessageRows
-from pyspark_amqp10.stream_source import BATCH_ROWS, check_bad, is_another, lost
+from pyspark_amqp10.stream_source import BATCH_ROWS, check_bad, is_another
 
 FIRST_FETCH: Final = 500
 """Messages of the first fetch of a query, which shows how large they are: enough for an average, and with 128 KiB each
@@ -81,8 +82,7 @@ class QueueSource:
         self._links: dict[str, ReceivingLink] = {}
         self._depths: QueueDepths | None = None
         self._batches: list[QueueBatch] = []
-        self._identities: dict[str, str] = {}
-        """The identities of the queues, as last seen."""
+        self._known = KnownQueues(options)
         self._mean_bytes = 0.0
         """The mean size of the messages fetched last; 0 before the first."""
         self._left: dict[str, int] = {}
@@ -142,19 +142,15 @@ class QueueSource:
 
     def _fetch(self, start: Json, begins: dict[str, QueueOffset]) -> tuple[list[pa.RecordBatch], Json]:
         written = identities_in(start)
-        self._identities |= written
+        self._known.identities |= written
         batch = Fetch(self._options, self._schema)
         ends = {address: self._fetch_from(address, begin, batch) for address, begin in begins.items()}
         columns = batch.columns()
         for settlement in batch.at_once:
             settlement.link.settle(*settlement[1:])
         end = start
-        if ends != begins or any(
-            self._identities.get(address) != written.get(address)
-            for address, begin in begins.items()
-            if address in written or begin.committed.ranges
-        ):
-            end = with_identities(queue_json(ends, self._lag()), self._identities)
+        if ends != begins or self._known.differ(begins, written):
+            end = with_identities(queue_json(ends, self._lag()), self._known.identities)
             self._batches.append(QueueBatch(end, batch.settlements))
             if self._options.settle == "fetch":
                 self.committed(end)
@@ -178,38 +174,14 @@ class QueueSource:
             self._depths = QueueDepths(self._connection)
         return self._depths
 
-    def _begin(self, link: ReceivingLink, begin: QueueOffset) -> QueueOffset:
-        """How far the present queue has been read: not at all, if it is not the queue that was read before.
-
-        An offset of an earlier version has no identity. It counts as an offset of this queue, unless it has numbers
-        that the queue has not given yet. Raises DataLost.
-        """
-        address, told = link.address, link.queue_identity
-        if told is None:
-            return begin
-        known = self._identities.get(address)
-        anew = is_another(self._options, address, known, told)
-        if known is None and begin.committed.ranges:
-            following, last = self._asking().next_sequence(address), begin.committed.ranges[-1][1]
-            anew = following is not None and following <= last
-            if anew:
-                lost(
-                    self._options,
-                    f"{address} was deleted and declared anew: the query has read the number {last}, and the queue "
-                    f"that is there now, with the identity {told}, has given {following} numbers; another "
-                    "checkpointLocation begins a new query",
-                )
-        self._identities[address] = told
-        return begin._replace(committed=Numbers()) if anew else begin
-
     def _fetch_from(self, address: str, begin: QueueOffset, batch: "Fetch") -> QueueOffset:
         """Fetch from one queue until it is empty or the batch is full; returns how far it has been read then."""
         link = self._link(address)
-        begin = self._begin(link, begin)
+        begin = self._known.begin(link, begin, self._asking())
         taken, new = Taken(begin.committed), 0
         while (wanted := self._wanted(address, new, batch)) > 0:
             runs = link.fetch(wanted, within_s=self._options.drain_time_out_s)
-            for run in runs:
+            for run in joined(runs):
                 new += batch.take(address, link, run, taken)
             if batch.fetched:
                 self._mean_bytes = batch.fetched_bytes / batch.fetched
@@ -237,13 +209,26 @@ class QueueSource:
         link = self._links.get(address)
         if link is None or not link.attached:
             link = self._links[address] = ReceivingLink.open(
-                self._connection, address, name=_link_name(options, address)
+                self._connection, address, name=options.link_name_of(address)
             )
         return link
 
     def _flush(self) -> None:
         if self._connection is not None and self._connection.failure is None:
             self._connection.flush()
+
+
+def joined(runs: Sequence[Deliveries]) -> list[Deliveries]:
+    """Runs whose delivery-ids follow one another as one run, of :data:`BATCH_ROWS` messages or a little more: many
+    messages become rows at less cost than few."""
+    longer: list[Deliveries] = []
+    for run in runs:
+        last = longer[-1] if longer else None
+        if last is None or last.last + 1 != run.first or last.settled != run.settled or len(last.entries) >= BATCH_ROWS:
+            longer.append(run)
+        else:
+            longer[-1] = Deliveries(last.first, last.entries + run.entries, run.settled)
+    return longer
 
 
 class Taken:
@@ -347,13 +332,6 @@ def repeated_places(numbers: list[int | None], before: Numbers) -> set[int]:
     return {place for place, number in enumerate(numbers) if number is not None and number in before}
 
 
-def _link_name(options: SourceOptions, address: str) -> str | None:
-    """The link's name. A name is for one pair of ends, so with several addresses each link gets its own."""
-    if options.link_name is None or len(options.addresses) == 1:
-        return options.link_name
-    return f"{options.link_name} {address}"
-
-
 def _check_is_queue(address: str, entry: bytes) -> None:
     if OFFSET_ANNOTATION.encode() in entry[:256]:  # the broker puts it at the beginning of the message
         raise BadOption(f"{address} is a stream: set option mode to stream")
@@ -374,7 +352,7 @@ def read_again(options: SourceOptions, start: Json, end: Json, schema: pa.Schema
     with options.login.connect(container_id=options.container_id) as connection:
         for address in options.addresses:
             rows = MessageRows(address, schema)
-            link = ReceivingLink.open(connection, address, name=_link_name(options, address))
+            link = ReceivingLink.open(connection, address, name=options.link_name_of(address))
             if is_another(options, address, known.get(address), link.queue_identity):
                 link.close()
                 continue

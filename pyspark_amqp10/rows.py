@@ -1,9 +1,10 @@
 """Turns encoded messages into rows: Arrow columns are made for many messages at once, without decoding each.
 
-Messages of one sender are often alike: only the body and the number stamped by the broker change. The bytes of a
-message around number and body become a *layout*. A message with the same bytes there needs two slices: about 1 µs. All
-others are cut into their parts (:mod:`pyspark_amqp10.parts`), and columns are made of these
-(:mod:`pyspark_amqp10.columns`), both only as far as the query asks for them.
+Messages of one sender have the same sections, fields and keys: many of them at once become columns by their *layout*
+(:mod:`pyspark_amqp10.layouts`), at a part of a microsecond each. Where there are only a few messages of one layout,
+those that differ in nothing but body and number need two slices each: about 1 µs. All others are cut into their parts
+(:mod:`pyspark_amqp10.parts`), and columns are made of these (:mod:`pyspark_amqp10.columns`), both only as far as the
+query asks for them.
 
 A message that cannot become a row is a :class:`BadRow`, never an exception: an option of the query says what happens to
 it.
@@ -31,15 +32,22 @@ from pyspark_amqp10.columns import (
     map_column,
     wanted_parts,
 )
+from pyspark_amqp10.layouts import Block, Layout, layout_of, take_at_once
 from pyspark_amqp10.parts import NO_FIELDS, NUMBER_MAX, Parts, PartsReader, no_row, number_place
 
 IN_VAIN_MAX: Final = 16
-"""After so many consecutive layouts that no other message had, only one of every so many messages is learned: each
+"""After so many consecutive frames that no other message had, only one of every so many messages is learned: each
 message has a part of its own, such as an id, and learning every one would cost a tenth more."""
 
 
 PARTS: Final = 10
 """The parts of a message."""
+AT_ONCE_MIN: Final = 128
+"""The fewest messages of one layout that are cut at once: the walk through them has about a hundred calls, whatever
+their number."""
+PASSED_OVER: Final = 8
+"""After a walk that found too few messages of a layout, so many times as many are taken one by one: walking in vain
+costs a tenth of that."""
 
 
 class BadRow(NamedTuple):
@@ -51,8 +59,8 @@ class BadRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The bytes that messages of one layout share: ``prefix | number | middle | length | body``."""
+class Frame:
+    """What messages share that differ in number and body only: ``prefix | number | middle | length | body``."""
 
     prefix: bytes
     middle: bytes
@@ -63,35 +71,83 @@ class Layout:
     """The size of the length of the body: 1 or 4."""
     body_at: int
     parts: Parts
-    """Those of the message from which the layout was learned."""
+    """Those of the message from which the frame was learned."""
 
 
 class MessageRows:
     """Takes messages and returns the columns of a schema, which are some of
     :data:`~pyspark_amqp10.columns.SCHEMA`. One for each address and batch."""
 
-    def __init__(self, address: str, schema: pa.Schema) -> None:
+    def __init__(self, address: str, schema: pa.Schema, *, at_once_min: int = AT_ONCE_MIN) -> None:
+        """``at_once_min``: the fewest messages of one layout that are cut at once."""
         self.address = address
         self.numbers: list[int | None] = []
         self.bad: list[BadRow] = []
         self._schema = schema
+        self._at_once_min = at_once_min
         self._reader = PartsReader(wanted_parts(schema.names))
         self._parts: list[Parts] = []
+        self._frame: Frame | None = None
         self._layout: Layout | None = None
+        self._done: list[Block | list[Parts]] = []
+        """The messages before ``_parts``, in order."""
+        self._done_rows = 0
+        self._pass_over = 0
+        """How many more messages are taken one by one."""
         self._in_vain = 0
-        """Consecutive layouts that no other message had."""
+        """Consecutive frames that no other message had."""
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return self._done_rows + len(self._parts)
 
     def take(self, entries: Sequence[bytes]) -> None:
         """Take encoded messages. Those that cannot be decoded become rows of nulls with their bytes, and are listed in
         ``bad``."""
+        at = self._take_at_once(entries)
+        if at < len(entries):
+            self._take_each(entries[at:] if at else entries)
+
+    def _take_at_once(self, entries: Sequence[bytes]) -> int:
+        """Take messages at the beginning that have one layout, or one layout after the other. Returns how many."""
+        at, most = 0, len(entries)
+        while len(entries) - at >= self._at_once_min and not self._pass_over:
+            some = entries[at : at + most]
+            block = None if self._layout is None else self._block(self._layout, some)
+            if block is None and (learned := self._learned(some[0])) is not None:
+                self._layout = learned
+                block = self._block(learned, some)
+            if block is None:
+                self._pass_over = PASSED_OVER * len(some)
+                break
+            if self._parts:
+                self._done.append(self._parts)
+                self._done_rows += len(self._parts)
+                self._parts = []
+            self._done.append(block)
+            self._done_rows += block.rows
+            self.numbers += block.numbers
+            at += block.rows
+            most = max(self._at_once_min, 2 * block.rows)  # so that many short runs are not walked through many times
+        self._pass_over = max(0, self._pass_over - (len(entries) - at))
+        return at
+
+    def _block(self, layout: Layout, entries: Sequence[bytes]) -> Block | None:
+        return take_at_once(entries, layout, self.address, self._schema, least=self._at_once_min)
+
+    def _learned(self, entry: bytes) -> Layout | None:
+        """The layout of a message; None when it has none."""
+        try:
+            return layout_of(entry, self._reader.read(entry), self._reader.wanted)
+        except DecodeError:
+            return None
+
+    def _take_each(self, entries: Sequence[bytes]) -> None:
+        """Take messages of any kind."""
         at, end = 0, len(entries)
         before = len(self._parts)
         while at < end:
-            if self._layout is not None:
-                alike = self._take_alike(self._layout, entries, at)
+            if self._frame is not None:
+                alike = self._take_alike(self._frame, entries, at)
                 at += alike
                 self._in_vain = 0 if alike else self._in_vain + 1
             if at < end:
@@ -110,23 +166,31 @@ class MessageRows:
 
     def columns(self, *, left_out: Collection[int] = ()) -> pa.RecordBatch:
         """The rows without those at some places."""
-        by_part = tuple(zip(*self._parts, strict=True)) or ((),) * PARTS
-        by_field: Sequence[Sequence[Any]] = (
-            tuple(zip(*by_part[4], strict=True)) if by_part[4] else ((),) * len(NO_FIELDS)
-        )
-        batch = pa.RecordBatch.from_arrays(
-            [self._column(field, by_part, by_field) for field in self._schema], schema=self._schema
-        )
+        done = [one.columns if isinstance(one, Block) else self._columns(one) for one in self._done]
+        if self._parts or not done:
+            done.append(self._columns(self._parts))
+        columns = done[0] if len(done) == 1 else [pa.concat_arrays(each) for each in zip(*done, strict=True)]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         if not left_out:
             return batch
         return batch.take(pa.array([place for place in range(len(self)) if place not in left_out], pa.int64()))
 
-    def _column(self, field: pa.Field, by_part: Sequence[Sequence[Any]], by_field: Sequence[Sequence[Any]]) -> pa.Array:
+    def _columns(self, parts: Sequence[Parts]) -> list[pa.Array]:
+        """The columns of messages that were cut one by one."""
+        by_part = tuple(zip(*parts, strict=True)) or ((),) * PARTS
+        by_field: Sequence[Sequence[Any]] = (
+            tuple(zip(*by_part[4], strict=True)) if by_part[4] else ((),) * len(NO_FIELDS)
+        )
+        return [self._column(field, by_part, by_field, len(parts)) for field in self._schema]
+
+    def _column(
+        self, field: pa.Field, by_part: Sequence[Sequence[Any]], by_field: Sequence[Sequence[Any]], rows: int
+    ) -> pa.Array:
         name, kind = field.name, field.type
         if name in PLAIN_PARTS:
             return pa.array(by_part[PLAIN_PARTS[name]], kind)
         if name == "address":
-            return pa.repeat(pa.scalar(self.address, kind), len(self))
+            return pa.repeat(pa.scalar(self.address, kind), rows)
         if name == "enqueued":
             return enqueued_column(by_part[9], by_field[CREATION_TIME], kind)
         if name == "annotations":
@@ -139,11 +203,11 @@ class MessageRows:
             return header_column(name, by_part[2], kind)
         return field_column(name, by_field[FIELD_PLACES[name]], kind)
 
-    def _take_alike(self, layout: Layout, entries: Sequence[bytes], at: int) -> int:
-        """Take messages of this layout from ``at`` on. Returns how many were taken."""
-        prefix, middle, middle_at, body_at = layout.prefix, layout.middle, layout.middle_at, layout.body_at
-        length_at, number_at = body_at - layout.length_bytes, len(prefix)
-        _, numbered, *others = layout.parts
+    def _take_alike(self, frame: Frame, entries: Sequence[bytes], at: int) -> int:
+        """Take messages with this frame from ``at`` on. Returns how many were taken."""
+        prefix, middle, middle_at, body_at = frame.prefix, frame.middle, frame.middle_at, frame.body_at
+        length_at, number_at = body_at - frame.length_bytes, len(prefix)
+        _, numbered, *others = frame.parts
         bodies, numbers = [], []
         if not entries[at].startswith(prefix):
             return 0
@@ -160,7 +224,7 @@ class MessageRows:
                 numbers.append(int.from_bytes(entry[number_at:middle_at], "big"))
         if numbers and max(numbers) > NUMBER_MAX:
             return 0  # not a queue's number: they are cut one by one
-        if layout.parts[6] == "string" and not _are_texts(bodies):
+        if frame.parts[6] == "string" and not _are_texts(bodies):
             return 0
         self._parts += zip(bodies, numbers or repeat(None), *map(repeat, others), strict=False)
         return len(bodies)
@@ -169,12 +233,12 @@ class MessageRows:
         try:
             parts = self._reader.read(entry)
         except DecodeError as error:
-            self.bad.append(BadRow(len(self._parts), error.description))
+            self.bad.append(BadRow(len(self), error.description))
             self._parts.append(no_row(entry))
             return
         self._parts.append(parts)
         if learn:
-            self._layout = _layout(entry, parts) or self._layout
+            self._frame = _frame(entry, parts) or self._frame
 
 
 def _are_texts(bodies: list[bytes]) -> bool:
@@ -186,13 +250,16 @@ def _are_texts(bodies: list[bytes]) -> bool:
     return True
 
 
-def _layout(entry: bytes, parts: Parts) -> Layout | None:
-    """The layout of messages like this one, if their bytes alone can identify it: the message ends with the only
+def _frame(entry: bytes, parts: Parts) -> Frame | None:
+    """The frame of messages like this one, if their bytes alone can identify it: the message ends with the only
     section of its body, and its number is where brokers write it."""
     body, number, *_, body_encoded, _, _ = parts
     if body is None or body_encoded is not None:
         return None
-    bounds = scan(entry, ordered=False)
+    try:
+        bounds = scan(entry, ordered=False)
+    except DecodeError:  # in a part that no column needs
+        return None
     if bounds.body is None or bounds.body[1] != len(entry):
         return None
     start = bounds.body[0]
@@ -201,9 +268,9 @@ def _layout(entry: bytes, parts: Parts) -> Layout | None:
         return None
     length_at, body_at = start + 4, start + 4 + length_bytes
     if number is None:
-        return Layout(entry[:length_at], b"", length_at, length_bytes, body_at, parts)
+        return Frame(entry[:length_at], b"", length_at, length_bytes, body_at, parts)
     number_at = None if bounds.message_annotations is None else number_place(entry, *bounds.message_annotations)
     if number_at is None:
         return None
     middle_at = number_at + 8
-    return Layout(entry[:number_at], entry[middle_at:length_at], middle_at, length_bytes, body_at, parts)
+    return Frame(entry[:number_at], entry[middle_at:length_at], middle_at, length_bytes, body_at, parts)

@@ -270,22 +270,25 @@ def read_range(options: SourceOptions, wanted: OffsetRange, schema: pa.Schema) -
         if is_another(options, wanted.address, wanted.identity, link.queue_identity):
             return
         link.stream(options.link_credit, messages=wanted.end - wanted.first)
-        rows, held, first = MessageRows(wanted.address, schema), 0, True
+        held: list[bytes] = []
+        held_bytes, first = 0, True
         for entries in _entries(options, connection, link, wanted):
             if first:
                 first = False
                 _check_first(options, connection, wanted, number_in(entries[0]))
-            rows.take(entries)
-            held += sum(map(len, entries))
-            if len(rows) >= BATCH_ROWS or held >= BATCH_BYTES_MAX:
-                yield _finished(options, rows)
-                rows, held = MessageRows(wanted.address, schema), 0
-        if len(rows):
-            yield _finished(options, rows)
+            held += entries
+            held_bytes += sum(map(len, entries))
+            if len(held) >= BATCH_ROWS or held_bytes >= BATCH_BYTES_MAX:
+                yield _columns(options, wanted, held, schema)
+                held, held_bytes = [], 0
+        if held:
+            yield _columns(options, wanted, held, schema)
 
 
-def _finished(options: SourceOptions, rows: MessageRows) -> pa.RecordBatch:
-    """The columns of rows, without bad ones that are to be left out."""
+def _columns(options: SourceOptions, wanted: OffsetRange, entries: list[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of messages, without bad ones that are to be left out. Many at once cost less than few."""
+    rows = MessageRows(wanted.address, schema)
+    rows.take(entries)
     check_bad(options, rows)
     return rows.columns(left_out=() if options.on_bad_row == "null" else {one.place for one in rows.bad})
 

@@ -99,6 +99,15 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What is left after a module stays until the end too: imported modules, caches, results. The collector would
+    examine it again and again in the tests that follow."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which clients are missing and how many tests are skipped for it, and with which options a failed property
     test fails again."""

@@ -151,10 +151,12 @@ class ReceivingLink:
         *,
         name: str | None = None,
         filters: Mapping[str, object] | None = None,
+        distribution_mode: str | None = None,
         settled: bool = False,
         properties: Mapping[str, object] | None = None,
     ) -> "ReceivingLink":
-        """Attach, with link credit 0. ``settled``: messages shall come settled. ``filters`` are described values.
+        """Attach, with link credit 0. ``settled``: messages shall come settled. ``filters`` are described values,
+        ``distribution_mode`` is ``move``, ``copy``, or the node's own [3.5.7].
 
         Raises LinkRefused with the broker's reason, TimedOut, and the connection's errors.
         """
@@ -163,7 +165,9 @@ class ReceivingLink:
             receiving = cls(connection, address, link)
             link.reference = receiving.end
             link.attach(
-                source=Source(address=address, filter=dict(filters) if filters else None),
+                source=Source(
+                    address=address, distribution_mode=distribution_mode, filter=dict(filters) if filters else None
+                ),
                 target=Target(),
                 snd_settle_mode=SETTLED if settled else MIXED,
                 rcv_settle_mode=0,

@@ -219,17 +219,17 @@ def _queues(wanted: WantedLoad) -> Iterator[tuple[str, str]]:
         return
     import os
 
-    from amqp10.load.management import Management
+    from amqp10.load.management import ManagementPair
 
     name = f"headgate-bench-{os.getpid()}"
     names = (name, f"{name}-answers") if wanted.kind == "request" else (name,)
-    with Management(wanted.url) as management:
+    with ManagementPair(wanted.url) as management:
         for one in names:
             management.declare_queue(one, queue_type=wanted.queue_type)
     try:
         yield name, names[-1] if len(names) > 1 else ""
     finally:
-        with Management(wanted.url) as management:
+        with ManagementPair(wanted.url) as management:
             for one in names:
                 management.delete_queue(one)
 
@@ -248,11 +248,11 @@ def queue_name(address: str) -> str:
 
 def _plan(wanted: WantedLoad, queue: str, answers: str) -> "Plan":
     """The plan of the load. Raises ValueError for values that do not go together."""
-    from amqp10.load.plan import Application, Plan, Traffic
+    from amqp10.load.plan import Application, Plan, PlannedTraffic
 
     limited = wanted.seconds if wanted.seconds is not None else FOREVER_S if wanted.messages is not None else 10.0
     publishers = 0 if wanted.kind == "consume" else wanted.connections
-    traffic = Traffic(
+    traffic = PlannedTraffic(
         shape="unbatched" if wanted.unbatched else "bulk",
         size=wanted.size,
         settled=wanted.settled,

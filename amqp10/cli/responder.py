@@ -9,11 +9,10 @@ import sys
 from amqp10.addresses import queue_address
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import ReceivingLink, SendingLink
+from amqp10.cli.consuming import ENDLESS, WITHIN_S
 from amqp10.client_core.url import Url as BrokerUrl
 
 LINK_CREDIT = 500
-WITHIN_S = 3600.0
-ENDLESS = sys.maxsize
 
 
 def respond(url: str, queue: str, answers: str) -> None:

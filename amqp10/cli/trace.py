@@ -13,7 +13,7 @@ from typing import Any
 from amqp10.blocking.requests import BlockingManagement
 from amqp10.cli.exits import CommandError, Exit
 from amqp10.cli.remote import ask, row_of, with_broker
-from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, Wanted
+from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, WantedFrames
 from amqp10.errors import DecodeError
 from amqp10.wire.framing import AMQP_FRAME, FRAME_HEADER_BYTES
 from amqp10.wire.messaging import (
@@ -63,7 +63,7 @@ def frames(
         raise CommandError(Exit.USAGE, "give a connection, or a link with --link")
     if connection not in (None, named):
         raise CommandError(Exit.USAGE, f"link {link} is not one of connection {connection}")
-    wanted = Wanted(tuple(name.lower() for name in performative), channel, handle, every)
+    wanted = WantedFrames(tuple(name.lower() for name in performative), channel, handle, every)
 
     def trace(broker: BlockingManagement) -> None:
         nonlocal wanted
@@ -88,7 +88,7 @@ def _numbers(broker: BlockingManagement, link: str) -> LinkNumbers:
 class _Output:
     """Prints at most ``count`` lines."""
 
-    def __init__(self, wanted: Wanted, *, count: float, shape: Callable[[Shown], str]) -> None:
+    def __init__(self, wanted: WantedFrames, *, count: float, shape: Callable[[Shown], str]) -> None:
         self._wanted = wanted
         self._summary = Summary()
         self._shape = shape

@@ -44,7 +44,7 @@ class LinkNumbers(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFrames:
     """Which frames of a trace are printed, and which of them are counted."""
 
     performatives: tuple[str, ...] = ()

@@ -39,6 +39,9 @@ DESCRIBED_BYTES_MAX = 16_384
 messages 0.3 s."""
 
 FILTER_VALUE = Symbol("x-stream-filter-value")
+_ENCODED_FILTER_VALUE = FILTER_VALUE.value.encode()
+_SHORT_ANNOTATIONS = b"\x00\x53\x72\xc1"
+"""How message-annotations begin that have a map with its size in one byte."""
 
 _SHORT = (code.BINARY_8, code.STRING_8)
 _LONG = (code.BINARY_32, code.STRING_32)
@@ -117,6 +120,12 @@ class MessageConverter:
             return self._inspection_091.filter_value(entry, origin)
         if WITHOUT_ANNOTATIONS[0] <= entry < WITHOUT_ANNOTATIONS[1]:
             return None
+        if (
+            entry.startswith(_SHORT_ANNOTATIONS)
+            and len(entry) > len(_SHORT_ANNOTATIONS)
+            and entry.find(_ENCODED_FILTER_VALUE, 5, 5 + entry[4]) < 0
+        ):
+            return None  # other annotations only, as a sender may give to all its messages
         value = (_annotations(entry) or {}).get(FILTER_VALUE)
         return value if isinstance(value, str) and value else None
 

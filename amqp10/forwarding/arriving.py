@@ -15,7 +15,7 @@ HEADERS_KEPT = 256
 """Header sections that are remembered; more in turn hold something like a time-to-live that runs down."""
 
 
-class History(NamedTuple):
+class ArrivingHeader(NamedTuple):
     """What a header section says [3.2.1]."""
 
     attributes: Attributes
@@ -29,10 +29,10 @@ class ArrivingMessages:
     __slots__ = ("_known", "_prefixes")
 
     def __init__(self) -> None:
-        self._known: dict[bytes, History] = {}
+        self._known: dict[bytes, ArrivingHeader] = {}
         self._prefixes = HopPrefixes()
 
-    def read(self, event: DeliveriesReceived) -> Iterator[tuple[int, list[bytes], History, Route | None]]:
+    def read(self, event: DeliveriesReceived) -> Iterator[tuple[int, list[bytes], ArrivingHeader, Route | None]]:
         """Cut the deliveries into ranges with the same header section and route: the first number, the entries without
         what stands before them, and what that says. Raises DecodeError for a message that is none."""
         if event.checked:
@@ -42,7 +42,7 @@ class ArrivingMessages:
             entries = [entry[size:] for entry in event.entries[start:stop]]
             yield event.first + start, entries, self._history(header), route
 
-    def _history(self, header: bytes) -> History:
+    def _history(self, header: bytes) -> ArrivingHeader:
         known = self._known.get(header)
         if known is None:
             if len(self._known) >= HEADERS_KEPT:
@@ -54,5 +54,7 @@ class ArrivingMessages:
                 priority=Attributes().priority if decoded.priority is None else decoded.priority,
                 ttl_ms=decoded.ttl,
             )
-            known = self._known[header] = History(attributes, decoded.delivery_count or 0, bool(decoded.first_acquirer))
+            known = self._known[header] = ArrivingHeader(
+                attributes, decoded.delivery_count or 0, bool(decoded.first_acquirer)
+            )
         return known

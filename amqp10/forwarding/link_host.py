@@ -1,5 +1,7 @@
-"""What the links to another node ask of their connection, and what that asks of them."""
+"""The links of a connection to another node: those that are there, those that wait for a session; what they need."""
 
+from collections.abc import Callable
+from itertools import count
 from typing import Protocol
 
 from amqp10.forwarding.arriving import ArrivingMessages
@@ -18,17 +20,50 @@ class FarEnd(Protocol):
         """It is over."""
 
 
-class LinkHost(Protocol):
-    """The connection that a far link uses."""
+class LinkHost:
+    """The links to one node for one virtual host, over any number of sockets, one after the other."""
 
-    converter: Converter
-    arriving: ArrivingMessages
+    def __init__(self, node: str, converter: Converter, touch: Callable[[], None]) -> None:
+        """``touch`` has the output of the connection sent."""
+        self.converter = converter
+        self.arriving = ArrivingMessages()
+        self.touch = touch
+        self._node = node
+        self._links: dict[FarEnd, None] = {}
+        self._to_attach: dict[FarEnd, None] = {}
+        self._numbers = count()
 
-    def touch(self) -> None:
-        """Have the output sent."""
+    def __contains__(self, link: FarEnd) -> bool:
+        return link in self._links
 
     def next_link_name(self) -> str:
         """A name that no other link of the connection has had."""
+        return f"{self._node}/{next(self._numbers)}"
+
+    def enter(self, link: FarEnd) -> None:
+        """A link is to be attached."""
+        self._links[link] = None
+        self._to_attach[link] = None
 
     def forget(self, link: FarEnd) -> None:
-        """The link is over."""
+        """A link is over, or is not wanted any more."""
+        self._links.pop(link, None)
+        self._to_attach.pop(link, None)
+
+    def next_to_attach(self) -> FarEnd | None:
+        """Take a link that is to be attached."""
+        link = next(iter(self._to_attach), None)
+        if link is not None:
+            del self._to_attach[link]
+        return link
+
+    @property
+    def links_wait(self) -> bool:
+        """Whether links are to be attached."""
+        return bool(self._to_attach)
+
+    def lose(self, error: EngineError) -> None:
+        """The connection is lost: all links are over."""
+        links, self._links, self._to_attach = self._links, {}, {}
+        for link in links:
+            link.lost(error)

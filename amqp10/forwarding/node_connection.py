@@ -6,14 +6,11 @@ tell their publishers and consumers; then the server is asked to connect again, 
 """
 
 from collections.abc import Callable, Iterator
-from itertools import count
-from typing import Protocol
 
 from amqp10.client_core.opening import open_if_let_in
-from amqp10.forwarding.arriving import ArrivingMessages
 from amqp10.forwarding.far_links import FarReceiverLink, FarSenderLink, error_of
 from amqp10.forwarding.far_requests import FarRequests
-from amqp10.forwarding.link_host import FarEnd
+from amqp10.forwarding.link_host import FarEnd, LinkHost
 from amqp10.frontend.virtual_host import HOST_PREFIX
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import (
@@ -41,19 +38,20 @@ from core.engine.forwarding.nodes import FarChange
 from core.engine.forwarding.outlet import Outlet
 from core.errors import EngineError, HomeLost, Invalid, NotFound
 from core.interface import ConsumeOptions, Converter
+from core.server.dialling import Dialled
 from core.server.frontends import FrontEnd, PeerInfo
 from core.server.orders import Order
 from core.server.tls import Tunnel
 
 EVENT_PAUSE_S = (0.1, 5.0)
 """Seconds between two tries to connect: the first pause, which doubles up to the last."""
+LOST_PAUSE_S = 0.02
+"""Seconds between the loss of a connection over which the node was reached and the next try, which shows whether its
+process has ended. When a process is killed, its sockets are closed one after another, within milliseconds."""
 
 
-class Dial(Protocol):
-    """What connects, and calls :meth:`NodeConnection.make` or :meth:`NodeConnection.failed`."""
-
-    def __call__(self, connection: "NodeConnection", pause: float) -> None:
-        """Connect after a pause, in seconds."""
+Dial = Callable[[Dialled, float], None]
+"""Connects after a pause, in seconds."""
 
 
 class NodeConnection:
@@ -65,7 +63,6 @@ class NodeConnection:
         node: str,
         host: str,
         port: int,
-        virtual_host: str,
         settings: ConnectionSettings,
         converter: Converter,
         dial: Dial,
@@ -73,22 +70,19 @@ class NodeConnection:
     ) -> None:
         """``certified``: this node has a certificate, with which it logs in."""
         self._credentials: Credentials = External() if certified else Anonymous()
-        self.node, self.host, self.port = node, host, port
-        self.virtual_host = virtual_host
-        self.converter = converter
-        self.arriving = ArrivingMessages()
+        self.node = node
+        self.links = LinkHost(node, converter, self._touch)
         self.down: str | None = None
         """Why the node cannot be reached; None while it is connected, or the first try is under way."""
         self._settings = settings
+        self._dialled = Dialled(node, host, port, self.make, self.failed)
         self._dial = dial
         self._front_end: NodeFrontEnd | None = None
         self._dialling = self._inside = False
         """Whether a connection is being made, and whether there is one over which sessions have begun."""
+        self._let_go = False
         self._pause = EVENT_PAUSE_S[0]
-        self._links: dict[FarEnd, None] = {}
-        self._to_attach: dict[FarEnd, None] = {}
         self._requests: FarRequests | None = None
-        self._numbers = count()
 
     # --- for the node -----------------------------------------------------------------------------------------
 
@@ -97,51 +91,29 @@ class NodeConnection:
         if self.down is not None:
             recording.fail(f"queue '{queue}': its home node {self.node} is down: {self.down}")
             return
-        if self._requests is None:
-            self._requests = FarRequests(self)
+        if self._requests is None or self._requests not in self.links:
+            self._requests = FarRequests(self.links)
             self.enter(self._requests)
         self._requests.ask(what, queue, recording)
 
     def enter(self, link: FarEnd) -> None:
         """Attach a link, now or when there is a connection."""
-        self._links[link] = None
-        self._to_attach[link] = None
+        self.links.enter(link)
         if self._front_end is not None:
             self._front_end.attach_some()
-        elif not self._dialling:
+        else:
+            self.stay_connected()
+
+    def stay_connected(self) -> None:
+        """Connect also without links."""
+        if self._front_end is None and not self._dialling:
             self._connect(0.0)
 
-    # --- for the links ----------------------------------------------------------------------------------------
-
-    def touch(self) -> None:
-        """Have the output sent."""
-        if self._front_end is not None:
-            self._front_end.touch()
-
-    def next_link_name(self) -> str:
-        """A name that no other link of the connection has had."""
-        return f"{self.node}/{next(self._numbers)}"
-
-    def forget(self, link: FarEnd) -> None:
-        """A link is over, or is not wanted any more."""
-        if link is self._requests:
-            self._requests = None
-        self._links.pop(link, None)
-        self._to_attach.pop(link, None)
+    def let_go(self) -> None:
+        """Do not connect again when the connection is lost, or cannot be made."""
+        self._let_go = True
 
     # --- for the front end --------------------------------------------------------------------------------------
-
-    def next_to_attach(self) -> FarEnd | None:
-        """Take a link that is to be attached."""
-        link = next(iter(self._to_attach), None)
-        if link is not None:
-            del self._to_attach[link]
-        return link
-
-    @property
-    def links_wait(self) -> bool:
-        """Whether links are to be attached."""
-        return bool(self._to_attach)
 
     def let_in(self) -> None:
         """The other node believes that this one is what it says."""
@@ -150,11 +122,11 @@ class NodeConnection:
 
     # --- for the server ---------------------------------------------------------------------------------------
 
-    def make(self, info: PeerInfo, touch: Callable[[], None], tunnel: Tunnel | None = None) -> FrontEnd:
+    def make(self, info: PeerInfo, touch: Callable[[], None], tunnel: Tunnel | None) -> FrontEnd:
         """The front end for a socket that was just connected, over TLS if there is a ``tunnel``."""
         self._dialling = False
         frame_size_max = self._settings.max_frame_size
-        handshake = ClientHandshake([self._credentials], hostname=self.host, frame_size_max=frame_size_max)
+        handshake = ClientHandshake([self._credentials], hostname=self._dialled.host, frame_size_max=frame_size_max)
         self._front_end = NodeFrontEnd(self, info, Connection(self._settings, handshake), touch, tunnel)
         return self._front_end
 
@@ -163,15 +135,22 @@ class NodeConnection:
         was_open, self._inside = self._inside, False
         self._front_end, self._dialling = None, False
         self.down = why
-        links, self._links, self._to_attach, self._requests = self._links, {}, {}, None
-        for link in links:
-            link.lost(self._error(why, was_open=was_open))
+        self.links.lose(self._error(why, was_open=was_open))
+        if self._let_go:
+            return
+        if was_open:
+            self._connect(LOST_PAUSE_S)
+            return
         self._connect(self._pause)
         self._pause = min(2 * self._pause, EVENT_PAUSE_S[1])
 
     def _connect(self, pause: float) -> None:
         self._dialling = True
-        self._dial(self, pause)
+        self._dial(self._dialled, pause)
+
+    def _touch(self) -> None:
+        if self._front_end is not None:
+            self._front_end.touch()
 
     def _error(self, why: str, *, was_open: bool) -> EngineError:
         if was_open:
@@ -208,10 +187,10 @@ class NodeFrontEnd:
             return
         for session in self._sessions:
             room = self._room(session)
-            while room > 0 and (link := self._owner.next_to_attach()) is not None:
+            while room > 0 and (link := self._owner.links.next_to_attach()) is not None:
                 link.attach(session)
                 room -= 1
-        if (self._owner.links_wait or not self._sessions) and not self._beginning:
+        if (self._owner.links.links_wait or not self._sessions) and not self._beginning:
             self._beginning = True
             self.connection.new_session().begin()
         self.touch()
@@ -340,7 +319,7 @@ class NodeFrontEnd:
 
     def _detached(self, link: object, error: EngineError) -> None:
         if isinstance(link, FarSenderLink | FarReceiverLink | FarRequests):
-            self._owner.forget(link)
+            self._owner.links.forget(link)
             link.lost(error)
 
 
@@ -351,7 +330,6 @@ class FarNode:
         self,
         *,
         name: str,
-        own_name: str,
         address: tuple[str, int],
         settings: Callable[[str], ConnectionSettings],
         converter: Converter,
@@ -373,15 +351,22 @@ class FarNode:
         connection = self._connections.get(virtual_host)
         return None if connection is None else connection.down
 
+    def stay_connected(self, virtual_host: str) -> None:
+        self._connection(virtual_host).stay_connected()
+
+    def let_go(self) -> None:
+        for connection in self._connections.values():
+            connection.let_go()
+
     def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> FarSenderLink:
         connection = self._connection(virtual_host)
-        link = FarSenderLink(connection, queue, user)
+        link = FarSenderLink(connection.links, queue, user)
         connection.enter(link)
         return link
 
     def new_receiver(self, virtual_host: str, queue: str, options: ConsumeOptions, user: Inlet) -> FarReceiverLink:
         connection = self._connection(virtual_host)
-        link = FarReceiverLink(connection, queue, options, user)
+        link = FarReceiverLink(connection.links, queue, options, user)
         connection.enter(link)
         return link
 
@@ -396,7 +381,6 @@ class FarNode:
                 node=self.name,
                 host=host,
                 port=port,
-                virtual_host=virtual_host,
                 settings=self._settings(f"{HOST_PREFIX}{virtual_host}"),
                 converter=self._converter,
                 dial=self._dial,

@@ -2,39 +2,27 @@
 
 The engine gets entries without header section and delivery-annotations: the header is rewritten for every delivery to a
 consumer, and delivery-annotations are for this hop only [3.2.1, 3.2.2]. Messages that the fast path has not checked are
-checked here one by one: sections in order, no reserved annotations, and a user-id that is the peer's own. Consecutive
-messages become one run when they have the same header, and the same target and routing keys; or, without x-cc, when
-their exchange is the same and each has a routing key of its own.
+checked one by one (``message_check.py``). Consecutive messages become one run when they have the same header, and the
+same target and routing keys; or, without x-cc, when their exchange is the same and each has a routing key of its own.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
-from amqp10.addresses import NAME_BYTES_MAX, AddressError
 from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.fair_rate import PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend.conditions import link_fault, settled_as
-from amqp10.frontend.gathered_run import CheckedMessage, GatheredRun, Unrouted
+from amqp10.frontend.gathered_run import GatheredRun, Unrouted
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.hop_prefix import HopPrefixes
+from amqp10.frontend.message_check import MessageCheck
 from amqp10.frontend.reasons import OPERATOR, REASON_KEY, reason_of_alarms
 from amqp10.frontend.recent_queues import RecentQueues
-from amqp10.frontend.section_sizes import check_sizes
 from amqp10.protocol.link import error_from
 from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
-from amqp10.targets import parse_target
-from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
-from amqp10.wire.plain_messages import NOT_PLAIN, NULL_FIELD, PlainMessageReader
-from amqp10.wire.sections import (
-    SectionBounds,
-    are_plain_annotations,
-    check_annotations,
-    decode_map_section,
-    decode_property_fields,
-    scan,
-)
+from amqp10.wire.plain_messages import NOT_PLAIN
 from amqp10.wire.serial import MASK
 from amqp10.wire.types import Symbol
 from core.access.rights import Rights
@@ -61,18 +49,6 @@ from core.publish_limit import PublishLimit
 from core.server.arrivals import UnansweredArrivals
 from core.work import AMPLE, SEARCHED_MAX, Work
 
-CHECK_WORK, BYTES_A_UNIT = 10, 5
-"""Cost of checking a message that is not plain, in units of :mod:`core.work`, and the bytes of its decoded sections
-that cost one more."""
-CC = "x-cc"
-"""Message annotation with more routing keys: a list of strings."""
-CC_BYTES = CC.encode()
-CC_KEYS_MAX = 256
-NO_KEYS: tuple[str, ...] = ()
-TARGETS_KEPT = 1024
-"""Addresses of messages that a link remembers. With more of them in turn, parsing each again costs 3 µs a message."""
-UNKNOWN = Attributes()
-"""Stands for the attributes of a header section that was not decoded yet, until it is."""
 REJECTED_SYMBOL = "amqp:rejected:list"
 """The descriptor of rejected, as a source lists it among its outcomes [3.4.3]."""
 
@@ -81,9 +57,9 @@ class PublisherLink:
     """A publishing link: joins the peer's sender, our receiving end, and the engine's publisher."""
 
     __slots__ = (
-        "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_engine", "_held_up", "_hop",
-        "_plain", "_rights", "_route", "_settings", "_target", "_targets", "_traffic", "_unasked",
-        "_work", "bound_by_operator", "flow", "limits", "limits_changed", "link", "name", "paused", "publisher",
+        "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_checks", "_engine", "_held_up", "_hop",
+        "_route", "_settings", "_target", "_traffic", "_unasked", "_work",
+        "bound_by_operator", "flow", "limits", "limits_changed", "link", "name", "paused", "publisher",
         "recent",
     )  # fmt: skip
 
@@ -112,13 +88,10 @@ class PublisherLink:
         self.recent: RecentQueues | None = None  # the queues that hold a link of the anonymous terminus up when full
         self.flow: LinkAccount | None = None  # records flow events of this link; None while they are not wanted
         self._engine = engine
-        self._rights = rights
         self._attributes = attributes
         self._settings = settings
         self._target = publisher.fixed_target
-        self._targets: dict[bytes, Target] = {}
-        """Where messages of the anonymous terminus go, by their encoded ``to``; the last ones."""
-        self._plain = PlainMessageReader((None, NULL_FIELD, encode_value(rights.user.encode())), CC_BYTES)
+        self._checks = MessageCheck(publisher.fixed_target, rights=rights, attributes=attributes, work=work)
         self._traffic = traffic
         self._work = work
         self._arrivals = UnansweredArrivals(traffic.flow.settle_seconds)
@@ -391,7 +364,8 @@ class PublisherLink:
         """
         messages = event.entries[begin:] if begin else event.entries
         first, fixed = event.first + begin, self._target
-        header_ends, addresses, attributes = self._read(messages, event)
+        header_ends, addresses, attributes = self._checks.read(messages, event)
+        examined = self._checks.examined
         most = self._most_together()
         gathered = GatheredRun(first, fixed)
         index = 0
@@ -403,9 +377,7 @@ class PublisherLink:
                 continue
             number = first + index
             try:
-                message = self._examined(
-                    messages[index], header_ends[index], addresses[index], attributes[index], event
-                )
+                message = examined(messages[index], header_ends[index], addresses[index], attributes[index], event)
             except LinkFault:
                 self._publish_gathered(gathered, event, now)
                 raise
@@ -430,41 +402,6 @@ class PublisherLink:
                 return begin + index
         self._publish_gathered(gathered, event, now)
         return len(event.entries)
-
-    def _read(
-        self, messages: list[bytes], event: DeliveriesReceived
-    ) -> tuple[list[int], list[bytes], list[Attributes]]:
-        """Where the header section of each message ends, the encoded ``to`` of each, and the attributes of each. The
-        first list ends with one ``NOT_PLAIN`` more; at ``NOT_PLAIN``, the others say nothing."""
-        n = len(messages)
-        if event.checked:
-            return [0] * n + [NOT_PLAIN], [NULL_FIELD] * n, [self._attributes.of(event.header)] * n
-        header_ends, addresses = self._plain.read(messages)
-        known = self._attributes.known.get
-        attributes = [
-            known(message[:end], UNKNOWN) if end >= 0 else UNKNOWN
-            for message, end in zip(messages, header_ends, strict=True)
-        ]
-        if id(UNKNOWN) in set(map(id, attributes)):  # far faster than comparing attributes
-            header_ends = [
-                NOT_PLAIN if one is UNKNOWN else end for end, one in zip(header_ends, attributes, strict=True)
-            ]
-        return [*header_ends, NOT_PLAIN], addresses, attributes
-
-    def _examined(
-        self, payload: bytes, header_end: int, to: bytes, attributes: Attributes, event: DeliveriesReceived
-    ) -> CheckedMessage | Unrouted:
-        """One message with its target; it is checked unless it is plain. Raises LinkFault for one that must end the
-        link."""
-        target = self._target or self._targets.get(to)
-        if header_end >= 0 and target is not None:
-            return CheckedMessage(payload[header_end:], attributes, target, NO_KEYS)
-        checked = self._check(payload, event)
-        if header_end >= 0 and target is None and isinstance(checked, CheckedMessage):
-            if len(self._targets) >= TARGETS_KEPT:
-                self._targets.clear()
-            self._targets[to] = checked.target
-        return checked
 
     def _has_to_search(self, target: Target) -> bool:
         """Whether the engine does not know the queues of this target."""
@@ -506,72 +443,6 @@ class PublisherLink:
             unrouted = Unrouted(link_fault(error))
             for number in range(run.first, run.first + n):
                 self._unrouted(number, unrouted, event)
-
-    def _check(self, payload: bytes, event: DeliveriesReceived) -> CheckedMessage | Unrouted:
-        """Check one message. Raises LinkFault for one that must end the link."""
-        if event.checked:
-            # one body section and nothing else: no `to`, so only the anonymous terminus comes here
-            return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'"))
-        if not payload:
-            raise LinkFault(ErrorCondition.DECODE_ERROR, "a delivery without a message: it has no section at all")
-        try:
-            bounds = scan(payload)
-            size = check_sizes(bounds)
-            self._work.spent += CHECK_WORK + size // BYTES_A_UNIT
-            attributes = self._attributes.of(payload[slice(*bounds.header)] if bounds.header else b"")
-            routing_keys = self._routing_keys(payload, bounds)
-            target = self._checked_target(payload, bounds)
-        except DecodeError as error:
-            raise LinkFault(ErrorCondition.DECODE_ERROR, error.description) from error
-        except LinkFault as fault:
-            if fault.condition == ErrorCondition.INVALID_FIELD and self._target is None:
-                return Unrouted(fault)
-            raise
-        if isinstance(target, Unrouted):
-            return target
-        start = bounds.delivery_annotations or bounds.header
-        return CheckedMessage(payload[start[1] :] if start else payload, attributes, target, routing_keys)
-
-    def _routing_keys(self, payload: bytes, bounds: SectionBounds) -> tuple[str, ...]:
-        """The extra keys of x-cc; raises DecodeError for reserved annotations, LinkFault for a bad x-cc."""
-        if bounds.message_annotations is None:
-            return ()
-        if are_plain_annotations(payload, *bounds.message_annotations, without=CC_BYTES):
-            return ()
-        annotations = decode_map_section(payload, *bounds.message_annotations)
-        check_annotations(annotations)
-        keys = annotations.get(Symbol(CC))
-        if keys is None:
-            return ()
-        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            raise LinkFault(ErrorCondition.INVALID_FIELD, f"{CC} must be a list of strings")
-        if len(keys) > CC_KEYS_MAX or any(len(key.encode()) > NAME_BYTES_MAX for key in keys):
-            raise LinkFault(
-                ErrorCondition.INVALID_FIELD, f"{CC} may have {CC_KEYS_MAX} keys of {NAME_BYTES_MAX} bytes at most"
-            )
-        return tuple(str(key) for key in keys)
-
-    def _checked_target(self, payload: bytes, bounds: SectionBounds) -> Target | Unrouted:
-        if bounds.properties is None:
-            if self._target is None:
-                return Unrouted(
-                    LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message has no properties with a 'to'")
-                )
-            return self._target
-        properties = decode_property_fields(payload, *bounds.properties)
-        user, rights = properties.user_id, self._rights
-        if user is not None and user != rights.user.encode() and not rights.impersonates:
-            raise LinkFault(
-                ErrorCondition.UNAUTHORIZED_ACCESS, "the message's user-id is not the user of this connection"
-            )
-        if self._target is not None:
-            return self._target
-        if not isinstance(properties.to, str):
-            return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, "the message's 'to' is not set"))
-        try:
-            return parse_target(properties.to)
-        except AddressError as error:
-            return Unrouted(LinkFault(ErrorCondition.PRECONDITION_FAILED, str(error)))
 
     def _unrouted(self, number: int, unrouted: Unrouted, event: DeliveriesReceived) -> None:
         """Reject the message. If it cannot be rejected, raise LinkFault to end the link [anonymous terminus 2.2.2]."""

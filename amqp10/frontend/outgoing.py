@@ -38,11 +38,10 @@ from core.interface import (
     GrantReply,
     TakenBack,
 )
-from core.message import Origin, Return, first_of
+from core.message import UNSENT, Origin, Return, first_of
 from core.observe.flow_events.accounts import LinkAccount
 from core.observe.stalls import SLICE
 
-UNSENT = Return(unsent=True)
 UNSENT_KEY = "x-opt-headgate-unsent"
 """A message annotation of the outcome modified, true: a node returns a delivery that it never sent to a client, so that
 the message counts as it did before."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from hdrh.histogram import HdrHistogram
 
 from amqp10.load.content import SEQUENCES, Buffer, ValueSpan, values_of
-from amqp10.load.delivery import DeliveryShape, Places, Run
+from amqp10.load.delivery import DeliveryRun, DeliveryShape, Places
 from amqp10.load.ledger import Ledger
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 
 LATENCY_MICROSECONDS_MAX = 60_000_000
 LATENCY_DIGITS = 3
@@ -45,7 +45,7 @@ class Checks:
         "values",
     )
 
-    def __init__(self, traffic: Traffic) -> None:
+    def __init__(self, traffic: PlannedTraffic) -> None:
         self.ledger = Ledger()
         self.latency = latency_histogram()
         self.corrupted = 0
@@ -56,7 +56,7 @@ class Checks:
         self._mixed = len(self._paddings) > 1
         self._shapes: dict[int, DeliveryShape] = {}
 
-    def run(self, data: bytes, at: int, now_ns: int) -> tuple[Run, DeliveryShape] | None:
+    def run(self, data: bytes, at: int, now_ns: int) -> tuple[DeliveryRun, DeliveryShape] | None:
         """Check and note the run of deliveries at `at`; None when the first has no shape that is known."""
         for shape in self._shapes.values():
             if (run := shape.run(data, at)) is not None:
@@ -64,7 +64,7 @@ class Checks:
                 return run, shape
         return None
 
-    def _note(self, run: Run, now_ns: int) -> None:
+    def _note(self, run: DeliveryRun, now_ns: int) -> None:
         if run.scattered is None:
             self.ledger.add(run.publisher, run.first_sequence, run.deliveries)
         else:

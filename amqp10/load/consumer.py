@@ -15,19 +15,19 @@ import struct
 from hdrh.histogram import HdrHistogram
 
 from amqp10.load.checks import Checks
-from amqp10.load.delivery import DeliveryShape, Run, places_of, spans_of, take_apart
+from amqp10.load.delivery import DeliveryRun, DeliveryShape, places_of, spans_of, take_apart
 from amqp10.load.ledger import Ledger
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 from amqp10.load.wire import ROLE_RECEIVER, SERIAL_MASK, WireError, disposition
 
 _ONE_BEFORE_ID = bytes.fromhex("005315 c00d05 41 70")
 _ONE_AFTER_ID = bytes.fromhex("40 41 00532445")
 
 
-class Consumer:
+class LinkConsumer:
     """One receiving link."""
 
-    def __init__(self, traffic: Traffic, link_credit: int, *, channel: int = 0) -> None:
+    def __init__(self, traffic: PlannedTraffic, link_credit: int, *, channel: int = 0) -> None:
         self.delivery_count = 0
         self.last_arrival_ns = 0
         self.frames = 0
@@ -71,7 +71,7 @@ class Consumer:
         self._take_frame(data[at : at + size], now_ns)
         return at + size
 
-    def _count_run(self, run: Run, shape: DeliveryShape, now_ns: int) -> None:
+    def _count_run(self, run: DeliveryRun, shape: DeliveryShape, now_ns: int) -> None:
         self.frames += run.deliveries
         self._count(run.first_id, run.deliveries, settled=shape.settled, now_ns=now_ns)
 

@@ -6,9 +6,9 @@
     trace           8 hexadecimal digits: the number's four bytes, the last one first
     account         an int: the number
     priority        the number % 10
-    key             the routing key with the number % `Traffic.keys`
+    key             the routing key with the number % `PlannedTraffic.keys`
 
-order, trace and account are application-properties, headers in AMQP 0.9.1. `Traffic.content` says which values a
+order, trace and account are application-properties, headers in AMQP 0.9.1. `PlannedTraffic.content` says which values a
 message has. All values have a fixed width, so that they are columns in a `Stencil`: a publisher writes them, and a
 consumer compares them, for many messages at a time. `UnlikeValue.raw` is the value of one message.
 """
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from amqp10.load.plan import Traffic, routing_key
+from amqp10.load.plan import PlannedTraffic, routing_key
 from amqp10.load.stencil import packed
 
 CONTENT_TYPE = b"application/octet-stream"
@@ -124,7 +124,7 @@ _PROPERTIES: Mapping[str, UnlikeValue] = {
 }
 
 
-def values_of(traffic: Traffic) -> dict[str, UnlikeValue]:
+def values_of(traffic: PlannedTraffic) -> dict[str, UnlikeValue]:
     """The values of this traffic's messages that its consumers check, by name."""
     values: dict[str, UnlikeValue] = {}
     if traffic.content != "alike":

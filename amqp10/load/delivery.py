@@ -113,7 +113,7 @@ def _places_in(payload: Buffer, section: int, at: int, values: Mapping[str, Unli
     return found
 
 
-class Run(NamedTuple):
+class DeliveryRun(NamedTuple):
     """Deliveries of the same shape with consecutive delivery-ids.
 
     Their sequence numbers are consecutive and from one publisher as well, unless `scattered` lists each of them.
@@ -259,7 +259,7 @@ class DeliveryShape:
         self._checked = [(place.start + column.at, column) for place in places for column in values[place.name].columns]
         self._free += tuple(at + k for at, column in self._checked for k in range(column.width))
 
-    def run(self, data: bytes, at: int) -> Run | None:
+    def run(self, data: bytes, at: int) -> DeliveryRun | None:
         """A run of this shape at `at`, of the length that halving finds; None when the first frame differs."""
         part, size = self._size_of
         if data[at + part.start : at + part.stop] != size:
@@ -271,14 +271,14 @@ class DeliveryShape:
         self._lookahead = min(self._capacity, FEW + 4 * run.deliveries if run else FEW)
         return run
 
-    def _many(self, data: bytes, at: int, count: int) -> Run | None:
+    def _many(self, data: bytes, at: int, count: int) -> DeliveryRun | None:
         while count:
             if self._like(data, at, count) and (run := self._read(data, at, count)) is not None:
                 return run
             count //= 2
         return None
 
-    def _few(self, data: bytes, at: int, count: int) -> Run | None:
+    def _few(self, data: bytes, at: int, count: int) -> DeliveryRun | None:
         """Find a run of few frames: compare one by one, and only while sequence numbers are consecutive."""
         deliveries = first_id = publisher = first_sequence = 0
         stamps = []
@@ -300,7 +300,7 @@ class DeliveryShape:
             stamps.append(row[numbers + 2])  # the time stamp; without one, the bytes behind the numbers: then ignored
         if not deliveries:
             return None
-        return Run(deliveries, first_id, publisher, first_sequence, None, stamps if self._stamped else ())
+        return DeliveryRun(deliveries, first_id, publisher, first_sequence, None, stamps if self._stamped else ())
 
     def _row_as_sent(self, values: bytes, publisher: int, sequence: int) -> bool:
         """Whether the values of one frame, with the bytes between them, are those of this message."""
@@ -336,7 +336,7 @@ class DeliveryShape:
             frames[offset :: self.stride] = blank
         return frames == self._image[:end]
 
-    def _read(self, data: bytes, at: int, count: int) -> Run | None:
+    def _read(self, data: bytes, at: int, count: int) -> DeliveryRun | None:
         """Read the run's numbers; None when its delivery-ids are not consecutive, or a value is not as sent."""
         stride, body_at = self.stride, at + self._body_at
         ids = read_column(data, at + self._id_at, stride=stride, count=count, width=4)
@@ -351,7 +351,7 @@ class DeliveryShape:
         if self._unlike and not self._as_sent(data, at, publishers, numbers):
             return None
         stamps = read_column(data, body_at + 12, stride=stride, count=count, width=8) if self._stamped else ()
-        return Run(
+        return DeliveryRun(
             deliveries=count,
             first_id=ids[0],
             publisher=publisher,

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from amqp10.load import wire
-from amqp10.load.consumer import Consumer
-from amqp10.load.plan import Application, Traffic
-from amqp10.load.publisher import Publisher
-from amqp10.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
+from amqp10.load.consumer import LinkConsumer
+from amqp10.load.plan import Application, PlannedTraffic
+from amqp10.load.publisher import LinkPublisher
+from amqp10.load.wire import SERIAL_MASK, Amqp10Frame, WireError, serial_difference
 
 INCOMING_WINDOW = 2**31 - 1
 """Our window, sent in every flow: the largest for which serial arithmetic is defined, so never the limit."""
@@ -37,7 +37,7 @@ _ERROR_FIELD = {wire.DETACH: 2, wire.END: 0, wire.CLOSE: 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BegunSession:
     """The broker's values from open and begin, and the channel on which it sends."""
 
     max_frame_size: int
@@ -46,11 +46,11 @@ class Session:
     remote_channel: int = 0
 
 
-def closing_reason(frame: Frame) -> str:
+def closing_reason(frame: Amqp10Frame) -> str:
     """Why the broker ended a link, session or connection: its own text."""
     error = frame.field(_ERROR_FIELD[frame.code])
     reason = "without a reason"
-    if isinstance(error, wire.Described) and isinstance(error.value, list):
+    if isinstance(error, wire.DescribedValue) and isinstance(error.value, list):
         reason = ": ".join(str(part) for part in error.value if part)
     return f"the broker {_CLOSING[frame.code]}: {reason}"
 
@@ -82,13 +82,13 @@ class SentDeliveries:
     """The deliveries of a session by delivery-id: which publisher's they are. With one publisher, its sequence numbers
     are the delivery-ids."""
 
-    def __init__(self, publishers: Sequence[Publisher]) -> None:
+    def __init__(self, publishers: Sequence[LinkPublisher]) -> None:
         self._only = publishers[0] if len(publishers) == 1 else None
         self._first_ids: list[int] = []
-        self._bursts: list[tuple[Publisher, int]] = []
+        self._bursts: list[tuple[LinkPublisher, int]] = []
         self.next_id = 0
 
-    def add(self, publisher: Publisher, count: int) -> None:
+    def add(self, publisher: LinkPublisher, count: int) -> None:
         """Note that the publisher has sent so many messages, the last ones that it counts."""
         if count and self._only is None:
             self._first_ids.append(self.next_id)
@@ -116,16 +116,16 @@ class AttachedLink:
     """One link by its handles, ours and the broker's: a publisher's or a consumer's."""
 
     handle: int
-    publisher: Publisher | None = None
-    consumer: Consumer | None = None
+    publisher: LinkPublisher | None = None
+    consumer: LinkConsumer | None = None
 
 
-class Endpoint:
+class SessionEndpoint:
     """The session and its links. Link names begin with their handle, so they are unique on the connection with the
     channel."""
 
     def __init__(
-        self, applications: Sequence[Application], traffic: Traffic, session: Session, *, channel: int = 0
+        self, applications: Sequence[Application], traffic: PlannedTraffic, session: BegunSession, *, channel: int = 0
     ) -> None:
         self._channel = channel
         self._bulk = traffic.shape == "bulk"
@@ -141,14 +141,14 @@ class Endpoint:
         for one in applications:
             if one.publishes:
                 handle = len(self._sending) + len(self._receiving)
-                publisher = Publisher(one, traffic, session.max_frame_size, channel=channel, handle=handle)
+                publisher = LinkPublisher(one, traffic, session.max_frame_size, channel=channel, handle=handle)
                 self._sending.append(AttachedLink(handle, publisher=publisher))
                 address = "" if one.exchange else queue_address(one.publish_to)
                 self._attach(self._sending[-1], address, role=wire.ROLE_SENDER, settled=traffic.settled)
             if one.consume_from:
                 handle = len(self._sending) + len(self._receiving)
                 self._receiving.append(
-                    AttachedLink(handle, consumer=Consumer(traffic, one.link_credit, channel=channel))
+                    AttachedLink(handle, consumer=LinkConsumer(traffic, one.link_credit, channel=channel))
                 )
                 address = queue_address(one.consume_from)
                 self._attach(self._receiving[-1], address, role=wire.ROLE_RECEIVER, settled=traffic.settled)
@@ -193,7 +193,7 @@ class Endpoint:
                 self._frame_received(frame, now_ns)
         self._rest = data[at:]
 
-    def _receiver(self, data: bytes, body: int) -> Consumer:
+    def _receiver(self, data: bytes, body: int) -> LinkConsumer:
         """The consumer of the transfer whose performative is at `body`: its first field is the handle."""
         if len(self.consumers) == 1:
             return self.consumers[0]
@@ -203,13 +203,13 @@ class Endpoint:
             raise WireError(f"the broker sent a transfer with handle {handle!r}, where it has no link")
         return link.consumer
 
-    def _transfers(self, consumer: Consumer, data: bytes, at: int, now_ns: int) -> int:
+    def _transfers(self, consumer: LinkConsumer, data: bytes, at: int, now_ns: int) -> int:
         before = consumer.frames
         at = consumer.transfers(data, at, now_ns)
         self._next_incoming_id = (self._next_incoming_id + consumer.frames - before) & SERIAL_MASK
         return at
 
-    def _frame_received(self, frame: Frame, now_ns: int) -> None:
+    def _frame_received(self, frame: Amqp10Frame, now_ns: int) -> None:
         if frame.code == wire.DISPOSITION:
             self._disposition_received(frame, now_ns)
         elif frame.code == wire.FLOW:
@@ -221,7 +221,7 @@ class Endpoint:
         else:
             raise WireError(f"a frame with performative 0x{frame.code:02x} was not expected")
 
-    def _attach_received(self, frame: Frame) -> None:
+    def _attach_received(self, frame: Amqp10Frame) -> None:
         link = self._unanswered.pop(str(frame.field(0)), None)
         if link is None:
             raise WireError(f"the broker attached a link {frame.field(0)!r}, which was not asked for")
@@ -229,15 +229,15 @@ class Endpoint:
         if link.consumer:
             link.consumer.delivery_count = frame.number(9)
 
-    def _disposition_received(self, frame: Frame, now_ns: int) -> None:
+    def _disposition_received(self, frame: Amqp10Frame, now_ns: int) -> None:
         if frame.field(0) is not wire.ROLE_RECEIVER or not self.publishers or frame.field(3) is not True:
             return
         first = frame.number(1)
         state = frame.field(4)
-        accepted = isinstance(state, wire.Described) and state.descriptor == wire.ACCEPTED
+        accepted = isinstance(state, wire.DescribedValue) and state.descriptor == wire.ACCEPTED
         self._sent.settled(first, frame.number(2, first), accepted=accepted, now_ns=now_ns)
 
-    def _flow_received(self, frame: Frame) -> None:
+    def _flow_received(self, frame: Amqp10Frame) -> None:
         limit = frame.number(0) + frame.number(1)
         self._window = max(0, serial_difference(limit & SERIAL_MASK, self._next_outgoing_id))
         link = self._by_remote_handle.get(frame.number(4, -1))
@@ -269,7 +269,7 @@ class Endpoint:
             return self._link_credit_flow(link, link.consumer, link.consumer.link_credit)
         return self._flow()
 
-    def _link_credit_flow(self, link: AttachedLink, consumer: Consumer, link_credit: int) -> bytes:
+    def _link_credit_flow(self, link: AttachedLink, consumer: LinkConsumer, link_credit: int) -> bytes:
         return self._flow(wire.uint(link.handle), wire.uint(consumer.delivery_count), wire.uint(link_credit))
 
     def output(self, now_ns: int) -> list[bytes | memoryview]:

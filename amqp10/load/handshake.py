@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from amqp10.load import wire
-from amqp10.load.endpoint import Session, closing_reason
-from amqp10.load.wire import Frame, WireError
+from amqp10.load.endpoint import BegunSession, closing_reason
+from amqp10.load.wire import Amqp10Frame, WireError
 
 STEP_SECONDS = 30.0
 READ_BYTES = 256 * 1024
@@ -56,7 +56,7 @@ class Place:
         return context.wrap_socket(plain)
 
 
-class Conversation:
+class Amqp10Conversation:
     """A blocking connection with a session on channel 0, and further sessions on request."""
 
     def __init__(self, url: str, *, max_frame_size: int, container_id: str) -> None:
@@ -98,17 +98,17 @@ class Conversation:
         properties = opened.field(9)
         return opened.number(2, 2**32 - 1), properties if isinstance(properties, dict) else {}
 
-    def begin(self, channel: int = 0) -> Session:
+    def begin(self, channel: int = 0) -> BegunSession:
         """Begin a session on this channel of ours."""
         begin = wire.composite(wire.BEGIN, wire.NULL, wire.uint(0), wire.uint(2**31 - 1), wire.uint(2**32 - 1))
         self.send(wire.frame(begin, channel=channel))
         begun = self.await_frame(wire.BEGIN)
-        return Session(self._max_frame_size, begun.number(1), begun.number(2), self._channel)
+        return BegunSession(self._max_frame_size, begun.number(1), begun.number(2), self._channel)
 
     def send(self, *frames: bytes) -> None:
         self.socket.sendall(b"".join(frames))
 
-    def await_frame(self, code: int) -> Frame:
+    def await_frame(self, code: int) -> Amqp10Frame:
         """Return the next frame with this performative; others are skipped, but a detach, end or close raises."""
         while True:
             frame = self.next_frame()
@@ -119,7 +119,7 @@ class Conversation:
             if frame.code in (wire.DETACH, wire.END, wire.CLOSE):
                 raise WireError(closing_reason(frame))
 
-    def next_frame(self) -> Frame | None:
+    def next_frame(self) -> Amqp10Frame | None:
         """Return the next frame; None for an empty one."""
         while len(self.rest) < 8 or len(self.rest) < (size := struct.unpack_from(">I", self.rest)[0]):
             self._read()

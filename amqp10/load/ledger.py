@@ -60,7 +60,7 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LedgerVerdict:
     """Counts of errors, in messages; a run is valid only when all are 0."""
 
     lost: int = 0
@@ -72,8 +72,8 @@ class Verdict:
     def clean(self) -> bool:
         return not (self.lost or self.duplicated or self.reordered or self.foreign)
 
-    def __add__(self, other: Verdict) -> Verdict:
-        return Verdict(
+    def __add__(self, other: LedgerVerdict) -> LedgerVerdict:
+        return LedgerVerdict(
             lost=self.lost + other.lost,
             duplicated=self.duplicated + other.duplicated,
             reordered=self.reordered + other.reordered,
@@ -87,25 +87,25 @@ class Verdict:
         )
 
 
-def judge(published: Mapping[int, int], consumers: Iterable[Mapping[int, list[Range]]]) -> Verdict:
+def judge(published: Mapping[int, int], consumers: Iterable[Mapping[int, list[Range]]]) -> LedgerVerdict:
     """Compare the number of messages that each publisher sent with the messages that all consumers got.
 
     A message is *reordered* when a consumer gets it after a later one of the same publisher, and for the first time.
     """
     got = list(consumers)
-    verdict = Verdict()
+    verdict = LedgerVerdict()
     for publisher in {*published, *(name for consumer in got for name in consumer)}:
         per_consumer = [consumer[publisher] for consumer in got if publisher in consumer]
         verdict += _judge_publisher(published.get(publisher, 0), per_consumer)
     return verdict
 
 
-def _judge_publisher(sent: int, per_consumer: list[list[Range]]) -> Verdict:
+def _judge_publisher(sent: int, per_consumer: list[list[Range]]) -> LedgerVerdict:
     everything = [one for ranges in per_consumer for one in ranges]
     arrived = sum(count for _, count in everything)
     distinct = _distinct(everything)
     foreign = distinct - _distinct(_below(everything, sent))
-    return Verdict(
+    return LedgerVerdict(
         lost=sent - (distinct - foreign),
         duplicated=arrived - distinct,
         reordered=sum(_reordered(ranges) for ranges in per_consumer),

@@ -14,12 +14,11 @@ from typing import Final, Protocol
 
 from hdrh.histogram import HdrHistogram
 
-from amqp10.load.amqp091.endpoint import Endpoint as Endpoint091
-from amqp10.load.amqp091.endpoint import channels
-from amqp10.load.amqp091.handshake import Conversation as Conversation091
-from amqp10.load.handshake import READ_BYTES, Conversation
+from amqp10.load.amqp091.endpoint import ChannelsEndpoint, channels
+from amqp10.load.amqp091.handshake import Amqp091Conversation
+from amqp10.load.handshake import READ_BYTES, Amqp10Conversation
 from amqp10.load.ledger import Ledger
-from amqp10.load.plan import Application, Traffic, sessions_of
+from amqp10.load.plan import Application, PlannedTraffic, sessions_of
 from amqp10.load.sessions import Sessions
 from amqp10.load.wire import WireError
 
@@ -156,10 +155,10 @@ class Line:
 
 
 def opened_10(
-    url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
+    url: str, traffic: PlannedTraffic, applications: Sequence[Application], *, name: str, max_frame_size: int
 ) -> tuple[Line, dict[str, str]]:
     """Open an AMQP 1.0 connection with its applications' sessions; also returns the broker's properties."""
-    conversation = Conversation(url, max_frame_size=max_frame_size, container_id=name)
+    conversation = Amqp10Conversation(url, max_frame_size=max_frame_size, container_id=name)
     groups = sessions_of(applications)
     more = [conversation.begin(channel) for channel in range(1, len(groups))]
     broker = {key: value for key, value in conversation.properties.items() if isinstance(value, str)}
@@ -167,14 +166,14 @@ def opened_10(
 
 
 def opened_091(
-    url: str, traffic: Traffic, applications: Sequence[Application], *, name: str, max_frame_size: int
+    url: str, traffic: PlannedTraffic, applications: Sequence[Application], *, name: str, max_frame_size: int
 ) -> tuple[Line, dict[str, str]]:
     """Open an AMQP 0.9.1 connection with channels for each application; also returns the broker's properties."""
-    conversation = Conversation091(url, name=name, frame_max=max_frame_size)
+    conversation = Amqp091Conversation(url, name=name, frame_max=max_frame_size)
     for number, one in enumerate(applications):
         publishing, consuming = channels(number)
         if one.publishes:
             conversation.open_channel(publishing, confirms=not traffic.settled)
         if one.consume_from:
             conversation.open_channel(consuming, prefetch_count=one.link_credit)
-    return Line(conversation, Endpoint091(applications, traffic, conversation.frame_max)), conversation.properties
+    return Line(conversation, ChannelsEndpoint(applications, traffic, conversation.frame_max)), conversation.properties

@@ -8,17 +8,17 @@ from types import TracebackType
 from typing import Self
 
 from amqp10.load import wire
-from amqp10.load.requests import AT_ONCE_MAX, Requests, sections
-from amqp10.load.wire import Frame, Value, WireError
+from amqp10.load.requests import AT_ONCE_MAX, RequestLinks, sections
+from amqp10.load.wire import Amqp10Frame, Value, WireError
 
 _ADDRESS = "/management"
 
 
-class Management:
+class ManagementPair:
     """An open link pair; use it as a context manager."""
 
     def __init__(self, url: str) -> None:
-        self._links = Requests(url, _ADDRESS, paired=True)
+        self._links = RequestLinks(url, _ADDRESS, paired=True)
         self._requests = 0
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class Management:
     def _answer(self, method: str, path: str) -> Value:
         answer = sections(self._links.answer())
         fields, said = answer.get(wire.PROPERTIES), answer.get(wire.AMQP_VALUE)
-        status = int(str(Frame(0, fields, b"").field(3))) if isinstance(fields, list) else 0
+        status = int(str(Amqp10Frame(0, fields, b"").field(3))) if isinstance(fields, list) else 0
         if not 200 <= status < 300:
             raise WireError(f"{method} {path} was answered with {status}: {said!r}")
         return said

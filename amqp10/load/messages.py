@@ -1,7 +1,7 @@
 """The bytes of a publisher's messages, made many at a time from stencils, in either protocol.
 
-A `Unit` is one message with the places of the bytes that change from message to message. Bodies of several sizes in
-turn have a unit each; a burst of them is joined from the stencils' pieces.
+A `MessageUnit` is one message with the places of the bytes that change from message to message. Bodies of several sizes
+in turn have a unit each; a burst of them is joined from the stencils' pieces.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from amqp10.load.content import ValueSpan, values_of
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 from amqp10.load.stencil import Stencil, packed
 
 BURST_BYTES_MAX = 128 * 1024
@@ -23,13 +23,13 @@ _SEQUENCE_LOW = 8  # the low half of the sequence number within a body
 _STAMP = 12
 
 
-def body_of(publisher: int, traffic: Traffic, turn: int = 0) -> bytes:
+def body_of(publisher: int, traffic: PlannedTraffic, turn: int = 0) -> bytes:
     """The body of a publisher's message with this number; its sequence number and time are 0 still."""
     return struct.pack(">IQ", publisher, 0) + bytes(traffic.numbers_bytes - _STAMP) + traffic.padding(turn)
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class MessageUnit:
     """The bytes of one message, with the places of what changes.
 
     frame_ends: the ends of the parts that an unbatched client writes with a system call each. id_offsets, tag_offsets:
@@ -52,13 +52,13 @@ class Unit:
         return list(zip((0, *self.frame_ends[:-1]), self.frame_ends, strict=True))
 
 
-class OutgoingMessages:
-    """The messages of one publisher, numbered from 0. `units`: one for each of `Traffic.sizes_in_turn`.
+class NumberedMessages:
+    """The messages of one publisher, numbered from 0. `units`: one for each of `PlannedTraffic.sizes_in_turn`.
 
     at_once_max: messages in one burst; 0 for as many as fit into 128 KiB.
     """
 
-    def __init__(self, units: Sequence[Unit], traffic: Traffic, *, at_once_max: int = 0) -> None:
+    def __init__(self, units: Sequence[MessageUnit], traffic: PlannedTraffic, *, at_once_max: int = 0) -> None:
         self._units = units
         self._stamped = traffic.stamped
         self._bulk = traffic.shape == "bulk"
@@ -124,6 +124,6 @@ class OutgoingMessages:
         return [b"".join(pieces)] if self._bulk else pieces
 
     @staticmethod
-    def _parts(unit: Unit, view: memoryview) -> list[bytes | memoryview]:
+    def _parts(unit: MessageUnit, view: memoryview) -> list[bytes | memoryview]:
         size, spans = len(unit.data), unit.part_spans()
         return [view[at + a : at + b] for at in range(0, len(view), size) for a, b in spans]

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class PlannedTraffic:
     """The messages and how they are sent; the same for every publisher of a run.
 
     shape: *bulk* writes as many frames per system call as link credit, window and 128 KiB allow and settles
@@ -123,7 +123,7 @@ class Application:
     """One connection with one session, unless it shares one; it publishes, consumes, does both, or idles.
 
     publish_to: the queue. exchange: if it is set, the publisher sends through this exchange instead, with the routing
-      keys of `Traffic.keys` in turn; they are `routing_key(0)` and so on.
+      keys of `PlannedTraffic.keys` in turn; they are `routing_key(0)` and so on.
     shares: the connection of the application before it, with a session of its own, or also the session of that
       application. In AMQP 0.9.1 both mean channels of its own on the connection.
     link_credit: of its consumer; in AMQP 0.9.1 the prefetch_count.
@@ -172,7 +172,7 @@ class Plan:
     """
 
     url: str
-    traffic: Traffic
+    traffic: PlannedTraffic
     applications: tuple[Application, ...]
     max_frame_size: int = 131072
     patience_seconds: float = PATIENCE_SECONDS
@@ -183,6 +183,6 @@ class Plan:
     @classmethod
     def from_json(cls, line: str) -> Plan:
         fields = json.loads(line)
-        fields["traffic"] = Traffic(**fields["traffic"])
+        fields["traffic"] = PlannedTraffic(**fields["traffic"])
         fields["applications"] = tuple(Application(**one) for one in fields["applications"])
         return cls(**fields)

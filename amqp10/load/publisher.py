@@ -22,9 +22,9 @@ from amqp10.load import wire
 from amqp10.load.content import CONTENT_TYPE, ValueSpan, values_of
 from amqp10.load.delivery import spans_of
 from amqp10.load.ledger import Arrivals, judge
-from amqp10.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
+from amqp10.load.messages import BURST_FRAMES_MAX, MessageUnit, NumberedMessages, body_of
 from amqp10.load.outcome_times import OutcomeTimes
-from amqp10.load.plan import Application, Traffic, routing_key
+from amqp10.load.plan import Application, PlannedTraffic, routing_key
 from amqp10.load.wire import SERIAL_MASK, WireError, serial_difference
 
 _HEAD: Final = struct.Struct(">IBBH 3s BII")
@@ -46,7 +46,7 @@ def _transfer_frame(payload: bytes, *, handle: int, settled: bool, more: bool, s
     return _HEAD.pack(size, 2, 0, channel, b"\x00\x53\x14", 0xD0, len(fields) + 4, 4 + len(flags)) + fields + payload
 
 
-def sections_before_body(application: Application, traffic: Traffic, body_bytes: int) -> bytes:
+def sections_before_body(application: Application, traffic: PlannedTraffic, body_bytes: int) -> bytes:
     """All that comes before the content of the body, in message 0; every changing value has its full width."""
     sections = _DURABLE_HEADER if traffic.durable else b""
     value = {name: one.raw(application.publisher, 0) for name, one in values_of(traffic).items()}
@@ -73,8 +73,14 @@ def sections_before_body(application: Application, traffic: Traffic, body_bytes:
 
 
 def message_unit(
-    application: Application, traffic: Traffic, max_frame_size: int, *, turn: int = 0, channel: int = 0, handle: int = 0
-) -> Unit:
+    application: Application,
+    traffic: PlannedTraffic,
+    max_frame_size: int,
+    *,
+    turn: int = 0,
+    channel: int = 0,
+    handle: int = 0,
+) -> MessageUnit:
     """The frames of a publisher's messages, numbered 0, each no larger than `max_frame_size`. `turn`: which of the
     sizes the body has."""
     body = body_of(application.publisher, traffic, turn)
@@ -98,7 +104,7 @@ def message_unit(
     payload_at = len(frames[0]) - len(parts[0])
     id_at = _HEAD.size + len(wire.uint(handle)) + 1
     spans = spans_of(payload, 0, values_of(traffic))
-    return Unit(
+    return MessageUnit(
         b"".join(frames),
         tuple(ends),
         payload_at + len(before_body),
@@ -108,11 +114,17 @@ def message_unit(
     )
 
 
-class Publisher:
+class LinkPublisher:
     """One sending link."""
 
     def __init__(
-        self, application: Application, traffic: Traffic, max_frame_size: int, *, channel: int = 0, handle: int = 0
+        self,
+        application: Application,
+        traffic: PlannedTraffic,
+        max_frame_size: int,
+        *,
+        channel: int = 0,
+        handle: int = 0,
     ) -> None:
         self.publisher = application.publisher
         self._traffic = traffic
@@ -121,7 +133,7 @@ class Publisher:
             message_unit(application, traffic, max_frame_size, turn=turn, channel=channel, handle=handle)
             for turn in range(len(traffic.sizes_in_turn))
         ]
-        self._messages = OutgoingMessages(units, traffic)
+        self._messages = NumberedMessages(units, traffic)
         self._bulk = traffic.shape == "bulk"
         self._link_credit = 0
         self._settled = Arrivals()

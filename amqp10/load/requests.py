@@ -6,8 +6,8 @@ from collections import deque
 
 from amqp10.load import wire
 from amqp10.load.endpoint import closing_reason
-from amqp10.load.handshake import Conversation
-from amqp10.load.wire import Described, Frame, WireError
+from amqp10.load.handshake import Amqp10Conversation
+from amqp10.load.wire import Amqp10Frame, DescribedValue, WireError
 
 _SEND_HANDLE, _RECEIVE_HANDLE = 0, 1
 _REQUESTS, _ANSWERS = "requests", "answers"
@@ -17,7 +17,7 @@ AT_ONCE_MAX = 200
 half of it is used."""
 
 
-class Requests:
+class RequestLinks:
     """The links of one connection.
 
     With `paired` both are attached to `address`, as a pair of RabbitMQ's kind, and `reply_to` is "$me". Otherwise
@@ -25,7 +25,7 @@ class Requests:
     """
 
     def __init__(self, url: str, address: str, *, paired: bool) -> None:
-        self._conversation = Conversation(url, max_frame_size=131072, container_id="bench-management")
+        self._conversation = Amqp10Conversation(url, max_frame_size=131072, container_id="bench-management")
         self._count = 0
         self._delivered = self._granted = 0  # answers that have come; the number of the last one that may come
         self._allowed = 0  # requests that the broker's link credit allows, from the first one on
@@ -123,7 +123,7 @@ class Requests:
                 self._answers.append(self._payload)
                 self._payload = b""
 
-    def _attached(self, frame: Frame) -> None:
+    def _attached(self, frame: Amqp10Frame) -> None:
         answers = frame.field(2) is wire.ROLE_SENDER
         self._remote_handles[_ANSWERS if answers else _REQUESTS] = frame.number(1)
         if answers:
@@ -136,9 +136,9 @@ class Requests:
         self._conversation.close()
 
 
-def _source_address(attached: Frame) -> str:
+def _source_address(attached: Amqp10Frame) -> str:
     match attached.field(5):
-        case Described(value=[str(address), *_]):
+        case DescribedValue(value=[str(address), *_]):
             return address
     raise WireError("the broker gave no address for answers")
 
@@ -149,6 +149,6 @@ def sections(payload: bytes) -> dict[int, wire.Value]:
     at = 0
     while at < len(payload):
         section, at = wire.decode(payload, at)
-        if isinstance(section, Described) and isinstance(section.descriptor, int):
+        if isinstance(section, DescribedValue) and isinstance(section.descriptor, int):
             found[section.descriptor] = section.value
     return found

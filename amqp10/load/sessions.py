@@ -10,8 +10,8 @@ import struct
 from collections.abc import Sequence
 
 from amqp10.load import wire
-from amqp10.load.endpoint import Endpoint, Session
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.endpoint import BegunSession, SessionEndpoint
+from amqp10.load.plan import Application, PlannedTraffic
 
 
 class Sessions:
@@ -19,9 +19,11 @@ class Sessions:
 
     keep_alive = wire.EMPTY_FRAME
 
-    def __init__(self, groups: Sequence[Sequence[Application]], traffic: Traffic, sessions: Sequence[Session]) -> None:
+    def __init__(
+        self, groups: Sequence[Sequence[Application]], traffic: PlannedTraffic, sessions: Sequence[BegunSession]
+    ) -> None:
         self._endpoints = {
-            session.remote_channel: Endpoint(group, traffic, session, channel=channel)
+            session.remote_channel: SessionEndpoint(group, traffic, session, channel=channel)
             for channel, (group, session) in enumerate(zip(groups, sessions, strict=True))
         }
         self._rest = b""

@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | Described | None"
+Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | DescribedValue | None"
 
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -40,7 +40,7 @@ class WireError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedValue:
     """A described value [1.1.2]; the descriptor is a number or a symbol."""
 
     descriptor: Value
@@ -48,7 +48,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Amqp10Frame:
     """One frame: its performative's code and fields, and its payload."""
 
     code: int
@@ -170,7 +170,7 @@ def decode(data: bytes, at: int) -> tuple[Value, int]:
     if code == 0x00:
         descriptor, at = decode(data, at + 1)
         value, at = decode(data, at)
-        return Described(descriptor, value), at
+        return DescribedValue(descriptor, value), at
     return _decode_as(code, data, at + 1)
 
 
@@ -236,15 +236,15 @@ def _decode_array(data: bytes, at: int, *, wide: bool) -> tuple[Value, int]:
     return items, end
 
 
-def decode_frame(data: bytes, at: int, size: int) -> Frame | None:
+def decode_frame(data: bytes, at: int, size: int) -> Amqp10Frame | None:
     """The frame of `size` bytes at `at`; None for an empty frame, which is a heartbeat [2.4.5]."""
     body = at + 4 * data[at + 4]
     if body == at + size:
         return None
     performative, payload_at = decode(data, body)
     match performative:
-        case Described(descriptor=int(code), value=list(fields)):
-            return Frame(code, fields, bytes(data[payload_at : at + size]))
+        case DescribedValue(descriptor=int(code), value=list(fields)):
+            return Amqp10Frame(code, fields, bytes(data[payload_at : at + size]))
     raise WireError(f"a frame without a performative: {performative!r}")
 
 

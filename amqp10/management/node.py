@@ -100,10 +100,10 @@ class RequestInProgress:
     walk: leads to the response; raises RequestError for a message that cannot be answered.
     """
 
-    __slots__ = ("_recording", "_wake", "asleep", "changes_queue", "response", "walk")
+    __slots__ = ("_for_other_nodes", "_recording", "_wake", "asleep", "changes_queue", "response", "walk")
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """``wake`` is called when its change is recorded."""
+        """``wake`` is called when it can go on after it has waited."""
         self._wake = wake
         self.asleep = False
         """Whether the peer will be woken when there is more to do."""
@@ -112,6 +112,8 @@ class RequestInProgress:
         self.response: bytes | None = None
         """None before the end of the walk."""
         self._recording: Recording[Any] | None = None
+        self._for_other_nodes = False
+        """Whether its change waits for other nodes, which make :meth:`_go_on` be called."""
 
     @property
     def begun(self) -> bool:
@@ -124,19 +126,31 @@ class RequestInProgress:
         return self._recording is not None and not self._recording.done
 
     def step(self) -> bool:
-        """Do a step of the walk. Returns whether the response is there. Raises RequestError."""
+        """Do a step of the walk, unless it waits. Returns whether the response is there. Raises RequestError."""
+        if self._for_other_nodes:
+            return False
         try:
-            next(self.walk)
+            when_over = next(self.walk)
         except StopIteration as end:
             self.response = end.value
+        else:
+            if when_over is not None:
+                self.asleep = self._for_other_nodes = True
+                when_over(self._go_on)
         return self.response is not None
+
+    def _go_on(self) -> None:
+        self.asleep = self._for_other_nodes = False
+        self._wake()
 
     def recorded(self, begin: Callable[[], Recording[Found]]) -> Walk[Found]:
         """Begin a change as soon as no other one of its queue is being recorded, and wait until it is recorded."""
         recording = self._recording = yield from once_gone(begin)
         if not recording.done:
             recording.when_done(self._wake)
-        return (yield from recording.walk())
+        while not recording.done:
+            yield None  # :attr:`waits` says so, and the next request may begin meanwhile
+        return recording.result()
 
 
 class ManagementNode:
@@ -160,8 +174,8 @@ class ManagementNode:
     def serve(
         self, request: bytes, engine: CheckedEngine, owner: object, wake: Callable[[], None] = lambda: None
     ) -> RequestInProgress:
-        """The same, with what the caller must know to begin the next request. ``wake`` is called when the change of
-        the request is recorded. Raises RequestError in the walk only."""
+        """The same, with what the caller must know to begin the next request. ``wake`` is called when
+        the request can go on after it has waited. Raises RequestError in the walk only."""
         serving = RequestInProgress(wake)
         try:
             decoded = decode_request(request)

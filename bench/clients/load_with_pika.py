@@ -16,7 +16,7 @@ from pika.exceptions import AMQPError
 from pika.frame import Method
 from pika.spec import Basic
 
-from amqp10.load.amqp091.confirms import Confirms
+from amqp10.load.amqp091.confirms import ChannelConfirms
 from amqp10.load.plan import Plan
 from amqp10.load.stages import Orders, carry_out
 from amqp10.load.wire import WireError
@@ -38,7 +38,7 @@ class PikaLoop:
         [self._application] = plan.applications
         self._traffic, self._orders = plan.traffic, orders
         self._messages, self._destinations = Messages(plan.traffic), destinations(plan)
-        self._confirms = Confirms()
+        self._confirms = ChannelConfirms()
         self._reason = ""
         self._publishing: Channel | None = None
         self._consuming: Channel | None = None

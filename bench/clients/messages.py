@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from amqp10.load import content as own
 from amqp10.load.checks import LATENCY_MICROSECONDS_MAX, latency_histogram
 from amqp10.load.ledger import Ledger
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 from bench.clients.programs import paddings
 
 CONTENT_TYPE = own.CONTENT_TYPE.decode()
@@ -37,7 +37,7 @@ class Content:
 class Messages:
     """The messages of a plan, by publisher and sequence number."""
 
-    def __init__(self, traffic: Traffic) -> None:
+    def __init__(self, traffic: PlannedTraffic) -> None:
         self._traffic = traffic
         self._paddings = paddings(traffic)
 
@@ -71,7 +71,7 @@ class Messages:
 class MessageChecker:
     """The ledger of one consumer. A message that is not as it was sent counts as corrupted, and as lost too."""
 
-    def __init__(self, traffic: Traffic) -> None:
+    def __init__(self, traffic: PlannedTraffic) -> None:
         self.ledger = Ledger()
         self.latency = latency_histogram()
         self.corrupted = 0

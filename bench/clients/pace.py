@@ -11,7 +11,7 @@ import math
 
 from hdrh.histogram import HdrHistogram
 
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 
 TURN_MESSAGES = 20
 """How many messages a publisher sends before the loop looks at its socket again. They are few, because a client in
@@ -21,7 +21,7 @@ Python takes some 50 µs for each, and deliveries wait meanwhile."""
 class Pace:
     """One publisher's count of messages."""
 
-    def __init__(self, publisher: int, traffic: Traffic) -> None:
+    def __init__(self, publisher: int, traffic: PlannedTraffic) -> None:
         self.publisher = publisher
         self.sent = 0
         self.refused = 0

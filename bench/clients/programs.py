@@ -20,7 +20,7 @@ from typing import Literal
 
 from amqp10.load.checks import latency_histogram
 from amqp10.load.endpoint import queue_address
-from amqp10.load.plan import Plan, Protocol, Traffic, routing_key
+from amqp10.load.plan import Plan, PlannedTraffic, Protocol, routing_key
 from amqp10.load.publisher import exchange_address
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ class ClientError(Exception):
     """A client that is not there, or cannot carry out a plan; the text says why and how to get it."""
 
 
-def refusal(client: Client, protocol: Protocol, traffic: Traffic) -> str:
+def refusal(client: Client, protocol: Protocol, traffic: PlannedTraffic) -> str:
     """Why a client cannot carry out plans with this traffic; empty when it can."""
     if protocol not in PROTOCOLS[client]:
         return f"the client {client} speaks AMQP {PROTOCOLS[client][0]}, not {protocol}"
@@ -139,7 +139,7 @@ class ToldPlan:
         return json.dumps(asdict(self.plan) | derived)
 
 
-def paddings(traffic: Traffic) -> list[bytes]:
+def paddings(traffic: PlannedTraffic) -> list[bytes]:
     """The bytes that fill the bodies behind their numbers: message i has item i modulo their number."""
     return [traffic.padding(number) for number in range(len(traffic.sizes_in_turn))]
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from amqp10.load import wire
 from amqp10.load.endpoint import queue_address
-from amqp10.load.management import Management
+from amqp10.load.management import ManagementPair
 from amqp10.load.wire import WireError
 from bench.broker import SCRATCH, Broker, free_port, started
 from bench.growth.peer091 import Peer091
@@ -109,9 +109,9 @@ class GrownBroker:
         return self.keep(peer := Peer10(self.url), peer.close)
 
     @cached_property
-    def management(self) -> Management:
+    def management(self) -> ManagementPair:
         """The link pair to the management node."""
-        return self._stack.enter_context(Management(self.url))
+        return self._stack.enter_context(ManagementPair(self.url))
 
     @cached_property
     def link_identity(self) -> str:

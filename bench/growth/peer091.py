@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from amqp10.load.amqp091 import wire
-from amqp10.load.amqp091.handshake import Conversation
-from amqp10.load.amqp091.wire import Frame
+from amqp10.load.amqp091.handshake import Amqp091Conversation
+from amqp10.load.amqp091.wire import ChannelFrame
 from amqp10.load.handshake import READ_BYTES
 from amqp10.load.wire import WireError
 
@@ -48,7 +48,7 @@ class Peer091:
     """A connection with a channel in confirm mode."""
 
     def __init__(self, url: str, name: str = "bench-growth") -> None:
-        self._conversation = Conversation(url, name=name)
+        self._conversation = Amqp091Conversation(url, name=name)
         self._conversation.open_channel(CHANNEL, confirms=True)
         self._buffer = self._conversation.rest
         self._at = 0
@@ -211,16 +211,16 @@ class Peer091:
         if frames:
             self._conversation.socket.sendall(b"".join(frames))
 
-    def _call(self, ids: tuple[int, int], arguments: bytes, answer: tuple[int, int]) -> Frame:
+    def _call(self, ids: tuple[int, int], arguments: bytes, answer: tuple[int, int]) -> ChannelFrame:
         self._send(_method(ids, arguments))
         return self._expect(answer)
 
-    def _expect(self, ids: tuple[int, int]) -> Frame:
+    def _expect(self, ids: tuple[int, int]) -> ChannelFrame:
         while (frame := self._next_frame()).method != ids:
             pass
         return frame
 
-    def _next_frame(self) -> Frame:
+    def _next_frame(self) -> ChannelFrame:
         while (found := wire.frame_at(self._buffer, self._at)) is None:
             data = self._conversation.socket.recv(READ_BYTES)
             if not data:
@@ -249,7 +249,7 @@ def _method(ids: tuple[int, int], arguments: bytes) -> bytes:
     return wire.method(CHANNEL, ids, arguments)
 
 
-def _delivery_tag(frame: Frame) -> int:
+def _delivery_tag(frame: ChannelFrame) -> int:
     consumer_tag_bytes = frame.payload[4]
     tag: int = struct.unpack_from(">Q", frame.payload, 5 + consumer_tag_bytes)[0]
     return tag

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from amqp10.load import wire
 from amqp10.load.endpoint import INCOMING_WINDOW, OUTGOING_WINDOW, closing_reason
-from amqp10.load.handshake import READ_BYTES, Conversation
-from amqp10.load.wire import SERIAL_MASK, Frame, WireError, serial_difference
+from amqp10.load.handshake import READ_BYTES, Amqp10Conversation
+from amqp10.load.wire import SERIAL_MASK, Amqp10Frame, WireError, serial_difference
 
 LINKS_AT_ONCE = 200
 """How many attaches or detaches are sent before their answers are awaited."""
@@ -37,7 +37,7 @@ class Peer10:
     """A connection with a session."""
 
     def __init__(self, url: str, name: str = "bench-growth") -> None:
-        self._conversation = Conversation(url, max_frame_size=131_072, container_id=name)
+        self._conversation = Amqp10Conversation(url, max_frame_size=131_072, container_id=name)
         session = self._conversation.session
         self._buffer = self._conversation.rest
         self._at = 0
@@ -131,7 +131,7 @@ class Peer10:
             frame = self._next_frame()
             if frame.code == wire.DISPOSITION and frame.field(0) is wire.ROLE_RECEIVER:
                 state = frame.field(4)
-                if not (isinstance(state, wire.Described) and state.descriptor == wire.ACCEPTED):
+                if not (isinstance(state, wire.DescribedValue) and state.descriptor == wire.ACCEPTED):
                     raise WireError(f"the broker did not accept a message: {state!r}")
                 settled += serial_difference(frame.number(2, frame.number(1)), frame.number(1)) + 1
 
@@ -182,7 +182,7 @@ class Peer10:
     def _send(self, *frames: bytes) -> None:
         self._conversation.socket.sendall(b"".join(frames))
 
-    def _next_frame(self, *, detaches: bool = False) -> Frame:
+    def _next_frame(self, *, detaches: bool = False) -> Amqp10Frame:
         """Return the next frame. A flow and a transfer have taken effect; an end is an error, and a detach that was not
         asked for."""
         while True:
@@ -198,7 +198,7 @@ class Peer10:
                 self._delivered.append(frame.number(1))
             return frame
 
-    def _take_frame(self) -> Frame | None:
+    def _take_frame(self) -> Amqp10Frame | None:
         while True:
             rest = len(self._buffer) - self._at
             if rest >= 8 and rest >= (size := struct.unpack_from(">I", self._buffer, self._at)[0]):
@@ -211,7 +211,7 @@ class Peer10:
             self._buffer = self._buffer[self._at :] + data
             self._at = 0
 
-    def _flow_received(self, frame: Frame) -> None:
+    def _flow_received(self, frame: Amqp10Frame) -> None:
         limit = (frame.number(0) + frame.number(1)) & SERIAL_MASK
         self._window = max(0, serial_difference(limit, self._next_outgoing_id))
         link = self._attached[wire.ROLE_SENDER].get(frame.number(4, -1))

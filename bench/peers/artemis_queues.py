@@ -11,7 +11,7 @@ from typing import Self
 
 from amqp10.load import wire
 from amqp10.load.endpoint import queue_address
-from amqp10.load.requests import Requests, sections
+from amqp10.load.requests import RequestLinks, sections
 from amqp10.load.wire import WireError
 
 PRODUCT = "apache-activemq-artemis"
@@ -29,13 +29,13 @@ def lacks(*, protocol: str, queue_type: str, routed: bool) -> str:
 
 
 class ArtemisManagement:
-    """What `amqp10.load.management.Management` is for other brokers, as far as scenarios need it.
+    """What `amqp10.load.management.ManagementPair` is for other brokers, as far as scenarios need it.
 
     A queue has the address of load processes as its name, /queues/…, because Artemis knows no address with parts.
     """
 
     def __init__(self, url: str) -> None:
-        self._links = Requests(url, _ADDRESS, paired=False)
+        self._links = RequestLinks(url, _ADDRESS, paired=False)
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from amqp10.load.ledger import Range
-from amqp10.load.plan import Application, Protocol, Traffic
+from amqp10.load.plan import Application, PlannedTraffic, Protocol
 
 Client = Literal["own", "pika", "proton"]
 
@@ -39,8 +39,8 @@ class Job:
     seconds: float = 10.0
 
     @property
-    def traffic(self) -> Traffic:
-        return Traffic(
+    def traffic(self) -> PlannedTraffic:
+        return PlannedTraffic(
             size=BODY_BYTES, settled=not self.batch, durable=True, seconds=self.seconds, messages=2**32 - 1
         )  # fmt: skip
 

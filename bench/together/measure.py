@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from amqp10.load.ledger import judge
-from amqp10.load.management import Management
-from amqp10.load.plan import Application, Protocol, Traffic
+from amqp10.load.management import ManagementPair
+from amqp10.load.plan import Application, PlannedTraffic, Protocol
 from amqp10.load.wire import WireError
 from bench.broker import Broker
 from bench.together.job import BODY_BYTES, Job, Report
@@ -59,13 +59,13 @@ class Outcome:
 def queues(broker: Broker, kinds: Mapping[str, QueueKind]) -> Iterator[None]:
     """Declare durable queues with these names, and delete them afterwards."""
     try:
-        with Management(broker.url) as management:
+        with ManagementPair(broker.url) as management:
             for name, kind in kinds.items():
                 management.delete_queue(name)
                 management.declare_queue(name, queue_type=kind)
         yield
     finally:
-        with Management(broker.url) as management:
+        with ManagementPair(broker.url) as management:
             for name in kinds:
                 management.delete_queue(name)
 
@@ -73,7 +73,7 @@ def queues(broker: Broker, kinds: Mapping[str, QueueKind]) -> Iterator[None]:
 def fill(broker: Broker, queue: str, messages: int, protocol: Protocol) -> None:
     """Publish this many durable messages, in the protocol in which they are consumed, so that no message has to be
     converted."""
-    traffic = Traffic(
+    traffic = PlannedTraffic(
         size=BODY_BYTES, durable=True, messages=messages, seconds=FILL_SECONDS, in_flight=FILL_IN_FLIGHT
     )  # fmt: skip
     application = Application(publisher=FILLER, publish_to=queue, protocol=protocol)
@@ -86,7 +86,10 @@ def fill(broker: Broker, queue: str, messages: int, protocol: Protocol) -> None:
 def run_job(broker: Broker, job: Job) -> Outcome:
     """Let a client process do the job."""
     names = [*job.publish_to, *([job.consume_from] if job.consume_from else [])]
-    with Management(broker.url) as management, LoadProcess(job, [sys.executable, "-m", "bench.together"]) as process:
+    with (
+        ManagementPair(broker.url) as management,
+        LoadProcess(job, [sys.executable, "-m", "bench.together"]) as process,
+    ):
         process.expect("ready")
         begin = time.monotonic()
         process.go(time.monotonic_ns())
@@ -106,7 +109,7 @@ def brakes_of(broker: Broker) -> Brakes | None:
     if not broker.name.startswith("Headgate"):
         return None
     try:
-        with Management(broker.url) as management:
+        with ManagementPair(broker.url) as management:
             rows = management.rows("connections")
     except WireError:
         return None
@@ -119,7 +122,7 @@ def settled_count(broker: Broker, queue: str, wanted: int | None) -> int:
     """Messages ready in the queue, once it holds the wanted number or the number does not change any more."""
     deadline = time.monotonic() + COUNT_PATIENCE_SECONDS
     before = -1
-    with Management(broker.url) as management:
+    with ManagementPair(broker.url) as management:
         while (count := management.message_count(queue)) != wanted and time.monotonic() < deadline:
             if wanted is None and count == before:
                 break

@@ -17,7 +17,7 @@ from pika.exceptions import AMQPError
 from pika.frame import Method
 from pika.spec import Basic
 
-from amqp10.load.amqp091.confirms import Confirms
+from amqp10.load.amqp091.confirms import ChannelConfirms
 from amqp10.load.ledger import Ledger
 from amqp10.load.wire import WireError
 from bench.together.job import SAMPLE_SECONDS, Job, Report, Sample
@@ -35,7 +35,7 @@ class PikaPublisher:
 
     def __init__(self, channel: Channel, number: int, queue: str, batch: int) -> None:
         self._channel, self._number, self._queue, self._batch = channel, number, queue, batch
-        self._confirms = Confirms()
+        self._confirms = ChannelConfirms()
         self.sent = 0
         self.refused = 0
         if batch:

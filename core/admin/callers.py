@@ -90,6 +90,12 @@ def address_of(scope: Scope) -> tuple[str, int]:
     return host, port
 
 
+def peer_of(scope: Scope) -> str:
+    """The client's host and port as the log writes them."""
+    host, port = address_of(scope)
+    return f"{host}:{port}"
+
+
 def cookie_name(scope: Scope) -> str:
     """The name of the cookie: with the port, because browsers send a cookie to all ports of a host; and with TLS with
     the prefix by which a browser takes it from this host alone."""

@@ -23,7 +23,7 @@ from structlog.typing import FilteringBoundLogger
 from core.access.rights import MONITORING
 from core.admin.answers import problem
 from core.admin.api.live import MEDIA_TYPE
-from core.admin.callers import CALLER, Caller, Callers, address_of, cookie, secret_in_cookie
+from core.admin.callers import CALLER, Caller, Callers, address_of, cookie, peer_of, secret_in_cookie
 from core.admin.console.login import CHALLENGE, LOGIN_PATH
 from core.config.address import is_loopback
 from core.operations.operation import Right, permits
@@ -92,7 +92,7 @@ class Guard:
             with stream:
                 await self._app(scope, receive, notice)
         except Exception as error:
-            self._log.error("admin-request-failed", peer=_peer(scope), path=scope["path"], exc_info=error)
+            self._log.error("admin-request-failed", peer=peer_of(scope), path=scope["path"], exc_info=error)
             if not begun:
                 fault = problem(500, "internal-error", "the broker failed to answer; its log has the details")
                 await fault(scope, receive, send)
@@ -119,7 +119,7 @@ class Guard:
 
     def _unauthorized(self, scope: Scope, headers: Headers) -> JSONResponse:
         authorization = headers.get("authorization", "")
-        self._log.warning("admin-token-wrong", peer=_peer(scope), given=bool(authorization))
+        self._log.warning("admin-token-wrong", peer=peer_of(scope), given=bool(authorization))
         if not authorization and (CSRF_HEADER in headers or secret_in_cookie(scope, headers) is not None):
             reason = "the login has ended; log in again"
             return problem(401, "unauthorized", reason, {**CHALLENGE, **cookie(scope, "")})
@@ -195,8 +195,3 @@ def _is_own_page(scope: Scope, headers: Headers) -> bool:
     one with TLS, so without TLS the scheme does not count."""
     scheme, _, host = headers.get("origin", "").partition("://")
     return host == headers.get("host") and (scheme == "https" or scope["scheme"] == "http")
-
-
-def _peer(scope: Scope) -> str:
-    host, port = scope.get("client") or ("", 0)
-    return f"{host}:{port}"

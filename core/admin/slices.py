@@ -2,7 +2,7 @@
 
 Long answers are made by walks (:mod:`core.slices`). Only one walk runs at a time, however many clients send requests,
 and after each slice the walk that has waited longest continues. So many requests at once do not delay messages more
-than one does.
+than one does. A walk that waits for something, such as the other nodes of a cluster, gets no slice meanwhile.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import trio
 
-from core.slices import Found, Walk
+from core.slices import Found, Walk, WhenOver
 
 SLICE_S = 0.0025
 """Seconds after which other tasks have a turn: 10 ms are allowed, and other work may share the processor."""
@@ -25,13 +25,17 @@ async def conclusion(walk: Walk[Found], monotonic: Callable[[], float] = time.pe
     while not found:
         async with _turn():
             until = monotonic() + SLICE_S
-            for _ in steps:
-                if monotonic() >= until:
+            for waits_for in steps:
+                if waits_for is not None or monotonic() >= until:
                     break
+        if not found and waits_for is not None:
+            over = trio.Event()
+            waits_for(over.set)
+            await over.wait()
     return found[0]
 
 
-def _kept(walk: Walk[Found], found: list[Found]) -> Iterator[None]:
+def _kept(walk: Walk[Found], found: list[Found]) -> Iterator[WhenOver | None]:
     found.append((yield from walk))
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from core.amqp091.codec import UNENCODABLE
 from core.amqp091.content import PROPERTIES_AT, body_of, entry_of, header_length
 from core.amqp091.errors import Amqp091EncodeError
-from core.amqp091.properties import PERSISTENT, BasicProperties, decode_properties, encode_properties
+from core.amqp091.properties import PERSISTENT, TTL_MS_MAX, BasicProperties, decode_properties, encode_properties
 from core.amqp091.table import Amqp091Timestamp, OpaqueString
 from core.errors import Invalid
 from core.interface import Converter
@@ -16,8 +16,6 @@ from core.message import Attributes, Origin
 NAMES = tuple(field.name for field in fields(BasicProperties))
 ROUTING_HEADERS = frozenset(("CC", "BCC"))
 """Headers that name further routing keys. Channels act on them; they are refused here."""
-TTL_MS_MAX = 2**32 - 1
-"""As for channels."""
 
 
 class PlainMessages:

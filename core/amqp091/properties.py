@@ -16,6 +16,8 @@ from core.amqp091.errors import Amqp091ConnectionFault, Amqp091EncodeError, Repl
 TRANSIENT = 1
 PERSISTENT = 2
 """A value of ``delivery_mode``."""
+TTL_MS_MAX = 2**32 - 1
+"""RabbitMQ's limit of a time-to-live."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,11 @@ whose beat has stayed the same for one and a half seconds is away. Each node mea
 from when it has seen the last change, so no clocks are compared. While the engine itself does not answer, no beat can
 change: of that time only three quarters of a second count.
 
+The end of a process is known sooner: its connections to the other nodes end, and its address *refuses* the next one. A
+node counts as away from that moment on, for this life of it. If its beats go on all the same, it was not its process
+that refused: something between the nodes did. Then it is here again, and refusals mean nothing for the rest of this
+life. An address that does not answer says nothing: the node may stand still, or the way to it may be closed.
+
 A lease of etcd would say the same. But etcd prolongs all leases by their whole time when its own leader changes, which
 happens at the worst moment: when one machine had both leaders.
 
@@ -89,6 +94,17 @@ class _Seen:
     changed_at: float
 
 
+@dataclass(slots=True)
+class _Refusal:
+    """The address of a node has refused a connection."""
+
+    life: str
+    at: float
+    """In monotonic seconds."""
+    count: int | None = None
+    """That of the beat in the first look that was sent later: the node may have put it before it ended."""
+
+
 class Beats:
     """The beats of all members of a cluster, as one node sees them."""
 
@@ -99,6 +115,10 @@ class Beats:
         """Those of the members that lead nothing yet, and count for no majority."""
         self._numbers: dict[int, str] = {}
         self._seen: dict[str, _Seen] = {}
+        self._refusals: dict[str, _Refusal] = {}
+        """Those that count, by node."""
+        self._disproved: dict[str, str] = {}
+        """For each node whose beats have gone on after a refusal, in which life."""
         self._looked_at = -inf
         self._vacant_since: dict[int, float] = {}
         """For each group whose owner is away, since when this node knows it."""
@@ -129,6 +149,31 @@ class Beats:
                 self._seen[name] = _Seen(beat, now)
         for name in [name for name in self._seen if name not in of_members]:
             del self._seen[name]
+        for name, refusal in list(self._refusals.items()):
+            self._check_refusal(name, refusal, now)
+
+    def _check_refusal(self, name: str, refusal: _Refusal, now: float) -> None:
+        """Forget a refusal of an earlier life, and one that a later beat disproves."""
+        beat = self.beat(name)
+        if beat is None or beat.life != refusal.life:
+            del self._refusals[name]
+        elif now < refusal.at:
+            return
+        elif refusal.count is None:
+            refusal.count = beat.count
+        elif refusal.count != beat.count:
+            del self._refusals[name]
+            self._disproved[name] = refusal.life
+
+    def refused(self, name: str, now: float) -> bool:
+        """The address of a node has refused a connection. ``now``: in monotonic seconds. Returns whether the node
+        counts as away because of that, and did not before."""
+        beat = self.beat(name)
+        if name == self.node or beat is None or name in self._refusals or self._disproved.get(name) == beat.life:
+            return False
+        was_here = self.is_here(name)
+        self._refusals[name] = _Refusal(beat.life, now)
+        return was_here
 
     def beat(self, name: str) -> Beat | None:
         """The last beat of a node; None if it never had one."""
@@ -137,8 +182,13 @@ class Beats:
 
     def is_here(self, name: str) -> bool:
         """Whether a node is not away."""
+        return name not in self._refusals and not self.is_silent(name)
+
+    def is_silent(self, name: str) -> bool:
+        """Whether the beat of another node has stayed the same for so long that it is away, whatever its address
+        says."""
         seen = self._seen.get(name)
-        return name == self.node or (seen is not None and self._looked_at - seen.changed_at < AWAY_S)
+        return name != self.node and (seen is None or self._looked_at - seen.changed_at >= AWAY_S)
 
     def away_s(self, name: str) -> float:
         """For how long the beat of a node has stayed the same, in seconds; infinity if it never had one."""

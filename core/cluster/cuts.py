@@ -80,7 +80,7 @@ class Cuts:
         synced = self._beats.synced(group.number)
         for name in self._beats.members:
             node = node_number(name)
-            if node in without or self._beats.is_here(name):
+            if node in without or not self._beats.is_silent(name):
                 continue
             too_long = self._space.pressed or self._beats.away_s(name) > self._away_time_max
             if too_long or self._behind(group, synced[node]) > self._away_bytes_max:

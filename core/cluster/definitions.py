@@ -9,7 +9,7 @@ need not delete every such key at once.
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import cbor2
 
@@ -19,6 +19,7 @@ from core.engine.routing.agreement import AgreedChange, AgreedRemoval, ChangeKin
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
 from core.store.definitions import PolicyDeclaration
+from core.store.order_database import StateKey
 
 OPERATIONS_MAX = 120
 """The most operations of a change: etcd takes 128 in a transaction, and those of the order come to these."""
@@ -36,24 +37,6 @@ class StateOperation(NamedTuple):
     end: bytes = b""
     value: bytes | None = None
     """What is put; None if the keys are deleted."""
-
-
-class StateKey(Protocol):
-    """A key of the state, as an engine keeps it."""
-
-    @property
-    def key(self) -> bytes: ...
-
-    @property
-    def value(self) -> bytes: ...
-
-    @property
-    def create_revision(self) -> int:
-        """A number that has grown with each change: when the key was made."""
-
-    @property
-    def mod_revision(self) -> int:
-        """The same, when it was put last."""
 
 
 class TooLarge(Exception):

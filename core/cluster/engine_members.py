@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from core.cluster.etcd import Etcd, EtcdAway, TlsFiles
+from core.cluster.etcd import Etcd, EtcdAway, EtcdTlsFiles
 from core.cluster.etcd_messages import MESSAGES, Message
 from core.cluster.member_list import ListedMember, MemberList
 from core.errors import PreconditionFailed, StillGoing
@@ -231,7 +231,7 @@ class EngineMembers:
         self._look_at = -inf
 
 
-def ask_members(endpoints: Sequence[str], tls: TlsFiles | None) -> list[EngineMember] | None:
+def ask_members(endpoints: Sequence[str], tls: EtcdTlsFiles | None) -> list[EngineMember] | None:
     """The members of etcd, as those at these addresses say; None if none of them answers. Blocks for some seconds.
 
     Those that have no leader yet are asked what they know themselves."""

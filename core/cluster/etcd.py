@@ -25,11 +25,12 @@ them."""
 ANSWER_BYTES_MAX = 64 << 20
 """The most bytes of an answer. A read gets eight batches, and a batch may have one message of any size that etcd
 takes."""
+STATUS = "Maintenance/Status"
 METHODS = {
     "KV/Range": ("RangeRequest", "RangeResponse"),
     "KV/Txn": ("TxnRequest", "TxnResponse"),
     "KV/Compact": ("CompactionRequest", "CompactionResponse"),
-    "Maintenance/Status": ("StatusRequest", "StatusResponse"),
+    STATUS: ("StatusRequest", "StatusResponse"),
     "Maintenance/Defragment": ("DefragmentRequest", "DefragmentResponse"),
     "Maintenance/Alarm": ("AlarmRequest", "AlarmResponse"),
     "Cluster/MemberList": ("MemberListRequest", "MemberListResponse"),
@@ -47,7 +48,7 @@ class EtcdAway(Exception):
     """No member of the engine has answered."""
 
 
-class TlsFiles(NamedTuple):
+class EtcdTlsFiles(NamedTuple):
     """Files for TLS with etcd, in PEM."""
 
     ca: Path
@@ -71,7 +72,7 @@ class Etcd:
     """The members of one etcd cluster. Methods are for the thread of the event loop."""
 
     def __init__(
-        self, endpoints: Sequence[str], deliver: Callable[[Callable[[], None]], None], tls: TlsFiles | None = None
+        self, endpoints: Sequence[str], deliver: Callable[[Callable[[], None]], None], tls: EtcdTlsFiles | None = None
     ) -> None:
         """``endpoints``: host and port of each member. ``deliver`` is called in any thread. Raises OSError for files
         that cannot be read."""
@@ -80,6 +81,8 @@ class Etcd:
         """Why the last request had no answer; empty if it had one."""
         self.requests = self.failures = 0
         """How many requests were sent, and how many of them had no answer."""
+        self.term = 0
+        """That of the last answer: another one has begun when the members have elected a leader."""
         self._deliver = deliver
         self._current = 0
         self._credentials = None if tls is None else _credentials(tls)
@@ -121,15 +124,21 @@ class Etcd:
         member: int | None = None,
     ) -> None:
         """Send a request, to this member if it has to be this one. One of the two functions is called later. A member
-        that has answered is the one that is asked from then on."""
+        that has answered is the one that is asked from then on, unless it was asked for its status: it says that also
+        while it is cut off from the others."""
         member = self._current if member is None else member
         self.requests += 1
         future = self._calls[member][method].future(request, timeout=timeout_s)
-        done = partial(self._done, future, self.endpoints[member], answered, unanswered)
+        done = partial(self._done, future, method, self.endpoints[member], answered, unanswered)
         future.add_done_callback(lambda _: self._deliver(done))
 
     def _done(
-        self, future: grpc.Future, endpoint: str, answered: Callable[[Message], None], unanswered: Callable[[], None]
+        self,
+        future: grpc.Future,
+        method: str,
+        endpoint: str,
+        answered: Callable[[Message], None],
+        unanswered: Callable[[], None],
     ) -> None:
         member = self.endpoints.index(endpoint) if endpoint in self.endpoints else None
         if future.cancelled() or future.code() is not grpc.StatusCode.OK:
@@ -140,12 +149,20 @@ class Etcd:
             unanswered()
             return
         self.trouble = ""
-        self._current = self._current if member is None else member
-        answered(future.result())
+        answer = future.result()
+        if method != STATUS:
+            self.term = answer.header.raft_term
+            self._current = self._current if member is None else member
+        answered(answer)
 
     def member_after(self, count: int) -> int:
         """The member that comes so many places after the one that is asked now."""
         return (self._current + count) % len(self._channels)
+
+    def ask_first(self, endpoint: str) -> None:
+        """The next requests go to this member."""
+        if endpoint in self.endpoints:
+            self._current = self.endpoints.index(endpoint)
 
     def ask_another(self) -> None:
         """The next requests go to another member: what this one has answered is damaged."""
@@ -166,7 +183,7 @@ class Etcd:
         versions = []
         for number, endpoint in enumerate(self.endpoints):
             try:
-                status = self._calls[number]["Maintenance/Status"](MESSAGES["StatusRequest"](), timeout=timeout_s)
+                status = self._calls[number][STATUS](MESSAGES["StatusRequest"](), timeout=timeout_s)
             except grpc.RpcError as error:
                 self.trouble = f"{endpoint}: {error.details()}"
                 continue
@@ -192,7 +209,7 @@ def _call(channel: grpc.Channel, method: str) -> grpc.UnaryUnaryMultiCallable:
     )
 
 
-def _credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
+def _credentials(tls: EtcdTlsFiles) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(
         tls.ca.read_bytes(),
         None if tls.key is None else tls.key.read_bytes(),

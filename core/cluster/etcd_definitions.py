@@ -20,6 +20,7 @@ from core.cluster.etcd_messages import (
 )
 from core.cluster.keys import NUMBER, ClusterKeys
 from core.engine.routing.agreement import AgreedChange
+from core.store.order_database import StateKey
 
 
 class AsksEtcd(Protocol):
@@ -109,7 +110,7 @@ class EtcdDefinitions:
 
         def take(response: Message, revision: int) -> None:
             number, keys = found(response)
-            state.take(keys)
+            state.take([StateKey(one.key, one.value, one.create_revision, one.mod_revision) for one in keys])
             if response.responses[1].response_range.more:
                 page(keys[-1].key + b"\0", revision or response.header.revision)
             else:

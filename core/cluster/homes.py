@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from itertools import chain, islice
 
 from core.cluster.member import Member
+from core.config.address import parse_node_address
 from core.engine.broker import Broker
 from core.engine.forwarding.nodes import HomeNode, Homes
 from core.engine.quorum.groups import QuorumGroups
@@ -29,8 +30,18 @@ class QueueHomes:
     """The homes of the quorum queues, as one node follows them."""
 
     def __init__(
-        self, homes: Homes, hosts: VirtualHosts, groups: QuorumGroups, member: Member, node_at: NodeAt
+        self,
+        homes: Homes,
+        hosts: VirtualHosts,
+        groups: QuorumGroups,
+        member: Member,
+        node_at: NodeAt,
+        hurry: Callable[[str], None],
     ) -> None:
+        """``hurry`` has connections to a node made now that wait for another try."""
+        self._hurry = hurry
+        self._lives: dict[str, str] = {}
+        """For each other node that is here, in which life."""
         self._hosts, self._groups, self._member, self._node_at = hosts, groups, member, node_at
         self._homes: dict[int, str | None] = {}
         """By group, where its queues are here."""
@@ -54,6 +65,7 @@ class QueueHomes:
     def follow(self, now: float) -> bool:
         """Move the queues of groups whose leader has changed, as many as there is time for. Returns whether the engine
         needs a turn."""
+        self._stay_connected()
         for group in self._groups.in_order:
             home = self._member.home(group)
             if home is not None and not self._reach(home):
@@ -80,6 +92,30 @@ class QueueHomes:
         self._member.tell_that_it_leads(wanted=not self.busy)
         return moved > 0 or self.busy
 
+    def _stay_connected(self) -> None:
+        """Be connected to each node that is here, and at once to one that is back."""
+        beats = self._member.beats
+        for name in [name for name in self._addresses if name not in beats.members]:
+            del self._addresses[name]
+            if (left := self._nodes.pop(name, None)) is not None:
+                left.let_go()
+        for name in beats.members:
+            beat = None if name == beats.node or not beats.is_here(name) else beats.beat(name)
+            if beat is None:
+                self._lives.pop(name, None)
+            elif self._lives.get(name) != beat.life:
+                self._lives[name] = beat.life
+                if self._reach(name):
+                    self._nodes[name].stay_connected(self._hosts.default.virtual_host)
+                self._hurry(name)
+
+    def refused(self, name: str, host: str, port: int, now: float) -> bool:
+        """An address of a node refuses connections. Returns whether the node counts as away because of that, and did
+        not before."""
+        address = self._addresses.get(name, "")
+        is_its_own = bool(address) and parse_node_address(address) == (host, port)
+        return is_its_own and self._member.beats.refused(name, now)
+
     def _look_for_queues(self) -> None:
         """Find some of the queues of groups whose home has changed."""
         if not self._changed:
@@ -99,9 +135,9 @@ class QueueHomes:
         if address != self._addresses.get(name, ""):
             self._addresses[name] = address
             made = self._node_at(name, address) if address else None
-            if made is None:
-                self._nodes.pop(name, None)
-            else:
+            if (before := self._nodes.pop(name, None)) is not None:
+                before.let_go()
+            if made is not None:
                 self._nodes[name] = made
         return name in self._nodes
 

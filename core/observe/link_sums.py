@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from core.interface import Snapshot
 from core.observe.buckets import LINK_CREDIT
+from core.rows import count_in
 from core.slices import Walk
 
 SLICE_ROWS = 100
@@ -42,11 +43,11 @@ class LinkSums:
         """Add these links."""
         for row in rows:
             direction = str(row["direction"])
-            figures, credit = self.figures[direction], _int(row, "link_credit")
+            figures, credit = self.figures[direction], count_in(row, "link_credit")
             figures["count"] += 1
             self.credits[direction][bisect_left(LINK_CREDIT, credit)] += 1
             for figure in ("link_credit", *BALANCE):
-                figures[figure] += _int(row, figure)
+                figures[figure] += count_in(row, figure)
             if "address" in row:
                 self._take_address(direction, str(row["address"] or ""), row)
 
@@ -54,8 +55,8 @@ class LinkSums:
         addresses, oldest = self.addresses[direction], self.oldest[direction]
         addresses[address] = addresses.get(address, 0) + 1
         if direction == "in":
-            self.unconfirmed[address] += _int(row, "unconfirmed")
-            self.all_unconfirmed += _int(row, "unconfirmed")
+            self.unconfirmed[address] += count_in(row, "unconfirmed")
+            self.all_unconfirmed += count_in(row, "unconfirmed")
         age = row.get("oldest_unsettled_seconds")
         if isinstance(age, int | float):
             oldest[address] = max(float(age), oldest.get(address, 0.0))
@@ -143,8 +144,3 @@ class ConnectionLinks:
         self._waiting.pop(connection, None)
         if part.waiting:
             self._waiting[connection] = None
-
-
-def _int(row: Snapshot, key: str) -> int:
-    value = row.get(key)
-    return value if isinstance(value, int) else 0

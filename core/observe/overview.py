@@ -13,6 +13,7 @@ from core.clock import Now
 from core.interface import Snapshot
 from core.observe.buckets import LAG_SECONDS
 from core.observe.stalls import AFTER_S, Stall
+from core.rows import count_in
 from core.slices import Walk
 
 RATE_SECONDS = 5
@@ -93,9 +94,9 @@ class Overview:
         queues = ready = unacked = consumers = 0
         for row in self._sources.queues():
             queues += 1
-            ready += _int(row, "messages_ready")
-            unacked += _int(row, "messages_unacknowledged")
-            consumers += _int(row, "consumers")
+            ready += count_in(row, "messages_ready")
+            unacked += count_in(row, "messages_unacknowledged")
+            consumers += count_in(row, "consumers")
             yield
         now = self._sources.clock()
         sums = self._sums()
@@ -154,8 +155,3 @@ class Overview:
             if stall.seconds(now) >= AFTER_S:
                 by_reason[stall.reason.value] = by_reason.get(stall.reason.value, 0) + 1
         return by_reason
-
-
-def _int(row: Snapshot, key: str) -> int:
-    value = row.get(key)
-    return value if isinstance(value, int) else 0

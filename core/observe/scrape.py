@@ -26,6 +26,7 @@ from core.interface import Observable, Snapshot
 from core.observe.buckets import LINK_CREDIT
 from core.observe.link_sums import BALANCE, DIRECTIONS, SLICE_ROWS, ConnectionLinks
 from core.observe.stalls import OTHER, Stalls
+from core.rows import count_in
 from core.slices import Walk
 from core.store.lane import Lane
 from core.virtual_hosts import VIRTUAL_HOST, shown_name
@@ -179,7 +180,7 @@ class Scrape:
         while rows := list(islice(figures, SLICE_ROWS)):
             for row in rows:
                 place = str(row.get("vhost", VIRTUAL_HOST)), str(row["name"])
-                self._queues[place] = Counter({figure: _int(row, figure) for figure in QUEUE_FIGURES})
+                self._queues[place] = Counter({figure: count_in(row, figure) for figure in QUEUE_FIGURES})
             yield
         yield from self.sources.broker.queue_sums.refresh()
         if len(self.sources.broker.queue_sums) > len(self._queues):
@@ -342,11 +343,6 @@ def _number(row: Snapshot, key: str) -> float:
     value = row[key]
     assert isinstance(value, int | float), key
     return value
-
-
-def _int(row: Snapshot, key: str) -> int:
-    value = row.get(key)
-    return value if isinstance(value, int) else 0
 
 
 def _float(row: Snapshot, key: str) -> float:

@@ -19,7 +19,7 @@ from core.store.definitions import COPY_FILE, DEFAULT_HOST, DEFINITIONS_FILE, op
 from core.store.descriptions import Description, folder_of, queue_folders, write_description
 from core.store.disk import FolderDisk
 from core.store.errors import StoreRefused
-from core.store.folder import definitions_witness
+from core.store.folder import definitions_witness, sync_folder
 from core.store.lost import BODIES, COMMANDS, DATA, LOST_FOLDER, Lost, lost_entries
 from core.store.message_store import NO_BODY, split_body
 from core.store.places import CHECKPOINT, PERSISTENT, numbered
@@ -146,7 +146,7 @@ def _bring_back(root: Path, entry: Lost, number: int) -> None:
         if target.exists():
             raise StoreRefused(f"{target} is there already; start the broker once: it sets aside what is not defined")
         os.rename(entry.path / DATA, target)
-        _sync(target.parent)
+        sync_folder(target.parent)
 
 
 def _bring_back_bodies(root: Path, bodies: Path) -> None:
@@ -169,7 +169,7 @@ def _bring_back_bodies(root: Path, bodies: Path) -> None:
         os.unlink(new)
     else:
         os.rename(new, target)
-        _sync(target.parent)
+        sync_folder(target.parent)
 
 
 def _bodies(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -193,7 +193,7 @@ def _bring_back_commands(root: Path, commands: Path, number: int) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.rename(new, target)
-    _sync(folder)
+    sync_folder(folder)
 
 
 def _records(path: Path) -> Iterator[SoundRecord]:
@@ -205,11 +205,3 @@ def _records(path: Path) -> Iterator[SoundRecord]:
         for record in scan(read, path.stat().st_size):
             if isinstance(record, SoundRecord):
                 yield record
-
-
-def _sync(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -5,6 +5,9 @@ A change makes a new ``ssl.SSLContext`` (2 ms). It is taken only if every file c
 new context and a client in memory succeeds; otherwise the old context stays. Connections keep the context with which
 they began. ``load_cert_chain`` on a context in use would not do: it does not replace a certificate whose key is of
 another type.
+
+Annotations that name ``ssl`` are in quotes: ``headgate serve`` imports it when it is first used, which a broker without
+certificates never does.
 """
 
 import hashlib
@@ -33,7 +36,7 @@ NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name. The check of a new certificate must not fail for its
 dates, because a broker with an expired certificate still serves clients that do not look."""
 
-NO_COMPRESSED_CERTIFICATES = ssl.Options(1 << 33)
+NO_COMPRESSED_CERTIFICATES = 1 << 33
 """OpenSSL's SSL_OP_NO_RX_CERTIFICATE_COMPRESSION, which Python does not name. Since 3.2 OpenSSL offers compression of
 certificates [RFC 8879]; a small handshake would unpack to a large chain, past tls.handshake_bytes_max."""
 
@@ -42,8 +45,10 @@ FILE_BYTES_MAX = 2**20
 
 DAY_SECONDS = 86_400
 
-_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-_VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERSIONS = {"1.2": "TLSv1_2", "1.3": "TLSv1_3"}
+"""The names in ``ssl.TLSVersion``."""
+_VERIFY = {"none": "CERT_NONE", "optional": "CERT_OPTIONAL", "required": "CERT_REQUIRED"}
+"""The names in ``ssl.VerifyMode``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class CertificateFacts:
 class _Loaded:
     """Contexts that were made together, and the files behind them."""
 
-    context: ssl.SSLContext
+    context: "ssl.SSLContext"
     facts: tuple[CertificateFacts, ...]
     mark: bytes
     loaded_at: float
@@ -125,7 +130,7 @@ class Certificates:
         return names_of(tunnel.peer_certificate)
 
     @property
-    def context(self) -> ssl.SSLContext:
+    def context(self) -> "ssl.SSLContext":
         """The context for new connections. It is another one after each change."""
         assert self._loaded is not None
         return self._loaded.context
@@ -265,12 +270,12 @@ def _load(settings: TlsSettings, wall: float, of_nodes: bool) -> _Loaded:
 
 
 def _choice(
-    contexts: Mapping[str, ssl.SSLContext], *, required: bool
-) -> Callable[[ssl.SSLObject, str | None, ssl.SSLContext], int | None]:
+    contexts: Mapping[str, "ssl.SSLContext"], *, required: bool
+) -> Callable[["ssl.SSLObject", str | None, "ssl.SSLContext"], int | None]:
     """Return what OpenSSL calls with the name for which a client asks [RFC 6066 3]. ``required``: a client that asks
     for none gets an alert."""
 
-    def choose(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> int | None:
+    def choose(tls: "ssl.SSLObject", name: str | None, context: "ssl.SSLContext") -> int | None:
         if required and not name:
             return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         asked = (name or "").lower()
@@ -284,11 +289,11 @@ def _choice(
 
 def _context(
     settings: TlsSettings, name: str, certificate: Path, key: Path, of_nodes: bool = False
-) -> tuple[ssl.SSLContext, CertificateFacts]:
+) -> tuple["ssl.SSLContext", CertificateFacts]:
     label = f"tls.sni of {name}" if name else _section(of_nodes)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = _VERSIONS[settings.minimum]
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | NO_COMPRESSED_CERTIFICATES
+    context.minimum_version = ssl.TLSVersion[_VERSIONS[settings.minimum]]
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.Options(NO_COMPRESSED_CERTIFICATES)
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(ALPN)
     try:
@@ -296,7 +301,7 @@ def _context(
     except ssl.SSLError as error:
         raise Invalid(f"{label}: {_wrong_pair(error, certificate, key)}") from None
     decoded = _rehearse(context, certificate, label)
-    context.verify_mode = _VERIFY[settings.client_certificate]
+    context.verify_mode = ssl.VerifyMode[_VERIFY[settings.client_certificate]]
     if settings.client_ca is not None and context.verify_mode is not ssl.CERT_NONE:
         try:
             context.load_verify_locations(settings.client_ca)
@@ -307,7 +312,7 @@ def _context(
     return context, _facts(name, certificate, decoded)
 
 
-def _look_up_revoked(context: ssl.SSLContext, crl: Path | None) -> None:
+def _look_up_revoked(context: "ssl.SSLContext", crl: Path | None) -> None:
     """Have the context refuse certificates of clients that are in the list. Raises Invalid."""
     if crl is None:
         return
@@ -323,7 +328,7 @@ def _refuse_pass_phrase() -> str:
     raise Invalid("the key has a pass phrase; write it without one, readable for the broker only")
 
 
-def _wrong_pair(error: ssl.SSLError, certificate: Path, key: Path) -> str:
+def _wrong_pair(error: "ssl.SSLError", certificate: Path, key: Path) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"the key {key} is not the key of the certificate {certificate}"
     if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
@@ -331,7 +336,7 @@ def _wrong_pair(error: ssl.SSLError, certificate: Path, key: Path) -> str:
     return f"{certificate} and {key} are no PEM files of a certificate and its key ({error.reason or error})"
 
 
-def _rehearse(context: ssl.SSLContext, certificate: Path, label: str) -> Mapping[str, object]:
+def _rehearse(context: "ssl.SSLContext", certificate: Path, label: str) -> Mapping[str, object]:
     """Make a handshake with a client in memory that trusts exactly this certificate, whatever its dates and names, and
     return the certificate as the client decodes it. Raises Invalid."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

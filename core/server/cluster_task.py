@@ -24,6 +24,7 @@ from core.engine.routing.agreement import AgreedChange, Agreement, Answered, Cha
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Snapshot
+from core.server.dialling import Dialling
 from core.server.etcd_process import EtcdProcess, own_addresses
 from core.server.pump import TURN_SECONDS_MAX
 from core.version import headgate_version
@@ -31,7 +32,7 @@ from core.version import headgate_version
 if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start without it
     from core.cluster.beats import Beat
     from core.cluster.engine_members import EngineMember
-    from core.cluster.etcd import Etcd, TlsFiles
+    from core.cluster.etcd import Etcd, EtcdTlsFiles
     from core.cluster.member_changes import ChangeOfMembers
     from core.cluster.member_list import ListedMember, MemberList
 
@@ -51,12 +52,12 @@ STEP_S, HURRY_S = 0.1, 0.02
 wait for the next look."""
 
 
-def _tls_files(settings: ClusterSettings) -> "TlsFiles | None":
-    from core.cluster.etcd import TlsFiles
+def _tls_files(settings: ClusterSettings) -> "EtcdTlsFiles | None":
+    from core.cluster.etcd import EtcdTlsFiles
 
     if settings.etcd_ca is None:
         return None
-    return TlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
+    return EtcdTlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
 
 
 def open_etcd(
@@ -98,6 +99,7 @@ class ClusterTask:
         hosts: VirtualHosts,
         agreement: Agreement,
         node_at: Callable[[str, str], HomeNode | None],
+        dialling: Dialling,
         *,
         clock: Callable[[], Now],
         log: structlog.typing.FilteringBoundLogger,
@@ -122,12 +124,14 @@ class ClusterTask:
         except BaseException:
             self.etcd.close()
             raise
+        from core.cluster.engine_leader import EngineLeader
         from core.cluster.following import Following
         from core.cluster.homes import QueueHomes
         from core.cluster.member import Hooks, Member
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
-        self._agreement = agreement
+        self._engine_leader = EngineLeader(self.etcd, lambda: clock().monotonic)
+        self._agreement, self._groups = agreement, groups
         self._first_time = not (folder / SHARED_FILE).exists()
         machinery = hosts.default.machinery
         self.member: Member = Member(
@@ -156,9 +160,9 @@ class ClusterTask:
         )
         agreement.submit = self._submit
         agreement.leads_here = lambda identity: groups.of(identity)[0].queues.leads
-        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at)
+        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
+        dialling.refused = self._refused
         groups.wake = self._wake_up
-        self._groups = groups
         machinery.leading_ends = self._leading_ends
 
     def _check(self) -> None:
@@ -212,6 +216,11 @@ class ClusterTask:
     def _paid(self, change: AgreedChange, verdict: ChangeVerdict, why: str) -> None:
         if verdict is not ChangeVerdict.MADE:
             self._agreement.owed.append(change)
+
+    def _refused(self, node: str, host: str, port: int) -> None:
+        if self._homes.refused(node, host, port, self._clock().monotonic):
+            self._log.info("node-refuses", node=node, host=host, port=port)
+            self._wake_up()
 
     def _leads_until(self, until: float) -> None:
         self._hosts.default.machinery.leads_until = until
@@ -293,6 +302,7 @@ class ClusterTask:
                 await trio.lowlevel.checkpoint()
                 self._wake = trio.Event()
                 self._take_answers()
+                self._engine_leader.step()
                 if self.member.joined and self.member.identity != self._kept_identity:
                     await trio.to_thread.run_sync(self._keep_identity, self.member.identity)  # before there is data
                 if self._to_keep is not None:

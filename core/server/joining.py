@@ -14,6 +14,7 @@ from core.engine.forwarding.nodes import HomeNode, Homes
 from core.engine.routing.agreement import Agreement
 from core.engine.virtual_hosts import VirtualHosts
 from core.server.data import OpenData
+from core.server.dialling import Dialling
 from core.server.run import Background, SharedPort
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def join(
     data: OpenData,
     hosts: VirtualHosts,
     node_at: Callable[[str, str], HomeNode | None],
+    dialling: Dialling,
     clock: Callable[[], Now],
     log: FilteringBoundLogger,
 ) -> Joined:
@@ -72,4 +74,4 @@ def join(
         return Joined(None, NodesTask(settings, hosts, agreement, clock=clock, log=log))
     from core.server.cluster_task import ClusterTask
 
-    return Joined(ClusterTask(settings, groups, hosts, agreement, node_at, clock=clock, log=log), None)
+    return Joined(ClusterTask(settings, groups, hosts, agreement, node_at, dialling, clock=clock, log=log), None)

@@ -15,7 +15,7 @@ from core.engine.routing.agreement import AgreedChange
 from core.server.node_sockets import connect_to
 from core.server.order_frames import BrokenOff, Frame, FrameReader, FrameWriter
 from core.server.order_frames import encoded as encoded_frame
-from core.store.order_database import OrderedKey
+from core.store.order_database import StateKey
 
 PAUSE_S = 0.1
 """The pause before the next try to connect."""
@@ -88,7 +88,7 @@ class OrderClient:
 
         def come_back(frame: Frame) -> None:
             if frame[0] == "keys":
-                state.take([OrderedKey(*one) for one in frame[2]])
+                state.take([StateKey(*one) for one in frame[2]])
             else:
                 answered(frame[2], state)
 

@@ -9,6 +9,9 @@ Life: the handshake (``receive_handshake``, ``shake``), then data in both direct
 ``close`` may be called, which returns the alert for the peer.
 
 Renegotiation and compression are off, in the contexts of :mod:`core.server.certificates`.
+
+Annotations that name ``ssl`` are in quotes: ``headgate serve`` imports it when it is first used, which a broker without
+certificates never does.
 """
 
 import ssl
@@ -61,10 +64,6 @@ class TlsFacts:
     version: str
     """As OpenSSL writes it: TLSv1.3."""
     cipher: str
-    alpn: str | None
-    """The protocol that client and server have agreed on, if the client named any."""
-    resumed: bool
-    """Whether a ticket of an earlier connection saved the exchange of certificates."""
 
 
 _REASONS_OF_NODES: Mapping[str, str] = {
@@ -99,7 +98,7 @@ class Tunnel:
     )
 
     def __init__(
-        self, context: ssl.SSLContext, *, handshake_bytes_max: int, of_node: bool = False, client: bool = False
+        self, context: "ssl.SSLContext", *, handshake_bytes_max: int, of_node: bool = False, client: bool = False
     ) -> None:
         """``of_node``: the peer is another node. ``client``: this broker has begun the connection; :meth:`shake` is
         called first then."""
@@ -156,12 +155,7 @@ class Tunnel:
     def facts(self) -> TlsFacts:
         """What the handshake has settled."""
         cipher = self._tls.cipher()
-        return TlsFacts(
-            version=self._tls.version() or "",
-            cipher="" if cipher is None else cipher[0],
-            alpn=self._tls.selected_alpn_protocol(),
-            resumed=bool(self._tls.session_reused),
-        )
+        return TlsFacts(version=self._tls.version() or "", cipher="" if cipher is None else cipher[0])
 
     @property
     def peer_certificate(self) -> Mapping[str, object]:
@@ -235,7 +229,7 @@ class Tunnel:
         self._own_bytes += len(own)
         return own
 
-    def _explained(self, error: ssl.SSLError) -> str:
+    def _explained(self, error: "ssl.SSLError") -> str:
         if not self._of_node:
             return explained(error)
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -259,7 +253,7 @@ class Tunnel:
         return self.take_output()
 
 
-def explained(error: ssl.SSLError) -> str:
+def explained(error: "ssl.SSLError") -> str:
     """Return the reason in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the client is not accepted: {error.verify_message}"

@@ -273,7 +273,7 @@ def _write_format(path: Path, now: _Format) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.rename(path / _NEW_FORMAT_FILE, path / FORMAT_FILE)
-    _sync_folder(path)
+    sync_folder(path)
 
 
 def _lay_out(path: Path) -> None:
@@ -284,10 +284,11 @@ def _lay_out(path: Path) -> None:
     for queue in os.listdir(path / QUEUES):
         if queue.startswith("t"):
             shutil.rmtree(path / QUEUES / queue)
-    _sync_folder(path)
+    sync_folder(path)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder on disk. Raises OSError."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from core.store.descriptions import Description, read_description
 from core.store.errors import StoreRefused
+from core.store.folder import sync_folder
 from core.store.places import PERSISTENT
 from core.store.record import RecordKind, encode
 from core.virtual_hosts import shown_name
@@ -79,7 +80,7 @@ def set_aside(root: Path, kind: str, number: int, folder: Path, commands: Iterab
             os.rename(folder, entry / DATA)
         for changed in (entry, entry.parent, folder.parent, root):
             if changed.exists():
-                _sync_folder(changed)
+                sync_folder(changed)
     except OSError as error:
         raise StoreRefused(
             f"there is data of a queue of type {kind} with the number {number} that no definition knows, and it cannot "
@@ -109,12 +110,4 @@ def _link_bodies(root: Path, entry: Path) -> None:
             os.link(file, entry / BODIES / file.name)
         except OSError:  # a file system without links
             shutil.copyfile(file, entry / BODIES / file.name)
-    _sync_folder(entry / BODIES)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(entry / BODIES)

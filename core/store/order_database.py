@@ -22,8 +22,8 @@ Operation = tuple[bytes, bytes, bytes | None]
 """A key, behind the last of its range or empty, and the value that is put; None for one that deletes."""
 
 
-class OrderedKey(NamedTuple):
-    """A key of the state. The revisions are numbers of changes."""
+class StateKey(NamedTuple):
+    """A key of the state. The revisions are numbers of changes: the one that made the key, and the last that put it."""
 
     key: bytes
     value: bytes
@@ -96,10 +96,10 @@ class OrderDatabase:
         found = self._connection.execute(query, (known, most)).fetchall()
         return found if found and found[0][0] == known + 1 else []
 
-    def state(self) -> tuple[int, Sequence[OrderedKey]]:
+    def state(self) -> tuple[int, Sequence[StateKey]]:
         """The number of the last change, and every key."""
         rows = self._connection.execute("SELECT key, value, made, put FROM state ORDER BY key")
-        return self.latest, [OrderedKey(*row) for row in rows]
+        return self.latest, [StateKey(*row) for row in rows]
 
     def close(self) -> None:
         """Close the file."""

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.jobs.contents import BRONZE, IN_EFFECT, READS_MAX, Contents, place_of, read_contents, read_table
+from pipeline.jobs.contents import READS_MAX, Contents, place_of, read_contents, read_table
 from pipeline.report.charts import STRIPS_MAX, Value
 
 Row = dict[str, object]
@@ -314,14 +314,3 @@ def _bench(tables: _Tables) -> list[Row]:
     """The benchmark comparisons, largest changes first; empty when no result files were read."""
     rows = [row for row in tables.rows("bench_compared") if row["ratio"] is not None and not row["overlap"]]
     return sorted(rows, key=lambda row: -abs(_float(row["ratio"]) - 1))[:BENCH_MAX]
-
-
-def table_bytes(warehouse: str) -> dict[str, int]:
-    """Bytes of bronze, and of all answers."""
-    fs, root = place_of(warehouse)
-    contents = read_contents(fs, root) or Contents()
-    sizes = {"bronze": 0, "answers": 0}
-    for table in contents.tables:
-        infos = fs.get_file_info([f"{root}/{name}" for name in contents.files(table)])
-        sizes["bronze" if table in (BRONZE, IN_EFFECT) else "answers"] += sum(info.size for info in infos)
-    return sizes

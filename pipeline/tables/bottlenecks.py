@@ -18,7 +18,7 @@ rule: each link's records tell why it stands still and what has to change.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.days import MICROSECONDS, horizon, seen_at
+from pipeline.tables.days import MICROSECONDS, horizon, seen_at, whole_second
 from pipeline.tables.gold import LINK
 
 CHANNEL = "channel"
@@ -61,8 +61,8 @@ def stages_in_flow(events: DataFrame, *, newest: str | None = None) -> DataFrame
     first = F.col("from_us")
     second = F.col("second")
     inside = F.least("until_us", (second + 1) * MICROSECONDS) - F.greatest(first, second * MICROSECONDS)
-    seconds = F.sequence(_whole_second(first), _whole_second(F.greatest(first, F.col("until_us") - 1)))
-    begun = F.coalesce(F.when(_whole_second(first) == second, F.when(_is_own(), F.col("blocks"))), F.lit(0))
+    seconds = F.sequence(whole_second(first), whole_second(F.greatest(first, F.col("until_us") - 1)))
+    begun = F.coalesce(F.when(whole_second(first) == second, F.when(_is_own(), F.col("blocks"))), F.lit(0))
     return (
         seen.withColumn("second", F.explode(seconds))
         .groupBy("day", "node", "connection", "stage", "name", "second")
@@ -72,10 +72,6 @@ def stages_in_flow(events: DataFrame, *, newest: str | None = None) -> DataFrame
             F.max_by("held_up_by", F.struct(F.col("held_up_by").isNotNull(), "at")).alias("held_up_by"),
         )
     )
-
-
-def _whole_second(microseconds: Column) -> Column:
-    return F.floor(microseconds / F.lit(MICROSECONDS)).cast("bigint")
 
 
 def _is_own() -> Column:

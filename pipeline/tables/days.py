@@ -30,6 +30,11 @@ def day_begin() -> Column:
     return F.unix_date("day").cast("bigint") * F.lit(86_400 * MICROSECONDS)
 
 
+def whole_second(microseconds: Column) -> Column:
+    """The second in which a time is, in seconds since 1970."""
+    return F.floor(microseconds / F.lit(MICROSECONDS)).cast("bigint")
+
+
 def seen_at() -> Column:
     """The time of a record within its day: a copy from a day before counts from midnight on."""
     return F.greatest(F.unix_micros("at"), day_begin())

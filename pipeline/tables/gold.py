@@ -7,7 +7,7 @@ counted in a second may have happened up to that much later.
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from pipeline.tables.days import MICROSECONDS, seen_at
+from pipeline.tables.days import MICROSECONDS, seen_at, whole_second
 
 LINK = ("day", "node", "connection", "link", "direction")
 """A link on a day. A link that stays for several days has a row of its own on each."""
@@ -73,8 +73,8 @@ def links(events: DataFrame) -> DataFrame:
     return (
         spans.select(
             *(*LINK, "first_us", "last_us"),
-            _floor_second(F.col("first_us")).alias("first_second"),
-            _floor_second(F.col("last_us")).alias("last_second"),
+            whole_second(F.col("first_us")).alias("first_second"),
+            whole_second(F.col("last_us")).alias("last_second"),
         )
         .join(attached, [*LINK], "left")
         .join(connections(events), ["day", "node", "connection"], "left")
@@ -102,14 +102,10 @@ def blocked_seconds(intervals: DataFrame) -> DataFrame:
     last = F.greatest(begin, end - 1)
     return (
         intervals.filter("event = 'interval' and until > since")
-        .withColumn("second", F.explode(F.sequence(_floor_second(begin), _floor_second(last))))
+        .withColumn("second", F.explode(F.sequence(whole_second(begin), whole_second(last))))
         .groupBy(*LINK, "address", "second", "reason", "culprit")
         .agg(F.sum(inside).alias("blocked_us"))
     )
-
-
-def _floor_second(microseconds: Column) -> Column:
-    return F.floor(microseconds / F.lit(MICROSECONDS)).cast("bigint")
 
 
 def link_timeline(seconds: DataFrame, blocked: DataFrame) -> DataFrame:

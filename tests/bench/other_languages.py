@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 from amqp10.load.wire import WireError
 from bench.broker import Broker
 from bench.clients import programs
@@ -24,7 +24,7 @@ from tests.kit.loopback_broker import LoopbackBroker, doubling, dropping, garbli
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-UNBATCHED = Traffic(shape="unbatched", in_flight=50, messages=300, seconds=30)
+UNBATCHED = PlannedTraffic(shape="unbatched", in_flight=50, messages=300, seconds=30)
 PATIENCE_S = 5.0
 CLIENTS = (("go-amqp", "1.0"), ("amqp091-go", "0.9.1"))
 

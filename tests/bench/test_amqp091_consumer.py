@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.load.amqp091 import wire
-from amqp10.load.amqp091.consumer import Consumer
+from amqp10.load.amqp091.consumer import ChannelConsumer
 from amqp10.load.delivery import FEW
-from amqp10.load.ledger import Verdict, judge
-from amqp10.load.plan import Traffic
+from amqp10.load.ledger import LedgerVerdict, judge
+from amqp10.load.plan import PlannedTraffic
 from amqp10.load.wire import WireError
 from core.amqp091.codec import decode_method
 from core.amqp091.content import entry_of
@@ -18,7 +18,7 @@ from core.amqp091.deliver_run import encode_run
 from core.amqp091.framing import read_frame
 from core.amqp091.methods import BasicAck, BasicConsume
 
-TRAFFIC = Traffic(size=30)
+TRAFFIC = PlannedTraffic(size=30)
 FRAME_MAX = 4096
 NO_PROPERTIES = b"\x00\x00"
 AT_A_TIME = [1, FEW - 1, 100]
@@ -36,7 +36,7 @@ def frames(bodies, *, first_tag=1, redelivered=False):
 
 
 def consumer(traffic=TRAFFIC, prefetch_count=0):
-    one = Consumer(traffic, channel=2, queue="q", prefetch_count=prefetch_count)
+    one = ChannelConsumer(traffic, channel=2, queue="q", prefetch_count=prefetch_count)
     one.start(0)
     one.output()
     return one
@@ -60,10 +60,10 @@ def feed(one, bodies, *, at_a_time):
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
-        (lambda s: s, Verdict()),
-        (lambda s: s[:70] + s[71:], Verdict(lost=1)),
-        (lambda s: [*s[:70], 70, *s[70:]], Verdict(duplicated=1)),
-        (lambda s: [*s[:70], s[71], s[70], *s[72:]], Verdict(reordered=1)),
+        (lambda s: s, LedgerVerdict()),
+        (lambda s: s[:70] + s[71:], LedgerVerdict(lost=1)),
+        (lambda s: [*s[:70], 70, *s[70:]], LedgerVerdict(duplicated=1)),
+        (lambda s: [*s[:70], s[71], s[70], *s[72:]], LedgerVerdict(reordered=1)),
     ],
     ids=["clean", "lost", "duplicated", "reordered"],
 )
@@ -90,7 +90,7 @@ def test_deliveries_may_be_cut_anywhere(cut, redelivered):
 
 
 def test_a_body_in_several_frames_is_put_together():
-    traffic = Traffic(size=10_000)
+    traffic = PlannedTraffic(size=10_000)
     one = feed(consumer(traffic), [body(n, traffic=traffic) for n in range(3)], at_a_time=1)
     assert (one.ledger.ranges(), one.corrupted) == ({1: [(0, 3)]}, 0)
 
@@ -118,14 +118,14 @@ def acks(pieces):
 def test_bulk_acknowledges_all_at_once_and_unbatched_each():
     bodies = [body(n) for n in range(3)]
     assert acks(feed(consumer(), bodies, at_a_time=3).output()) == [(3, True)]
-    single = feed(consumer(Traffic(size=30, shape="unbatched")), bodies, at_a_time=3)
+    single = feed(consumer(PlannedTraffic(size=30, shape="unbatched")), bodies, at_a_time=3)
     assert acks(single.output()) == [(1, False), (2, False), (3, False)]
     assert single.output() == []
 
 
 @pytest.mark.parametrize("settled", [False, True])
 def test_consuming_begins_with_the_start(settled):
-    one = Consumer(Traffic(settled=settled), channel=2, queue="q", prefetch_count=0)
+    one = ChannelConsumer(PlannedTraffic(settled=settled), channel=2, queue="q", prefetch_count=0)
     assert one.output() == []
     one.start(0)
     [piece] = one.output()
@@ -135,13 +135,13 @@ def test_consuming_begins_with_the_start(settled):
 
 
 def test_without_acks_nothing_is_written():
-    traffic = Traffic(size=30, settled=True)
+    traffic = PlannedTraffic(size=30, settled=True)
     assert feed(consumer(traffic, prefetch_count=1), [body(n) for n in range(50)], at_a_time=50).output() == []
 
 
 @pytest.mark.parametrize("at_a_time", AT_A_TIME)
 def test_latency_counts_from_the_intended_time(at_a_time):
-    traffic = Traffic(size=30, rate=1.0)
+    traffic = PlannedTraffic(size=30, rate=1.0)
     one = consumer(traffic)
     for first in range(0, 100, at_a_time):
         bodies = [body(n, traffic=traffic, stamp=5_000_000) for n in range(first, min(first + at_a_time, 100))]

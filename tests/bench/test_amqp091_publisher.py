@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.load.amqp091 import wire
-from amqp10.load.amqp091.confirms import ACK, ACKS_AT_ONCE_MAX, Confirms
-from amqp10.load.amqp091.endpoint import TURN_MESSAGES, Endpoint
-from amqp10.load.amqp091.publisher import Publisher
+from amqp10.load.amqp091.confirms import ACK, ACKS_AT_ONCE_MAX, ChannelConfirms
+from amqp10.load.amqp091.endpoint import TURN_MESSAGES, ChannelsEndpoint
+from amqp10.load.amqp091.publisher import ChannelPublisher
 from amqp10.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.plan import Application, PlannedTraffic
 from amqp10.load.wire import WireError
 from core.amqp091.codec import decode_method
 from core.amqp091.content import body_of
@@ -25,7 +25,7 @@ FRAME_MAX = 131072
 
 def publisher(*, number=3, burst_max=0, batch=0, frame_max=FRAME_MAX, **traffic):
     application = Application(publisher=number, publish_to="q", batch=batch)
-    one = Publisher(application, Traffic(**traffic), channel=1, frame_max=frame_max, burst_max=burst_max)
+    one = ChannelPublisher(application, PlannedTraffic(**traffic), channel=1, frame_max=frame_max, burst_max=burst_max)
     one.start(0)
     return one
 
@@ -52,7 +52,7 @@ def test_a_publish_is_what_the_codec_says_it_is(durable, size):
     properties = decode_properties(header.payload, 12, len(header.payload))
     assert properties.delivery_mode == (2 if durable else None)
     body = read_frame(data, header.end, FRAME_MAX)
-    assert body.payload == struct.pack(">IQ", 3, 0) + Traffic(size=size).padding()
+    assert body.payload == struct.pack(">IQ", 3, 0) + PlannedTraffic(size=size).padding()
     assert body.end == len(data)
     assert {method.channel, header.channel, body.channel} == {1}
 
@@ -64,7 +64,7 @@ def test_a_large_body_is_split_into_frames_that_are_allowed():
         frame = read_frame(data, at, 4096)
         bodies += frame.payload if frame.frame_type is FrameType.BODY else b""
         at = frame.end
-    assert bodies == struct.pack(">IQ", 3, 0) + Traffic(size=10_000).padding()
+    assert bodies == struct.pack(">IQ", 3, 0) + PlannedTraffic(size=10_000).padding()
 
 
 def test_frames_without_room_are_refused():
@@ -118,7 +118,7 @@ def test_at_an_offered_rate_messages_go_when_they_are_due():
     st.integers(1, 10),
 )
 def test_confirms_count_as_a_set_of_numbers_would(said, at_once):
-    confirms, model, repeated = Confirms(), set(), 0
+    confirms, model, repeated = ChannelConfirms(), set(), 0
     for first in range(0, len(said), at_once):
         some = said[first : first + at_once]
         data = b"".join(wire.ack(1, number, multiple=multiple) for number, multiple in some)
@@ -131,7 +131,7 @@ def test_confirms_count_as_a_set_of_numbers_would(said, at_once):
 
 
 def test_a_run_of_acks_ends_with_what_is_none():
-    confirms = Confirms()
+    confirms = ChannelConfirms()
     many = b"".join(wire.ack(1, number, multiple=False) for number in range(1, ACKS_AT_ONCE_MAX + 11))
     data = many + wire.ack(2, 1, multiple=False)
     at = confirms.take(data, 0, 1000)
@@ -141,14 +141,14 @@ def test_a_run_of_acks_ends_with_what_is_none():
 
 def test_a_confirm_of_what_was_never_sent_is_a_violation():
     with pytest.raises(WireError, match="number 6 was confirmed, 5 were sent"):
-        Confirms().confirm(6, multiple=True, sent=5)
+        ChannelConfirms().confirm(6, multiple=True, sent=5)
 
 
 TWO = [Application(publisher=1, publish_to="a"), Application(publisher=2, publish_to="b")]
 
 
 def started(applications, **traffic):
-    endpoint = Endpoint(applications, Traffic(**traffic), FRAME_MAX)
+    endpoint = ChannelsEndpoint(applications, PlannedTraffic(**traffic), FRAME_MAX)
     endpoint.start(0)
     return endpoint
 

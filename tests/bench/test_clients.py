@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from amqp10.load.ledger import judge
-from amqp10.load.plan import Application, Plan, Traffic
+from amqp10.load.plan import Application, Plan, PlannedTraffic
 from bench import run
 from bench.broker import Broker
 from bench.clients import programs
@@ -21,7 +21,7 @@ from bench.trial import run_once
 from tests.kit.broker_process import broker_process
 from tests.kit.loopback_broker import LoopbackBroker, doubling, serving, swapping
 
-UNBATCHED = Traffic(shape="unbatched", in_flight=50, messages=200, seconds=30)
+UNBATCHED = PlannedTraffic(shape="unbatched", in_flight=50, messages=200, seconds=30)
 PATIENCE_S = 5.0
 CONTENTS = ("alike", "ids", "properties", "priorities")
 MANY = 'client = "proton"\ncount = 3\ntraffic.shape = "unbatched"\n'
@@ -282,5 +282,5 @@ def test_results_name_the_client_and_older_files_stay_comparable():
 def test_the_program_in_go_knows_every_field_of_a_plan():
     """It refuses a plan with a field that it does not know."""
     known = set(re.findall(r'json:"(\w+)"', (programs.GO_SOURCES / "plan.go").read_text(encoding="utf-8")))
-    asked = {field.name for part in (Plan, Traffic, Application) for field in fields(part)}
+    asked = {field.name for part in (Plan, PlannedTraffic, Application) for field in fields(part)}
     assert asked - known == set()

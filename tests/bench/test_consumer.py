@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.load import wire
-from amqp10.load.consumer import Consumer
+from amqp10.load.consumer import LinkConsumer
 from amqp10.load.delivery import FEW
-from amqp10.load.ledger import Verdict, judge
-from amqp10.load.plan import Traffic
+from amqp10.load.ledger import LedgerVerdict, judge
+from amqp10.load.plan import PlannedTraffic
 from amqp10.load.wire import WireError
 
-TRAFFIC = Traffic(size=30)
-STAMPED = Traffic(size=30, rate=1.0)
+TRAFFIC = PlannedTraffic(size=30)
+STAMPED = PlannedTraffic(size=30, rate=1.0)
 BEFORE_BODY = bytes.fromhex("005370 c00201 41")  # a header section
 
 
@@ -43,8 +43,8 @@ class Delivery:
 
 def consumer(*, traffic=TRAFFIC, link_credit=10_000, shape="bulk"):
     if shape != "bulk":
-        traffic = Traffic(size=traffic.size, shape=shape)
-    one = Consumer(traffic, link_credit)
+        traffic = PlannedTraffic(size=traffic.size, shape=shape)
+    one = LinkConsumer(traffic, link_credit)
     one.start(0)
     assert one.top_up() == link_credit
     return one
@@ -83,9 +83,9 @@ def test_small_delivery_ids_have_another_width_and_are_taken_as_well(at_a_time):
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
-        (lambda s: s[:70] + s[71:], Verdict(lost=1)),
-        (lambda s: [*s[:70], 70, *s[70:]], Verdict(duplicated=1)),
-        (lambda s: [*s[:70], s[71], s[70], *s[72:]], Verdict(reordered=1)),
+        (lambda s: s[:70] + s[71:], LedgerVerdict(lost=1)),
+        (lambda s: [*s[:70], 70, *s[70:]], LedgerVerdict(duplicated=1)),
+        (lambda s: [*s[:70], s[71], s[70], *s[72:]], LedgerVerdict(reordered=1)),
     ],
     ids=["lost", "duplicated", "reordered"],
 )
@@ -102,7 +102,7 @@ def test_one_changed_byte_of_one_body_is_noticed(at_a_time):
     deliveries[70] = Delivery(1070, 70, spoiled=True)
     one = feed(consumer(), deliveries, at_a_time=at_a_time)
     assert one.corrupted == 1
-    assert judge({1: 150}, [one.ledger.ranges()]) == Verdict(lost=1)
+    assert judge({1: 150}, [one.ledger.ranges()]) == LedgerVerdict(lost=1)
 
 
 @given(
@@ -184,7 +184,7 @@ def test_bulk_settles_ranges_and_unbatched_each():
         frame = wire.decode_frame(piece, 0, len(piece))
         assert frame is not None
         assert frame.fields[:4] == [wire.ROLE_RECEIVER, delivery_id, None, True]
-        assert frame.field(4) == wire.Described(wire.ACCEPTED, [])
+        assert frame.field(4) == wire.DescribedValue(wire.ACCEPTED, [])
 
 
 def test_settled_deliveries_are_not_settled_again():

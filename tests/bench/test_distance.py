@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 from bench.broker import started
 from bench.delay_proxy import Way, serve
 from bench.delay_proxy import main as proxy_main
@@ -54,7 +54,7 @@ def test_publishers_share_a_session_and_the_consumer_is_near() -> None:
     publishers, consumers = applications(Point(50.0, 4, 12), "q")
     assert [one.shares for one in publishers] == ["nothing", "session", "session", "session"]
     assert [one.consume_from for one in consumers] == ["q"]
-    assert "timed" not in Traffic().parameters()
+    assert "timed" not in PlannedTraffic().parameters()
 
 
 def test_a_far_publisher_is_measured() -> None:

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10.load import wire
-from amqp10.load.endpoint import Endpoint, Session
-from amqp10.load.ledger import Verdict, judge
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.endpoint import BegunSession, SessionEndpoint
+from amqp10.load.ledger import LedgerVerdict, judge
+from amqp10.load.plan import Application, PlannedTraffic
 from amqp10.load.wire import WireError
 from tests.kit.loopback_broker import (
     SESSION_WINDOW,
@@ -33,7 +33,7 @@ def begun(connection):
 def converse(broker, application, traffic, *, cut=65536):
     """Run the endpoint until neither side has bytes to send."""
     connection = begun(broker.connection())
-    endpoint = Endpoint([application], traffic, Session(broker.max_frame_size, 0, SESSION_WINDOW))
+    endpoint = SessionEndpoint([application], traffic, BegunSession(broker.max_frame_size, 0, SESSION_WINDOW))
     for started in (False, True):
         if started:
             assert endpoint.attached
@@ -60,7 +60,7 @@ def verdict_of(endpoint):
 @pytest.mark.parametrize(("size", "max_frame_size"), [(12, 131072), (2000, 512)])
 def test_everything_arrives_and_is_settled(shape, settled, size, max_frame_size):
     broker = LoopbackBroker(max_frame_size=max_frame_size)
-    traffic = Traffic(shape=shape, settled=settled, size=size, messages=700)
+    traffic = PlannedTraffic(shape=shape, settled=settled, size=size, messages=700)
     endpoint = converse(broker, BOTH, traffic)
     assert endpoint.publishers[0].sent == endpoint.consumers[0].ledger.total == 700
     assert endpoint.publishers[0].finished
@@ -71,7 +71,7 @@ def test_everything_arrives_and_is_settled(shape, settled, size, max_frame_size)
 @settings(max_examples=20)
 @given(cut=st.integers(1, 200))
 def test_frames_may_be_cut_anywhere(cut):
-    endpoint = converse(LoopbackBroker(), BOTH, Traffic(messages=300), cut=cut)
+    endpoint = converse(LoopbackBroker(), BOTH, PlannedTraffic(messages=300), cut=cut)
     assert endpoint.consumers[0].ledger.total == 300
     assert verdict_of(endpoint).clean
 
@@ -79,10 +79,10 @@ def test_frames_may_be_cut_anywhere(cut):
 @pytest.mark.parametrize("which", [0, 1, 299, 599])
 @pytest.mark.parametrize(
     ("fault", "verdict"),
-    [(dropping, Verdict(lost=1)), (doubling, Verdict(duplicated=1)), (garbling, Verdict(lost=1))],
+    [(dropping, LedgerVerdict(lost=1)), (doubling, LedgerVerdict(duplicated=1)), (garbling, LedgerVerdict(lost=1))],
 )
 def test_a_broker_that_drops_doubles_or_garbles_is_found_out(which, fault, verdict):
-    traffic = Traffic(messages=600, size=20)
+    traffic = PlannedTraffic(messages=600, size=20)
     endpoint = converse(LoopbackBroker(fault=fault(which)), BOTH, traffic)
     assert verdict_of(endpoint) == verdict
     assert endpoint.consumers[0].corrupted == (1 if fault is garbling else 0)
@@ -90,12 +90,12 @@ def test_a_broker_that_drops_doubles_or_garbles_is_found_out(which, fault, verdi
 
 @pytest.mark.parametrize("which", [0, 299, 598])
 def test_a_broker_that_swaps_is_found_out(which):
-    endpoint = converse(LoopbackBroker(fault=swapping(which)), BOTH, Traffic(messages=600))
-    assert verdict_of(endpoint) == Verdict(reordered=1)
+    endpoint = converse(LoopbackBroker(fault=swapping(which)), BOTH, PlannedTraffic(messages=600))
+    assert verdict_of(endpoint) == LedgerVerdict(reordered=1)
 
 
 def test_a_closed_window_stops_the_publisher_until_a_flow_opens_it():
-    endpoint = Endpoint([Application(publish_to="q")], Traffic(), Session(131072, 0, 3))
+    endpoint = SessionEndpoint([Application(publish_to="q")], PlannedTraffic(), BegunSession(131072, 0, 3))
     endpoint.output(0)
     endpoint.receive_data(
         wire.frame(wire.composite(wire.ATTACH, wire.string("0.0 to /queues/q"), wire.uint(5), wire.boolean(True))), 0
@@ -109,7 +109,7 @@ def test_a_closed_window_stops_the_publisher_until_a_flow_opens_it():
 
 
 def test_a_flow_for_another_handle_grants_nothing():
-    endpoint = Endpoint([Application(publish_to="q")], Traffic(), Session(131072, 0, 400))
+    endpoint = SessionEndpoint([Application(publish_to="q")], PlannedTraffic(), BegunSession(131072, 0, 400))
     endpoint.receive_data(
         wire.frame(wire.composite(wire.ATTACH, wire.string("0.0 to /queues/q"), wire.uint(5), wire.boolean(True))), 0
     )
@@ -120,7 +120,7 @@ def test_a_flow_for_another_handle_grants_nothing():
 
 @pytest.mark.parametrize(("handle", "fields"), [(None, 4), (5, 7)])
 def test_an_echo_is_answered(handle, fields):
-    endpoint = Endpoint([Application(publish_to="q")], Traffic(), Session(131072, 0, 400))
+    endpoint = SessionEndpoint([Application(publish_to="q")], PlannedTraffic(), BegunSession(131072, 0, 400))
     endpoint.output(0)
     endpoint.receive_data(
         wire.frame(wire.composite(wire.ATTACH, wire.string("0.0 to /queues/q"), wire.uint(5), wire.boolean(True))), 0
@@ -138,7 +138,7 @@ def test_an_echo_is_answered(handle, fields):
     ("code", "error_at"), [(wire.DETACH, 2), (wire.END, 0), (wire.CLOSE, 0)], ids=["detach", "end", "close"]
 )
 def test_whatever_the_broker_ends_is_an_error_with_its_reason(code, error_at):
-    endpoint = Endpoint([Application(consume_from="q")], Traffic(), Session(131072, 0, 400))
+    endpoint = SessionEndpoint([Application(consume_from="q")], PlannedTraffic(), BegunSession(131072, 0, 400))
     error = wire.composite(0x1D, wire.symbol("amqp:not-found"), wire.string("no queue"))
     with pytest.raises(WireError, match="amqp:not-found: no queue"):
         endpoint.receive_data(wire.frame(wire.composite(code, *[wire.uint(0)] * error_at, error)), 0)

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10.load.ledger import Ledger, Verdict, judge
+from amqp10.load.ledger import Ledger, LedgerVerdict, judge
 
 
 def ledger_of(*sequences, publisher=1):
@@ -21,29 +21,29 @@ def verdict_on(sent, *sequences):
 
 def test_everything_once_and_in_order_is_clean():
     verdict = verdict_on(5, 0, 1, 2, 3, 4)
-    assert verdict == Verdict()
+    assert verdict == LedgerVerdict()
     assert verdict.clean
 
 
 def test_a_lost_message_is_counted_wherever_it_was():
-    assert verdict_on(3, 1, 2) == Verdict(lost=1)
-    assert verdict_on(3, 0, 2) == Verdict(lost=1)
-    assert verdict_on(3, 0, 1) == Verdict(lost=1)
-    assert verdict_on(3) == Verdict(lost=3)
+    assert verdict_on(3, 1, 2) == LedgerVerdict(lost=1)
+    assert verdict_on(3, 0, 2) == LedgerVerdict(lost=1)
+    assert verdict_on(3, 0, 1) == LedgerVerdict(lost=1)
+    assert verdict_on(3) == LedgerVerdict(lost=3)
 
 
 def test_a_duplicate_is_not_also_reordered():
-    assert verdict_on(4, 0, 1, 1, 2, 3) == Verdict(duplicated=1)
-    assert verdict_on(4, 0, 1, 2, 3, 1) == Verdict(duplicated=1)
+    assert verdict_on(4, 0, 1, 1, 2, 3) == LedgerVerdict(duplicated=1)
+    assert verdict_on(4, 0, 1, 2, 3, 1) == LedgerVerdict(duplicated=1)
 
 
 def test_two_exchanged_messages_are_one_out_of_order():
-    assert verdict_on(4, 0, 2, 1, 3) == Verdict(reordered=1)
+    assert verdict_on(4, 0, 2, 1, 3) == LedgerVerdict(reordered=1)
 
 
 def test_a_message_that_was_not_sent_is_foreign():
-    assert verdict_on(2, 0, 1, 2) == Verdict(foreign=1)
-    assert judge({1: 1}, [ledger_of(0).ranges(), ledger_of(0, publisher=9).ranges()]) == Verdict(foreign=1)
+    assert verdict_on(2, 0, 1, 2) == LedgerVerdict(foreign=1)
+    assert judge({1: 1}, [ledger_of(0).ranges(), ledger_of(0, publisher=9).ranges()]) == LedgerVerdict(foreign=1)
 
 
 def test_consumers_that_share_a_queue_may_take_turns():
@@ -51,7 +51,7 @@ def test_consumers_that_share_a_queue_may_take_turns():
 
 
 def test_the_same_message_at_two_consumers_is_a_duplicate():
-    assert judge({1: 2}, [ledger_of(0, 1).ranges(), ledger_of(1).ranges()]) == Verdict(duplicated=1)
+    assert judge({1: 2}, [ledger_of(0, 1).ranges(), ledger_of(1).ranges()]) == LedgerVerdict(duplicated=1)
 
 
 def test_a_run_costs_one_range():
@@ -71,7 +71,7 @@ def test_the_verdict_equals_that_of_a_slow_and_simple_judge(sent, consumers):
         for index, sequence in enumerate(sequences):
             earlier = sequences[:index]
             late += sequence not in earlier and any(other > sequence for other in earlier)
-    assert verdict == Verdict(
+    assert verdict == LedgerVerdict(
         lost=sum(sequence not in seen for sequence in range(sent)),
         duplicated=sum(count - 1 for count in seen.values()),
         reordered=late,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from amqp10.load import wire
 from amqp10.load.messages import BURST_BYTES_MAX, BURST_FRAMES_MAX
-from amqp10.load.plan import Application, Traffic
-from amqp10.load.publisher import Publisher, message_unit
+from amqp10.load.plan import Application, PlannedTraffic
+from amqp10.load.publisher import LinkPublisher, message_unit
 from amqp10.load.wire import WireError
 
 PLENTY = 2**31 - 1
@@ -17,7 +17,7 @@ FIRST, THIRD = Application(publisher=1), Application(publisher=3)
 
 
 def publisher(*, application=THIRD, max_frame_size=131072, link_credit=PLENTY, **traffic):
-    one = Publisher(application, Traffic(**traffic), max_frame_size)
+    one = LinkPublisher(application, PlannedTraffic(**traffic), max_frame_size)
     one.flow_received(0, link_credit)
     one.start(0)
     return one
@@ -58,17 +58,17 @@ def test_delivery_id_tag_and_body_all_carry_the_sequence_number(count):
         assert frame.field(1) == number
         assert frame.field(2) == struct.pack(">Q", number)
         body = frame.payload[5:]
-        assert body == struct.pack(">IQ", 3, number) + Traffic(size=40).padding()
+        assert body == struct.pack(">IQ", 3, number) + PlannedTraffic(size=40).padding()
     assert one.sent == count
 
 
 def test_a_large_message_takes_several_frames_within_the_limit():
-    unit = message_unit(THIRD, Traffic(size=2500), 1000)
+    unit = message_unit(THIRD, PlannedTraffic(size=2500), 1000)
     frames = frames_in(unit.data)
     assert [frame.field(5) for frame in frames] == [True, True, False]
     assert all(end - start <= 1000 for start, end in zip((0, *unit.frame_ends), unit.frame_ends, strict=False))
     payload = b"".join(frame.payload for frame in frames)
-    assert payload == message_unit(THIRD, Traffic(size=2500), 131072).data[-len(payload) :]
+    assert payload == message_unit(THIRD, PlannedTraffic(size=2500), 131072).data[-len(payload) :]
 
 
 def test_all_frames_of_a_large_message_are_numbered():
@@ -80,7 +80,7 @@ def test_all_frames_of_a_large_message_are_numbered():
 
 def test_too_small_frames_are_refused():
     with pytest.raises(WireError):
-        message_unit(THIRD, Traffic(size=64), 50)
+        message_unit(THIRD, PlannedTraffic(size=64), 50)
 
 
 @given(link_credit=st.integers(0, 3000), window=st.integers(0, 3000), frames=st.sampled_from([1, 3]))

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from amqp10.load.handshake import Place
-from amqp10.load.management import Management
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.management import ManagementPair
+from amqp10.load.plan import Application, PlannedTraffic
 from bench import run
 from bench.broker import Broker, connect, listening_pid, started_with_tls
 from bench.scenario import Scenario
@@ -18,7 +18,7 @@ from bench.trial import TrialError, run_once, running
 from tests.kit.loopback_broker import LoopbackBroker, doubling, dropping, garbling, serving, swapping
 
 SHORT = Scenario(
-    name="short", title="300 messages", pattern="two-connections", traffic=Traffic(messages=300, seconds=30)
+    name="short", title="300 messages", pattern="two-connections", traffic=PlannedTraffic(messages=300, seconds=30)
 )
 PATIENCE_S = 2.0
 """On a machine with other load a receiver waits for its first message for more than 0.3 s."""
@@ -47,7 +47,7 @@ def test_several_senders_and_receivers_share_a_queue():
 
 
 def test_at_an_offered_rate_latency_is_measured():
-    traffic = Traffic(shape="unbatched", size=20, rate=1000.0, seconds=0.2)
+    traffic = PlannedTraffic(shape="unbatched", size=20, rate=1000.0, seconds=0.2)
     result = run_against(LoopbackBroker(), replace(SHORT, traffic=traffic))
     assert (result.void, result.messages) == ("", 200)
     assert result.p50_ms is not None
@@ -116,9 +116,9 @@ def test_a_void_result_is_an_exit_status_of_its_own(tmp_path, capsys):
 def test_a_broker_that_refuses_is_a_reason_not_a_hang():
     with serving(LoopbackBroker()) as url:
         broker = Broker("Loopback", url.replace("guest:guest", "a:b"), os.getpid())
-        with running(broker, Traffic(), [[Application()]]):
+        with running(broker, PlannedTraffic(), [[Application()]]):
             pass
-    with pytest.raises(TrialError, match="Connection refused"), running(broker, Traffic(), [[Application()]]):
+    with pytest.raises(TrialError, match="Connection refused"), running(broker, PlannedTraffic(), [[Application()]]):
         pass
 
 
@@ -141,7 +141,7 @@ def _cpu_times(processes: Iterable[psutil.Process]) -> float:
 
 def test_queues_are_declared_counted_and_deleted():
     broker = LoopbackBroker(queues={"/queues/q": [b"x"] * 3})
-    with serving(broker) as url, Management(url) as management:
+    with serving(broker) as url, ManagementPair(url) as management:
         management.declare_queue("q")
         assert management.message_count("q") == 3
         management.delete_queue("q")

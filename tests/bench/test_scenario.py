@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from amqp10.load.plan import Plan, Traffic
+from amqp10.load.plan import Plan, PlannedTraffic
 from bench.scenario import LoadPattern, Scenario, ScenarioError, load_scenarios, read_scenario
 
 SCENARIOS = load_scenarios()
@@ -81,7 +81,7 @@ def test_scenarios_that_goals_name_exist():
 
 
 def applications(pattern, count, **more):
-    scenario = Scenario(name="s", title="", pattern=pattern, count=count, traffic=Traffic(), **more)
+    scenario = Scenario(name="s", title="", pattern=pattern, count=count, traffic=PlannedTraffic(), **more)
     return [
         [(one.publish_to, one.exchange, one.consume_from, one.shares) for one in group]
         for group in scenario.processes("q")
@@ -124,13 +124,13 @@ def test_patterns_share_connections_and_sessions(pattern, groups):
 def test_one_routing_key_goes_through_the_exchange_when_asked_to():
     [[(_, exchange, _, _)], _] = applications("two-connections", 1, through_exchange=True)
     assert exchange == "q-exchange"
-    plain = Scenario(name="s", title="", pattern="sender", traffic=Traffic())
+    plain = Scenario(name="s", title="", pattern="sender", traffic=PlannedTraffic())
     assert "through_exchange" not in plain.parameters()
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 1000])
 def test_publishers_at_a_rate_start_one_after_the_other(count):
-    traffic = Traffic(rate=5.0, size=20)
+    traffic = PlannedTraffic(rate=5.0, size=20)
     leads = sorted(traffic.lead_ns(publisher) for publisher in range(1, count + 1))
     assert leads[0] == 0
     gaps = [b - a for a, b in zip(leads, [*leads[1:], 200_000_000], strict=True)]
@@ -189,20 +189,20 @@ def test_a_plan_survives_its_journey_to_a_load_process(scenario):
 
 
 def test_a_plan_with_unlike_messages_survives_as_well():
-    traffic = Traffic(content="priorities", keys=100, sizes=(12, 40))
+    traffic = PlannedTraffic(content="priorities", keys=100, sizes=(12, 40))
     plan = Plan(url="amqp://localhost", traffic=traffic, applications=())
     assert Plan.from_json(plan.to_json()) == plan
     assert [len(traffic.padding(number)) for number in range(3)] == [0, 28, 0]
 
 
 def test_older_result_files_stay_comparable():
-    assert not {"content", "keys", "sizes"} & set(Traffic().parameters())
-    unlike = Traffic(content="ids", keys=2, sizes=(12, 40)).parameters()
+    assert not {"content", "keys", "sizes"} & set(PlannedTraffic().parameters())
+    unlike = PlannedTraffic(content="ids", keys=2, sizes=(12, 40)).parameters()
     assert (unlike["content"], unlike["keys"], unlike["sizes"]) == ("ids", 2, [12, 40])
 
 
 def test_padding_is_the_same_everywhere_and_depends_on_the_seed():
-    assert Traffic(size=50).padding() == Traffic(size=50).padding()
-    assert len(Traffic(size=50).padding()) == 38
-    assert len(Traffic(size=50, rate=1.0).padding()) == 30
-    assert Traffic(size=50, seed=2).padding() != Traffic(size=50).padding()
+    assert PlannedTraffic(size=50).padding() == PlannedTraffic(size=50).padding()
+    assert len(PlannedTraffic(size=50).padding()) == 38
+    assert len(PlannedTraffic(size=50, rate=1.0).padding()) == 30
+    assert PlannedTraffic(size=50, seed=2).padding() != PlannedTraffic(size=50).padding()

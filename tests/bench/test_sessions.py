@@ -4,8 +4,8 @@ others."""
 import pytest
 
 from amqp10.load import wire
-from amqp10.load.endpoint import Session
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.endpoint import BegunSession
+from amqp10.load.plan import Application, PlannedTraffic
 from amqp10.load.sessions import Sessions
 from amqp10.load.wire import WireError
 
@@ -26,8 +26,8 @@ def flow(channel, link_credit, delivery_count=0):
 
 
 def started():
-    sessions = [Session(131072, 0, 400, channel) for channel in REMOTE]
-    both = Sessions([[one] for one in APPLICATIONS], Traffic(settled=True, durable=True), sessions)
+    sessions = [BegunSession(131072, 0, 400, channel) for channel in REMOTE]
+    both = Sessions([[one] for one in APPLICATIONS], PlannedTraffic(settled=True, durable=True), sessions)
     assert [piece[6:8] for piece in map(bytes, both.output(0))] == [b"\0\0", b"\0\1"]
     assert not both.attached
     both.receive_data(attached(REMOTE[0], "0.0 to /queues/fast") + attached(REMOTE[1], "1.0 to /queues/slow"), 0)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from amqp10.load.management import Management
-from amqp10.load.plan import Traffic
+from amqp10.load.management import ManagementPair
+from amqp10.load.plan import PlannedTraffic
 from bench.broker import Broker
 from bench.scenario import Scenario
 from bench.trial import Run, run_once
@@ -32,7 +32,7 @@ def run(broker: Broker, pattern: str = "two-connections", *, protocol: str = "1.
         pattern=pattern,
         count=count,
         protocol=protocol,
-        traffic=Traffic(messages=MESSAGES, seconds=30.0, **traffic),
+        traffic=PlannedTraffic(messages=MESSAGES, seconds=30.0, **traffic),
     )
     return run_once(broker, scenario, f"q-{os.getpid()}")
 
@@ -80,7 +80,7 @@ def test_one_pair_on_one_connection_may_have_routing_keys(broker: Broker):
 
 def test_nothing_is_left_behind(broker: Broker):
     run(broker, "fan-out", count=2)
-    with Management(broker.url) as management:
+    with ManagementPair(broker.url) as management:
         assert management.rows("queues") == []
         names = {row["name"] for row in management.rows("exchanges")}
     assert all(name in {"", "amq.direct", "amq.fanout", "amq.headers", "amq.match", "amq.topic"} for name in names)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10.load import wire
-from amqp10.load.wire import Described, WireError
+from amqp10.load.wire import DescribedValue, WireError
 
 VECTORS = [
     (wire.NULL, "40", None),
@@ -22,7 +22,7 @@ VECTORS = [
     (wire.symbol("ok"), "a3 02 6f6b", "ok"),
     (wire.list_of(wire.uint(1), wire.NULL), "c0 04 02 5201 40", [1, None]),
     (wire.map_of(wire.symbol("k"), wire.boolean(False)), "c1 05 02 a3016b 42", {"k": False}),
-    (wire.composite(0x24), "00 53 24 c0 01 00", Described(0x24, [])),
+    (wire.composite(0x24), "00 53 24 c0 01 00", DescribedValue(0x24, [])),
 ]
 
 

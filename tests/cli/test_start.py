@@ -153,6 +153,7 @@ CLIENT = ("amqp10.client", "amqp10.blocking", "amqp10.cli.remote")
 
 SERVE = "['serve', '--listen', '127.0.0.1:0', '--data', sys.argv[1], '--admin', sys.argv[2]]"
 NOT_WHILE_IDLE: Mapping[str, str] = {
+    "asyncio": "imported by structlog for coroutines that write lines",
     "core.access.token_login": "for tokens of OAuth 2",
     "core.access.tokens": "for a broker with a provider of OAuth 2",
     "core.admin.service": "imported when the first client of the admin server connects",
@@ -167,6 +168,7 @@ NOT_WHILE_IDLE: Mapping[str, str] = {
     "pygments": "imported by rich",
     "re2": "for the first pattern of a policy or a list",
     "rich": "imported by structlog for coloured tracebacks, which the log does not have",
+    "ssl": "for a broker with certificates, and for the admin server's clients",
     "starlette": "for the admin server's clients",
     "unittest": "for tests",
 }

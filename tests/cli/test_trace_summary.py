@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, Wanted
+from amqp10.cli.trace_summary import LinkNumbers, Shown, Summary, WantedFrames
 
 
 def frame(name: str, at: float = 10.0, *, channel: int = 0, handle: int | None = None, outgoing: bool = False) -> Shown:
@@ -27,16 +27,16 @@ def test_transfers_of_a_second_are_one_row_for_each_link_and_direction():
 @pytest.mark.parametrize(
     ("wanted", "takes", "summarises"),
     [
-        (Wanted(), True, True),
-        (Wanted(every=True), True, False),
-        (Wanted(performatives=("transfer",)), True, False),
-        (Wanted(performatives=("flow",)), False, False),
-        (Wanted(handle=3), True, True),
-        (Wanted(handle=4), False, True),
-        (Wanted(channel=1), False, True),
+        (WantedFrames(), True, True),
+        (WantedFrames(every=True), True, False),
+        (WantedFrames(performatives=("transfer",)), True, False),
+        (WantedFrames(performatives=("flow",)), False, False),
+        (WantedFrames(handle=3), True, True),
+        (WantedFrames(handle=4), False, True),
+        (WantedFrames(channel=1), False, True),
     ],
 )
-def test_which_frames_are_shown_and_which_are_counted(wanted: Wanted, takes: bool, summarises: bool):
+def test_which_frames_are_shown_and_which_are_counted(wanted: WantedFrames, takes: bool, summarises: bool):
     shown = frame("transfer", handle=3)
     assert (wanted.takes(shown), wanted.summarises(shown)) == (takes, summarises)
 
@@ -58,14 +58,14 @@ LINK = LinkNumbers(channel=0, handle=3, remote_channel=5, remote_handle=8)
 )
 def test_each_side_marks_the_frames_of_a_link_with_numbers_of_its_own(outgoing, channel, handle, of_it):
     shown = frame("flow", channel=channel, handle=handle, outgoing=outgoing)
-    assert Wanted(link=LINK).takes(shown) is of_it
+    assert WantedFrames(link=LINK).takes(shown) is of_it
 
 
 def test_a_flow_of_the_session_is_no_frame_of_a_link_that_the_client_has_not_attached():
     half = LINK._replace(remote_handle=None)
-    assert not Wanted(link=half).takes(frame("flow", channel=5))
+    assert not WantedFrames(link=half).takes(frame("flow", channel=5))
 
 
 @pytest.mark.parametrize("name", ["flow", "attach", "open", "queue.declare"])
 def test_a_frame_that_does_not_come_with_each_message_is_never_counted(name: str):
-    assert not Wanted().summarises(frame(name))
+    assert not WantedFrames().summarises(frame(name))

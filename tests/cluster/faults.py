@@ -387,8 +387,7 @@ def machines(
             for member in range(len(NAMES)):
                 etcd.start(member)
             etcd.leader()
-            for one in NAMES:
-                nodes.start(one)
+            nodes.start(*NAMES)
             nodes.until(lambda: all(made.leader(group + 1) for group in range(groups)), "each group has a leader")
             yield made
         finally:

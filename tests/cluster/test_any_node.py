@@ -1,6 +1,7 @@
 """Three real brokers and a real etcd: a quorum queue is used at any node, and follows its leader."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 import pika
@@ -12,6 +13,10 @@ from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
 
 QUEUE = "orders"
 DURABLE = pika.BasicProperties(delivery_mode=2)
+QUIET_S = 0.5
+"""A queue that has given what is expected, and then nothing for so long, is empty."""
+COME_S = 20.0
+"""What is expected and has not come by then is lost."""
 
 
 @contextmanager
@@ -38,12 +43,18 @@ def publish(nodes: ClusterNodes, name: str, bodies: list[str]) -> list[str]:
     return confirmed
 
 
-def drained(nodes: ClusterNodes, name: str, *, most: int) -> list[tuple[str, bool]]:
+def drained(nodes: ClusterNodes, name: str, *, most: int, expected: Collection[str] = ()) -> list[tuple[str, bool]]:
+    """Take messages at a node: not more than ``most``, and until all that are ``expected`` have come and then none for
+    a while."""
     found: list[tuple[str, bool]] = []
+    missing, deadline = set(expected), time.monotonic() + COME_S
     with connected(nodes, name) as channel:
-        for method, _, body in channel.consume(QUEUE, inactivity_timeout=3):
+        for method, _, body in channel.consume(QUEUE, inactivity_timeout=QUIET_S):
             if method is None:
-                break
+                if not missing or time.monotonic() > deadline:
+                    break
+                continue
+            missing.discard(body.decode())
             found.append((body.decode(), method.redelivered))
             channel.basic_ack(method.delivery_tag)
             if len(found) == most:
@@ -64,7 +75,7 @@ def test_a_queue_is_used_at_any_node_and_follows_its_leader():
         first = publish(nodes, entry, [f"{entry}-{number}" for number in range(20)])
         first += publish(nodes, other, [f"{other}-{number}" for number in range(20)])
         assert len(first) == 40
-        half = drained(nodes, other, most=10)
+        half = drained(nodes, other, most=10, expected=first)
         assert not any(redelivered for _, redelivered in half)
         with connected(nodes, entry) as channel:
             consumer = channel.consume(QUEUE, inactivity_timeout=10)
@@ -74,14 +85,16 @@ def test_a_queue_is_used_at_any_node_and_follows_its_leader():
                 while next(consumer)[0] is not None:
                     pass
         nodes.until(lambda: nodes.leaders(entry)[1] in (entry, other), "another node leads")
+        assert all("node-refuses" in nodes.log(name) for name in (entry, other)), "they did not wait for its beats"
         nodes.until(lambda: any(row["leads_here"] for name in (entry, other) for row in nodes.status(name)["groups"]),
                     "and serves")  # fmt: skip
         later = [
             body for name in (entry, other) for body in publish(nodes, name, [f"later-{name}-{n}" for n in range(5)])
         ]
         assert len(later) == 10
-        rest = drained(nodes, entry, most=1000) + drained(nodes, other, most=1000)
+        left = set(first) - {body for body, _ in half}
+        rest = drained(nodes, entry, most=1000, expected=left | set(later)) + drained(nodes, other, most=1000)
         bodies = [body for body, _ in rest]
-        assert set(first) - {body for body, _ in half} <= set(bodies), "lost"
+        assert left <= set(bodies), "lost"
         assert set(later) <= set(bodies)
         assert all(redelivered for body, redelivered in rest if body in held)

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -70,27 +71,32 @@ def test_no_process_is_left_whatever_ends_the_demo(number: signal.Signals):
     assert folder.exists() is (number == signal.SIGKILL)
 
 
-def test_an_etcd_that_is_killed_is_started_again_by_its_broker():
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningDemo]:
+    """A demo for tests after which it goes on."""
     with demo_cluster() as demo:
-        url, pid = demo.nodes()["a"]
-        [etcd] = psutil.Process(pid).children()
-        etcd.kill()
-        demo.until(r"a \| its etcd has ended, and starts again in 0.5 s")
-        demo.until(r"a \| its etcd runs again as process")
-        own = json.loads(run_here("cluster", "status", "--json", url=url).out)["engine"]["own"]
-        assert (own["starts"], own["running"], own["why"]) == (2, True, "")
-        [again] = psutil.Process(pid).children()
-        assert again.pid == own["pid"] != etcd.pid
-        alarms = {row["name"]: row for row in json.loads(run_here("alarms", "list", "--json", url=url).out)}
-        assert "ended with status -9" in alarms["etcd"]["cause"], "it is on until etcd has run for some seconds"
+        yield demo
 
 
-def test_a_taken_port_ends_the_demo_with_the_reason(tmp_path: Path):
-    with demo_cluster() as demo:
-        url, _ = demo.nodes()["a"]
-        port = int(url.rpartition(":")[2]) - 1
-        command = [sys.executable, "-m", "amqp10", "demo", "cluster", "--port", str(port)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+def test_an_etcd_that_is_killed_is_started_again_by_its_broker(running: RunningDemo):
+    url, pid = running.nodes()["a"]
+    [etcd] = psutil.Process(pid).children()
+    etcd.kill()
+    running.until(r"a \| its etcd has ended, and starts again in 0.5 s")
+    running.until(r"a \| its etcd runs again as process")
+    own = json.loads(run_here("cluster", "status", "--json", url=url).out)["engine"]["own"]
+    assert (own["starts"], own["running"], own["why"]) == (2, True, "")
+    [again] = psutil.Process(pid).children()
+    assert again.pid == own["pid"] != etcd.pid
+    alarms = {row["name"]: row for row in json.loads(run_here("alarms", "list", "--json", url=url).out)}
+    assert "ended with status -9" in alarms["etcd"]["cause"], "it is on until etcd has run for some seconds"
+
+
+def test_a_taken_port_ends_the_demo_with_the_reason(running: RunningDemo):
+    url, _ = running.nodes()["a"]
+    port = int(url.rpartition(":")[2]) - 1
+    command = [sys.executable, "-m", "amqp10", "demo", "cluster", "--port", str(port)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     assert done.returncode == Exit.NOT_NOW, done.stderr
     assert "node a has ended" in done.stderr
     assert "in use" in done.stderr

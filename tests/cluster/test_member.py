@@ -8,8 +8,9 @@ from itertools import count
 import pytest
 
 from core.cluster.beats import Beat, node_number
-from core.cluster.etcd import Etcd
-from core.cluster.etcd_messages import range_of
+from core.cluster.engine_leader import EngineLeader
+from core.cluster.etcd import STATUS, Etcd
+from core.cluster.etcd_messages import MESSAGES, range_of
 from core.cluster.keys import GroupKeys
 from core.cluster.member import Hooks, Member
 from core.cluster.member_changes import ChangeOfMembers
@@ -231,6 +232,26 @@ def test_a_step_looks_only_at_groups_with_something_to_do(make):
     assert list(a.groups.touched) == [1]
     a.member.step()
     assert not a.groups.touched
+
+
+def test_requests_go_to_the_member_of_etcd_that_leads(make):
+    a = make("a")
+    until(lambda: a.queues.leads, a)
+    leader = EngineLeader(a.etcd, time.monotonic)
+
+    def asked_leads() -> bool:
+        status = a.etcd.ask_now(STATUS, MESSAGES["StatusRequest"](), timeout_s=WAIT_S)
+        return status.leader == status.header.member_id
+
+    while asked_leads():
+        a.etcd.ask_another()
+
+    def found() -> bool:
+        leader.step()
+        return asked_leads()
+
+    until(found, a)
+    assert a.etcd.term > 0
 
 
 # --- members that change

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -228,17 +229,32 @@ def gets(connection, queue: str, found: list[str]) -> bool:
 
 def publish(nodes: OnePort, names: list[str], rng: Random, confirmed: set[str], prefix: str) -> None:
     """Publish over a connection to each node while one node is killed."""
-    channels = [nodes.connect(node).channel() for node in (1, 2)]
-    for channel in channels:
-        channel.confirm_delivery()
+    channels = {node: confirming(nodes, node) for node in (1, 2)}
+
+    def is_confirmed(body: str) -> bool:
+        """Publish once. What is not confirmed may be there or not, and its channel may be closed."""
+        node = rng.choice((1, 2))
+        try:
+            channels[node].basic_publish("", rng.choice(names), body.encode(), DURABLE, mandatory=True)
+        except pika.exceptions.AMQPError:
+            with suppress(pika.exceptions.AMQPError):
+                channels[node] = confirming(nodes, node)
+            return False
+        confirmed.add(body)
+        return True
+
     dies = rng.choice((1, 2))
-    for number in range(100):
-        if number == 50:
-            nodes.kill(dies)
-        body = f"{prefix}-{number}"
-        with suppress(pika.exceptions.AMQPError):  # what is not confirmed may be there or not
-            rng.choice(channels).basic_publish("", rng.choice(names), body.encode(), DURABLE, mandatory=True)
-            confirmed.add(body)
+    for number in range(50):  # a node that has just started may not have reached the other one yet
+        until(partial(is_confirmed, f"{prefix}-{number}"), "a message is confirmed")
+    nodes.kill(dies)
+    for number in range(50, 100):
+        is_confirmed(f"{prefix}-{number}")
+
+
+def confirming(nodes: OnePort, node: int):
+    channel = nodes.connect(node).channel()
+    channel.confirm_delivery()
+    return channel
 
 
 @pytest.mark.slow

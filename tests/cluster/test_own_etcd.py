@@ -13,7 +13,7 @@ import pytest
 
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
-from core.cluster.etcd import Etcd, EtcdAway, TlsFiles
+from core.cluster.etcd import Etcd, EtcdAway, EtcdTlsFiles
 from core.config import load
 from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
 from tests.kit.command_line import run_here
@@ -77,15 +77,15 @@ def test_nodes_with_certificates_become_a_cluster_and_no_one_else_is_let_in(
         assert sorted(consumed.out.split("\n")) == sorted(["", *(f"by {url}" for url in urls)]), consumed.err
         settings = load(folder / "a" / "headgate.toml").cluster
         assert settings.etcd_ca is not None
-        for tls in (None, TlsFiles(settings.etcd_ca, None, None)):
+        for tls in (None, EtcdTlsFiles(settings.etcd_ca, None, None)):
             with pytest.raises(EtcdAway):
                 version_of(settings.etcd, tls)
-        known = TlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
+        known = EtcdTlsFiles(settings.etcd_ca, settings.etcd_certificate, settings.etcd_key)
         assert re.fullmatch(r"\d+\.\d+\.\d+", version_of(settings.etcd, known))
     assert (tmp_path / "data-a" / "etcd" / "member").is_dir()
 
 
-def version_of(endpoints: tuple[str, ...], tls: TlsFiles | None) -> str:
+def version_of(endpoints: tuple[str, ...], tls: EtcdTlsFiles | None) -> str:
     """What the first member of etcd says with these certificates."""
     etcd = Etcd(endpoints[:1], lambda act: None, tls)
     try:

@@ -4,6 +4,7 @@ were."""
 import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 
 import pika
@@ -11,7 +12,7 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.cluster.test_any_node import DURABLE, connected
+from tests.cluster.test_any_node import COME_S, DURABLE, QUIET_S, connected
 from tests.cluster.test_real_nodes import QUEUE, publish_until
 from tests.kit.broker_process import ROOT
 from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
@@ -32,16 +33,18 @@ def publish(channel: BlockingChannel, bodies: list[str]) -> list[str]:
     return confirmed
 
 
-def read(nodes: ClusterNodes, name: str, offset: str | int, *, least: int) -> dict[int, str]:
-    """Read a stream at a node from an offset on, until nothing more comes and at least so many messages have come."""
+def read(nodes: ClusterNodes, name: str, offset: str | int, *, least: int, last: str) -> dict[int, str]:
+    """Read a stream at a node from an offset on, until nothing more comes and at least so many messages have come, with
+    the ``last`` that was published among them."""
     found: dict[int, str] = {}
+    deadline = time.monotonic() + COME_S
     with connected(nodes, name) as channel:
         channel.basic_qos(prefetch_count=100)
         for method, properties, body in channel.consume(
-            STREAM, inactivity_timeout=2, arguments={"x-stream-offset": offset}
+            STREAM, inactivity_timeout=QUIET_S, arguments={"x-stream-offset": offset}
         ):
             if method is None:
-                if len(found) >= least:
+                if (len(found) >= least and last in found.values()) or time.monotonic() > deadline:
                     break
                 continue
             found[properties.headers["x-stream-offset"]] = body.decode()
@@ -90,11 +93,11 @@ def test_a_stream_is_used_at_any_node_and_its_leader_is_killed():
             with connected(nodes, name) as channel:
                 confirmed += publish(channel, [f"{name}-{number}" for number in range(10)])
         assert len(confirmed) == 30
-        before = read(nodes, entry, "first", least=30)
+        before = read(nodes, entry, "first", least=30, last=confirmed[-1])
         assert list(before) == list(range(30))
         assert list(before.values()) == confirmed
-        assert read(nodes, leader, "first", least=30) == before
-        assert list(read(nodes, other, 25, least=5)) == list(range(25, 30))
+        assert read(nodes, leader, "first", least=30, last=confirmed[-1]) == before
+        assert list(read(nodes, other, 25, least=5, last=confirmed[-1])) == list(range(25, 30))
         assert STREAM in nodes.command(entry, "queues", "leaders").split()
         publishers = publish_until(nodes, leader, 1, UNDER_LOAD)
         nodes.kill(leader)
@@ -108,7 +111,7 @@ def test_a_stream_is_used_at_any_node_and_its_leader_is_killed():
         assert len(later) == 10
         under_load = [body for publisher in publishers for body in publisher.confirmed]
         least = len(confirmed + under_load + later)
-        after = read(nodes, other, "first", least=least)
+        after = read(nodes, other, "first", least=least, last=later[-1])
         bodies = list(after.values())
         assert list(after) == list(range(len(after)))
         assert len(set(bodies)) == len(bodies), "twice"
@@ -121,7 +124,7 @@ def test_a_stream_is_used_at_any_node_and_its_leader_is_killed():
             assert own == sorted(own), "the order of a publisher"
         nodes.start(leader)
         nodes.until(lambda: nodes.status(leader)["joined"], "the killed node is back")
-        assert read(nodes, leader, "first", least=least) == after
+        assert read(nodes, leader, "first", least=least, last=later[-1]) == after
         nodes.command(leader, "queues", "delete", STREAM)
         for name in NAMES:
             nodes.until(lambda name=name: STREAM not in nodes.command(name, "queues", "list"), "the stream is gone")

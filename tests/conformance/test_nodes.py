@@ -2,6 +2,7 @@
 
 import pytest
 
+from amqp10.forwarding.node_connection import LOST_PAUSE_S
 from amqp10.wire.messaging import ACCEPTED, Accepted, Released, Source
 from amqp10.wire.performatives import Detach, Disposition, Flow, Open
 from amqp10.wire.types import Described, Symbol, Timestamp, UInt, ULong
@@ -154,6 +155,45 @@ def test_links_can_be_attached_again_when_the_node_is_back():
     a.peer.attach_receiver(a.address, handle=3, name="again")
     a.peer.grant(1, handle=3)
     assert a.peer.bodies() == [b"x"]
+
+
+def test_a_lost_connection_is_tried_again_at_once_and_one_that_cannot_be_made_after_longer_and_longer_pauses():
+    a = Apart()
+    a.peer.attach_receiver(a.address)
+    a.nodes.reachable = False
+    a.lose()
+    pauses = []
+    for _ in range(8):
+        pauses += [pause for _, pause in a.nodes.calls]
+        a.nodes.call()
+    assert pauses == [LOST_PAUSE_S, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+    a.nodes.reachable = True
+    a.nodes.call()
+    a.lose()
+    assert [pause for _, pause in a.nodes.calls] == [LOST_PAUSE_S]
+
+
+def test_a_node_is_connected_without_links_when_it_is_to_stay_so():
+    a = Apart()
+    node = a.entry.engine.machinery.homes.nodes["b"]
+    for _ in range(2):
+        node.stay_connected("/")
+        a.entry.run()
+    assert len(a.nodes.sockets) == 1
+    a.lose()
+    a.nodes.call()
+    assert len(a.nodes.sockets) == 2
+    assert node.down("/") is None
+
+
+def test_a_node_that_is_let_go_is_not_tried_again():
+    a = Apart()
+    a.peer.attach_receiver(a.address)
+    node = a.entry.engine.machinery.homes.nodes["b"]
+    node.let_go()
+    a.lose()
+    assert not a.nodes.calls
+    assert node.down("/") is not None
 
 
 def test_a_queue_that_its_home_node_does_not_have():

@@ -362,11 +362,12 @@ def test_every_operation_is_found_and_opens_a_form(page: Page, broker: BusyBroke
     open_page(page, broker, "operations", "Operations")
     items = page.locator(".operations li:not([hidden]) button")
     expect(items).to_have_count(len(rows(api, "/operations")))
+    dialog = page.locator("dialog")
     for number in range(items.count()):
         items.nth(number).click()
-        expect(page.locator("dialog form")).to_be_visible()
+        dialog.locator("form").wait_for()  # at the next frame; expect looks again only after 0.1 s
         page.keyboard.press("Escape")
-        expect(page.locator("dialog")).to_be_hidden()
+        dialog.wait_for(state="hidden")
     search = page.get_by_label("Search operations")
     search.fill("peek queue")
     expect(items).to_have_count(1)

@@ -9,6 +9,7 @@ import re
 import shlex
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -48,35 +49,42 @@ def without_names(text: str) -> str:
     return re.sub(r":\d{4,5}\b", ":PORT", re.sub(r"\b[abc]\b", "N", text))
 
 
-@pytest.mark.slow
-def test_commands_of_the_tutorial_answer_as_it_says():
-    with demo_cluster() as demo:
-        parts, kinds = Parts(demo), []
-        for step in steps(OF_A_CLUSTER):
-            program, *words = shlex.split(parts.command(step.command))
-            kinds.append(words[0])
-            if program == "kill":
-                os.kill(parts.nodes[parts.leader][1], signal.SIGKILL)
-                parts.next = demo.until(NEXT_LEADER)["name"]
-                continue
-            until = time.monotonic() + SECONDS_MAX
-            while True:
-                done = run_process(*HEADGATE, *words, url="amqp://127.0.0.1:1")
-                assert done.code == 0, f"{step.command}\n{done.err}"
-                if re.fullmatch(pattern(without_names(step.answer)), without_names(done.out)):
-                    break
-                # Each node learns a moment later than the next leader that the leader has ended.
-                assert words[0] == "cluster", done.out
-                assert time.monotonic() < until, done.out
-        assert kinds == ["publish", "cluster", "-9", "cluster", "consume"]
+@pytest.fixture(scope="module")
+def demo() -> Iterator[tuple[RunningDemo, list[str]]]:
+    """One demo for both tests, and what it said when it was ready."""
+    with demo_cluster() as running:
+        running.nodes()
+        yield running, list(running.lines)
 
 
 @pytest.mark.slow
-def test_what_the_tutorial_shows_of_the_demo_is_what_the_demo_says():
+def test_commands_of_the_tutorial_answer_as_it_says(demo: tuple[RunningDemo, list[str]]):
+    running, _ = demo
+    parts, kinds = Parts(running), []
+    for step in steps(OF_A_CLUSTER):
+        program, *words = shlex.split(parts.command(step.command))
+        kinds.append(words[0])
+        if program == "kill":
+            os.kill(parts.nodes[parts.leader][1], signal.SIGKILL)
+            parts.next = running.until(NEXT_LEADER)["name"]
+            continue
+        until = time.monotonic() + SECONDS_MAX
+        while True:
+            done = run_process(*HEADGATE, *words, url="amqp://127.0.0.1:1")
+            assert done.code == 0, f"{step.command}\n{done.err}"
+            if re.fullmatch(pattern(without_names(step.answer)), without_names(done.out)):
+                break
+            # Each node learns a moment later than the next leader that the leader has ended.
+            assert words[0] == "cluster", done.out
+            assert time.monotonic() < until, done.out
+    assert kinds == ["publish", "cluster", "-9", "cluster", "consume"]
+
+
+@pytest.mark.slow
+def test_what_the_tutorial_shows_of_the_demo_is_what_the_demo_says(demo: tuple[RunningDemo, list[str]]):
     """The texts that the demo prints, but for numbers and names, which differ each time."""
-    with demo_cluster() as demo:
-        demo.nodes()
-        said = {_shape(line) for line in demo.lines if line.strip()}
+    _, lines = demo
+    said = {_shape(line) for line in lines if line.strip()}
     blocks = re.findall(r"^```text\n(.*?)^```$", OF_A_CLUSTER.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     shown = {_shape(line) for line in blocks[0].splitlines() if line.strip()}
     assert shown == said

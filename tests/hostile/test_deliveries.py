@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from amqp10.frontend.section_sizes import LOOKED_INTO_BYTES_MAX
+from amqp10.frontend.message_check import LOOKED_INTO_BYTES_MAX
 from amqp10.protocol.receiver_link import EMPTY_FRAMES_PER_DELIVERY_MAX
 from amqp10.wire.messaging import RELEASED
 from amqp10.wire.performatives import Attach, Detach, Disposition, End, Flow, Transfer

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp10.load.management import Management
+from amqp10.load.management import ManagementPair
 from bench.broker import Broker
 from bench.distance import far
 from tests.kit.broker_process import BrokerAddress, broker_process
@@ -37,7 +37,7 @@ def suite(broker: BrokerAddress, tmp_path: Path) -> Callable[..., None]:
         missing = [command[0] for command in commands if shutil.which(command[0]) is None]
         if missing:
             pytest.skip(f"not installed: {missing[0]}")
-        with Management(near or broker.url()) as management:
+        with ManagementPair(near or broker.url()) as management:
             for number in range(QUEUES):
                 management.declare_queue(f"{queue_prefix}-{number}")
         copy = shutil.copytree(HERE / folder, tmp_path / folder)

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.kit.broker_process import ROOT, BrokerAddress
+from tests.kit.command_line import run_here
 from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster, free_ports
 
 NAMES = ("a", "b", "c")
@@ -53,24 +54,33 @@ class ClusterNodes:
         """The data folder of a node."""
         return self._folder / name
 
-    def start(self, name: str) -> None:
-        """Start a node, and wait until it listens."""
-        line = self.try_to_start(name)
-        assert READY.search(line), f"{name} said {line!r}: {self.log(name)}"
+    def start(self, *names: str) -> None:
+        """Start nodes at the same time, and wait until each listens."""
+        for name in names:
+            self._begin(name)
+        for name in names:
+            line = self._first_line(name)
+            assert READY.search(line), f"{name} said {line!r}: {self.log(name)}"
 
     def try_to_start(self, name: str) -> str:
         """Start a node. Returns the first line that it prints, which is empty if it ends."""
+        self._begin(name)
+        return self._first_line(name)
+
+    def _begin(self, name: str) -> None:
         command = [sys.executable, "-m", "amqp10", "serve", "--config", str(self._folder / f"{name}.toml")]
         log = (self._folder / f"{name}.log").open("a", encoding="utf-8")
         number = NAMES.index(name)
         environment = os.environ | {key: value.format(number) for key, value in self.environment.items()}
         with log:
-            process = subprocess.Popen(
+            self.processes[name] = subprocess.Popen(
                 command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
             )
-        assert process.stdout is not None
-        self.processes[name] = process
-        return process.stdout.readline()
+
+    def _first_line(self, name: str) -> str:
+        stdout = self.processes[name].stdout
+        assert stdout is not None
+        return stdout.readline()
 
     def log(self, name: str) -> str:
         """The last lines of a node's log."""
@@ -91,17 +101,13 @@ class ClusterNodes:
 
     def status(self, name: str) -> dict:
         """What headgate cluster status says at a node."""
-        command = [sys.executable, "-m", "amqp10", "cluster", "status", "--json", "--url", self.url(name)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return json.loads(self.command(name, "cluster", "status", "--json"))
 
     def command(self, name: str, *arguments: str) -> str:
         """What a command prints."""
-        command = [sys.executable, "-m", "amqp10", *arguments, "--url", self.url(name)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = run_here(*arguments, url=self.url(name))
+        assert done.code == 0, done.err
+        return done.out
 
     def leaders(self, name: str) -> dict[int, str | None]:
         """The leader of each group, as a node sees it."""
@@ -122,8 +128,7 @@ def cluster_nodes(*, groups: int = 2, forwards: bool = False) -> Iterator[Cluste
     with etcd_cluster() as etcd, TemporaryDirectory(prefix="headgate-cluster-") as folder:
         nodes = ClusterNodes(Path(folder), etcd, groups, forwards=forwards)
         try:
-            for name in NAMES:
-                nodes.start(name)
+            nodes.start(*NAMES)
             nodes.until(lambda: all(nodes.leaders(NAMES[0]).values()), "each group has a leader")
             yield nodes
         finally:

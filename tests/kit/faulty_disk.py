@@ -84,7 +84,8 @@ def _apply_sectors(content: bytearray, offset: int, data: bytes, rng: Random) ->
 class _Renaming:
     """A change of names, durable when its folder is synced. A ``file`` of None means that the name is removed."""
 
-    folder: str
+    number: int
+    """Its place in the order of all."""
     names: dict[str, _File | None]
 
 
@@ -99,7 +100,9 @@ class MemoryDisk:
         self._files: dict[str, _File] = {}
         self._folders: set[str] = {""}
         self._durable_files: dict[str, _File] = {}
-        self._namings: list[_Renaming] = []
+        self._namings: dict[str, list[_Renaming]] = {}
+        """By folder, so that the sync of one folder does not walk over what waits for the syncs of others."""
+        self._last_naming = 0
         self._free = free_bytes
 
     # --- the protocol Disk
@@ -136,13 +139,8 @@ class MemoryDisk:
         with self._lock:
             if folder not in self._folders:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-            left = []
-            for naming in self._namings:
-                if naming.folder == folder:
-                    _rename(self._durable_files, naming.names)
-                else:
-                    left.append(naming)
-            self._namings = left
+            for naming in self._namings.pop(folder, ()):
+                _rename(self._durable_files, naming.names)
 
     def truncate(self, path: str, size: int) -> None:
         """See Disk."""
@@ -237,14 +235,11 @@ class MemoryDisk:
         """
         with self._lock:
             files = dict(self._durable_files)
-            kept = {
-                folder: rng.randint(0, count)
-                for folder, count in sorted(Counter(naming.folder for naming in self._namings).items())
-            }
-            for naming in self._namings:
-                if kept[naming.folder]:
-                    kept[naming.folder] -= 1
-                    _rename(files, naming.names)
+            kept: list[_Renaming] = []
+            for _, namings in sorted(self._namings.items()):
+                kept += namings[: rng.randint(0, len(namings))]
+            for naming in sorted(kept, key=lambda one: one.number):
+                _rename(files, naming.names)
             found = MemoryDisk(self._free)
             for path in sorted(files):
                 found.make_folder(path.rpartition("/")[0])
@@ -258,7 +253,9 @@ class MemoryDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
 
     def _name(self, names: dict[str, _File | None]) -> None:
-        self._namings.append(_Renaming(next(iter(names)).rpartition("/")[0], names))
+        folder = next(iter(names)).rpartition("/")[0]
+        self._last_naming += 1
+        self._namings.setdefault(folder, []).append(_Renaming(self._last_naming, names))
 
 
 def _rename(files: dict[str, _File], names: dict[str, _File | None]) -> None:

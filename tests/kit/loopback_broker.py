@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from amqp10.load import wire
-from amqp10.load.wire import Described, Frame
+from amqp10.load.wire import Amqp10Frame, DescribedValue
 
 SESSION_WINDOW = 400
 PUBLISHER_LINK_CREDIT = 170
@@ -154,7 +154,7 @@ class LoopbackConnection:
     def _say(self, code: int, *fields: bytes, payload: bytes = b"") -> None:
         self._out.append(wire.frame(wire.composite(code, *fields) + payload))
 
-    def _frame(self, frame: Frame) -> None:
+    def _frame(self, frame: Amqp10Frame) -> None:
         match frame.code:
             case wire.SASL_INIT:
                 outcome = wire.composite(wire.SASL_OUTCOME, wire.ubyte(0))
@@ -182,7 +182,7 @@ class LoopbackConnection:
                 self._say(wire.CLOSE)
                 self.closed = True
 
-    def _attach(self, frame: Frame) -> None:
+    def _attach(self, frame: Amqp10Frame) -> None:
         handle, publishing = frame.number(1), frame.field(2) is wire.ROLE_SENDER
         name = wire.string(str(frame.field(0)))
         # A terminus that is null would be a refusal.
@@ -208,12 +208,12 @@ class LoopbackConnection:
         numbers = wire.uint(link.handle), wire.uint(link.delivery_count), wire.uint(link.link_credit)
         self._say(wire.FLOW, *self._session_fields(), *numbers)
 
-    def _flow(self, frame: Frame) -> None:
+    def _flow(self, frame: Amqp10Frame) -> None:
         link = self._sending.get(frame.number(4, -1))
         if link is not None:
             link.link_credit = frame.number(5) + frame.number(6) - link.delivery_count
 
-    def _transfer(self, frame: Frame) -> None:
+    def _transfer(self, frame: Amqp10Frame) -> None:
         link = self._receiving[frame.number(0)]
         self._next_incoming_id += 1
         self._window -= 1
@@ -241,7 +241,7 @@ class LoopbackConnection:
 
     def _manage(self, payload: bytes) -> None:
         properties, _ = wire.decode(payload, 0)
-        assert isinstance(properties, Described)
+        assert isinstance(properties, DescribedValue)
         assert isinstance(properties.value, list)
         _, _, to, subject = properties.value[:4]
         waiting = len(self._broker.queues.get(str(to), []))
@@ -277,7 +277,7 @@ class LoopbackConnection:
 
 
 def _address(terminus: wire.Value) -> str:
-    assert isinstance(terminus, Described)
+    assert isinstance(terminus, DescribedValue)
     assert isinstance(terminus.value, list)
     return str(terminus.value[0])
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from amqp10.forwarding.node_connection import NodeConnection
 from amqp10.serve import far_nodes
 from core.config.cluster import ClusterSettings, NodeSettings
 from core.engine.forwarding.nodes import Homes
+from core.server.dialling import Dialled
 from core.server.frontends import FrontEnd, PeerInfo
 from tests.kit.wire import ELSEWHERE, InProcessBroker, WirePeer
 
@@ -16,11 +16,11 @@ HOME, ENTRY = "b", "a"
 class NodeSocket:
     """A connection between the two: the entry's end, which is a peer of the entry, and behind it the home's end."""
 
-    def __init__(self, entry: InProcessBroker, home: InProcessBroker, connection: NodeConnection) -> None:
+    def __init__(self, entry: InProcessBroker, home: InProcessBroker, connection: Dialled) -> None:
         self.entry = entry
         self.lost = False
         self.front_end: FrontEnd = connection.make(
-            PeerInfo("n1", "127.0.0.1", 5672, "127.0.0.1", 50000), lambda: entry.touch(self)
+            PeerInfo("n1", "127.0.0.1", 5672, "127.0.0.1", 50000), lambda: entry.touch(self), None
         )
         self.home_end = WirePeer(home)
         self.home_end.carry = self.receive
@@ -60,7 +60,7 @@ class Joined:
         self.home = home
         self.reachable = True
         """Whether the home node answers when it is called."""
-        self.calls: list[tuple[NodeConnection, float]] = []
+        self.calls: list[tuple[Dialled, float]] = []
         """Connections that the entry wants, each after a pause in seconds; :meth:`call` makes them."""
         self.sockets: list[NodeSocket] = []
         cluster = ClusterSettings(
@@ -86,7 +86,7 @@ class Joined:
                 connection.failed("Connection refused")
         self.entry.run()
 
-    def _dial(self, connection: NodeConnection, pause: float) -> None:
+    def _dial(self, connection: Dialled, pause: float) -> None:
         self.calls.append((connection, pause))
         if not pause and self.reachable:
             self.call_at_once()

@@ -15,6 +15,7 @@ import pika.exceptions
 from pika.adapters.blocking_connection import BlockingConnection
 
 from tests.kit.broker_process import READY, ROOT
+from tests.kit.command_line import run_here
 
 WAIT_S = 30.0
 TRIES = 60
@@ -73,10 +74,9 @@ class OnePort:
 
     def run(self, *arguments: str) -> str:
         """What a command prints."""
-        command = [sys.executable, "-m", "amqp10", *arguments, "--url", self.url]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = run_here(*arguments, url=self.url)
+        assert done.code == 0, done.err
+        return done.out
 
     def kill(self, node: int) -> None:
         """kill -9 of a node, which is started again. Returns when it is ready."""

@@ -5,6 +5,7 @@ from collections import Counter
 from amqp10.protocol.connection import Event
 from amqp10.protocol.link_names import LinkNames
 from amqp10.protocol.session import Session
+from amqp10.wire.framing import Piece
 from amqp10.wire.performatives import Performative
 from tests.kit.link_channel import decode_frames
 
@@ -26,8 +27,8 @@ class ConnectionInMemory:
         assert channel == 4
         self.written.append((performative, payload))
 
-    def write_frames(self, frames: bytes) -> None:
-        self.written += decode_frames(frames)
+    def write_frames(self, *pieces: Piece) -> None:
+        self.written += decode_frames(b"".join(pieces))
 
     def report(self, event: Event) -> None:
         self.events.append(event)

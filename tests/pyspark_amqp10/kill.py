@@ -1,10 +1,11 @@
 """``kill -9`` of driver, workers and broker at every stage of a batch: nothing lost, nothing twice, the queue empty.
 
     python -m tests.pyspark_amqp10.kill --runs 20
+    python -m tests.pyspark_amqp10.kill --runs 15 --readers 4
 
 A query reads a queue, or a stream, into Parquet files in several micro-batches. At a stage of one of them somebody is
 killed, what died is started again, and the query goes on from its checkpoint until all is read. Then the files have
-every message exactly once, and the broker has none left in the queue.
+every message exactly once, and the broker has none left in the queue. With ``--readers`` so many tasks read the queue.
 
 =============  ======================================================================================
 stage          what has happened last
@@ -75,9 +76,11 @@ class Run:
     victim: str
     stage: str
     mode: str
+    readers: int = 1
 
     def __str__(self) -> str:
-        return f"run {self.number}: {self.mode}, kill {self.victim} at {self.stage}"
+        several = "" if self.readers == 1 else f" with {self.readers} readers"
+        return f"run {self.number}: {self.mode}{several}, kill {self.victim} at {self.stage}"
 
 
 class Wrong(AssertionError):
@@ -294,7 +297,7 @@ def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession
             "url": place.broker.url, "user": "guest", "passwordFile": str(place.broker.password_file),
             "address": address, "mode": run.mode,
             "maxRowsPerTrigger": str(ROWS_OF_A_BATCH),
-        } | ({"startingOffsets": "earliest"} if run.mode == "stream" else {}),
+        } | ({"startingOffsets": "earliest"} if run.mode == "stream" else {"readers": str(run.readers)}),
     }  # fmt: skip
     driver.begin(job)
     _wait_for(run.stage, folder, place.random)
@@ -360,11 +363,12 @@ def _emptied(broker: Broker, address: str) -> int:
     return rest
 
 
-def plan(runs: int) -> list[Run]:
-    """Every victim at every stage, queues before streams, as often as there are runs."""
-    cases = list(product(MODES, STAGES, VICTIMS))
+def plan(runs: int, readers: int = 1) -> list[Run]:
+    """Every victim at every stage, queues before streams, as often as there are runs; several readers are of queues
+    only."""
+    cases = list(product(MODES if readers == 1 else ("queue",), STAGES, VICTIMS))
     chosen = [cases[number % len(cases)] for number in range(runs)]
-    return [Run(number, victim, stage, mode) for number, (mode, stage, victim) in enumerate(chosen)]
+    return [Run(number, victim, stage, mode, readers) for number, (mode, stage, victim) in enumerate(chosen)]
 
 
 def perform(runs: Sequence[Run], say: Callable[[str], None], spark: "SparkSession | None" = None) -> None:
@@ -385,13 +389,21 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.pyspark_amqp10.kill", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=30, help="how many; 30 are every victim at every stage (default)")
+    parser.add_argument(
+        "--readers", type=int, default=1, help="tasks that read a queue; several: no streams (default: 1)"
+    )
+    parser.add_argument("--stage", choices=STAGES, help="only runs that kill at this one")
     parser.add_argument("--victim", choices=VICTIMS, help="only runs that kill this one")
     parser.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.driver is not None:
         drive(given.driver)
         return 0
-    runs = [run for run in plan(given.runs) if given.victim in (None, run.victim)]
+    runs = [
+        run
+        for run in plan(given.runs, given.readers)
+        if given.victim in (None, run.victim) and given.stage in (None, run.stage)
+    ]
     try:
         perform(runs, lambda text: print(text, flush=True))
     except Wrong as wrong:

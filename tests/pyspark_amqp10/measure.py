@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -25,6 +25,8 @@ BODY_BYTES = 100
 SERVE = "{python} -m amqp10 serve --listen 127.0.0.1:{port} --data {data} --admin off"
 CASES = ("stream", "queue")
 WITHIN_S = 60.0
+LOOK_S = 0.1
+"""How often the CPU times of processes are taken that may end."""
 SPARK: dict[str, bool | float | int | str | None] = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
@@ -40,6 +42,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.pyspark_amqp10.measure", description=__doc__.splitlines()[0])
     parser.add_argument("--case", choices=CASES, action="append", help="only this one (default: all)")
+    parser.add_argument("--readers", type=int, nargs="+", default=[1], help="tasks that read a queue (default: 1)")
     parser.add_argument("--messages", type=int, default=400_000, help="of each pass (default: 400000)")
     parser.add_argument("--rows", type=int, default=100_000, help="of a micro-batch at the most (default: 100000)")
     parser.add_argument("--passes", type=int, default=3, help="the first of them to warm up (default: 3)")
@@ -48,10 +51,14 @@ def main() -> int:
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1", PYTHONPATH=str(ROOT))
     folders = tempfile.TemporaryDirectory(prefix="bench-spark-")
     with folders as folder, started(SERVE) as broker, session(folder) as spark:
-        print(f"{'source':8} {'pass':>4} {'rows':>9} {'rows/s':>9} {'CPU us/row':>11} {'of it broker':>13}", flush=True)
+        print(
+            f"{'source':8} {'readers':>7} {'pass':>4} {'rows':>9} {'rows/s':>9} {'CPU us/row':>11} {'broker':>7}",
+            flush=True,
+        )
         for case in given.case or CASES:
             for number in range(given.passes):
-                measure(spark, broker, case, number, given, Path(folder))
+                for readers in given.readers if case == "queue" else [1]:
+                    measure(spark, broker, case, readers, number, given, Path(folder))
     return 0
 
 
@@ -66,18 +73,22 @@ def session(folder: str) -> Iterator[object]:
     spark.stop()
 
 
-def measure(spark: object, broker: Broker, case: str, number: int, given: argparse.Namespace, folder: Path) -> None:
+def measure(
+    spark: object, broker: Broker, case: str, readers: int, number: int, given: argparse.Namespace, folder: Path
+) -> None:
     """One pass: fill, read all of it, print a line."""
     from pyspark.sql import SparkSession
 
     assert isinstance(spark, SparkSession)
     login = Login.parse(f"amqp://127.0.0.1:{broker.url.rpartition(':')[2]}", user="guest")
-    name = f"{case}-{number}"
+    name = f"{case}-{readers}-{number}"
     fill(login, name, case, given.messages)
     options = {"url": f"amqp://{login.url.place}", "user": "guest", "address": f"/queues/{name}", "mode": case}
     if case == "stream":
         options |= {"startingOffsets": "earliest", "minPartitions": "2"}
-    before, broker_before = cpu_seconds(), broker.cpu_seconds()
+    else:
+        options |= {"readers": str(readers)}
+    times, broker_before = CpuTimes(), broker.cpu_seconds()
     query = (
         spark.readStream.format("amqp10")
         .options(**options, maxRowsPerTrigger=str(given.rows))
@@ -87,14 +98,17 @@ def measure(spark: object, broker: Broker, case: str, number: int, given: argpar
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    while not query.awaitTermination(LOOK_S):
+        times.look()
+    times.look()
     batches = [one for one in query.recentProgress if one.numInputRows]
     rows = sum(one.numInputRows for one in batches)
     seconds = sum(one.durationMs["triggerExecution"] for one in batches) / 1000
     broker_cpu = broker.cpu_seconds() - broker_before
-    cpu = cpu_seconds() - before
+    cpu = times.seconds
     print(
-        f"{case:8} {number:4} {rows:9} {rows / seconds:9.0f} {cpu / rows * 1e6:11.1f} {broker_cpu / rows * 1e6:13.1f}",
+        f"{case:8} {readers:7} {number:4} {rows:9} {rows / seconds:9.0f} {cpu / rows * 1e6:11.1f} "
+        f"{broker_cpu / rows * 1e6:7.1f}",
         flush=True,
     )
     if rows != given.messages:
@@ -114,11 +128,29 @@ def fill(login: Login, name: str, case: str, messages: int) -> None:
             raise SystemExit(f"not every message to {name} was accepted")
 
 
-def cpu_seconds() -> float:
-    """CPU time of this process and everything that it has started: Python, Java, workers, the broker."""
-    root = psutil.Process()
-    times = [one.cpu_times() for one in [root, *root.children(recursive=True)]]
-    return float(sum(one.user + one.system for one in times))
+class CpuTimes:
+    """CPU time from now on of this process and everything that it has started: Python, Java, workers, the broker.
+
+    A query's own processes end with it, so that they have to be looked at before.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, float] = {}
+        self.look()
+        self._before = sum(self._last.values())
+
+    def look(self) -> None:
+        """Take the times of the processes that are there."""
+        root = psutil.Process()
+        for one in [root, *root.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                times = one.cpu_times()
+                self._last[one.pid] = times.user + times.system
+
+    @property
+    def seconds(self) -> float:
+        """Of all processes until they were last looked at."""
+        return sum(self._last.values()) - self._before
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ LEFT_OUT = {
     "test_a_crash_amid_a_batch_that_was_planned": NUMBERS,
     "test_a_batch_of_which_messages_are_gone": NUMBERS,
     "test_a_broker_that_comes_back_is_connected_to_again": REQUESTS,
+    "test_several_tasks_read_a_queue_as_one_reader_does": REQUESTS,
 }
 """Tests that cannot be so with the peer, by the reason."""
 

@@ -100,6 +100,20 @@ def test_sets_of_numbers_are_sets(one: frozenset[int], other: frozenset[int]):
         assert all(high + 1 < low for (_, high), (low, _) in zip(numbers.ranges, numbers.ranges[1:], strict=False))
 
 
+@given(SMALL_SETS, SMALL_SETS, st.integers(1, 8))
+def test_numbers_are_cut_into_equal_pieces(one: frozenset[int], other: frozenset[int], count: int):
+    numbers = Numbers.of(one)
+    assert numbers & Numbers.of(other) == Numbers.of(one & other)
+    pieces = numbers.pieces(count)
+    assert [number for piece in pieces for first, last in piece.ranges for number in range(first, last + 1)] == sorted(
+        one
+    )
+    sizes = [len(piece) for piece in pieces]
+    assert len(sizes) == min(count, len(one))
+    assert not sizes or max(sizes) - min(sizes) <= 1
+    assert Numbers.of_ranges(reversed(numbers.ranges)) == numbers
+
+
 @given(SMALL_SETS, st.integers(1, 5))
 def test_of_too_many_ranges_the_newest_are_kept(one: frozenset[int], ranges_max: int):
     numbers = Numbers.of(one)

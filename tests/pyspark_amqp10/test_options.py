@@ -37,6 +37,7 @@ def test_what_is_not_given_has_its_default():
     assert options.include_headers
     assert options.starting_offsets is None
     assert options.min_partitions is None
+    assert options.readers == 1
 
 
 def test_names_have_no_case_as_spark_hands_them_over():
@@ -76,6 +77,12 @@ def test_several_addresses():
         (QUEUE | {"endingTimestamp": "1"}, "option endingTimestamp is for streams"),
         (QUEUE | {"minPartitions": "2"}, "option minPartitions is for streams"),
         (STREAM | {"settle": "fetch"}, "option settle is for queues"),
+        (QUEUE | {"readers": "0"}, "option readers is '0'; it must be a whole number from 1 to 1024"),
+        (QUEUE | {"readers": "1025"}, "option readers is '1025'; it must be a whole number from 1 to 1024"),
+        (STREAM | {"readers": "2"}, "option readers is for queues: option minPartitions divides"),
+        (QUEUE | {"readers": "2", "settle": "fetch"}, "option settle cannot be fetch with several readers"),
+        (QUEUE | {"readers": "2", "onBadRow": "reject"}, "option onBadRow cannot be reject with several readers"),
+        (QUEUE | {"readers": "2", "onBadRow": "release"}, "set it to fail or null, or readers to 1"),
         (STREAM | {"startingOffsets": "first"}, "option startingOffsets is 'first'; it must be earliest"),
         (STREAM | {"startingOffsets": '{"/queues/orders": -1}'}, "it must be earliest, latest, or JSON"),
         (STREAM | {"startingOffsets": '{"/queues/x": 1}'}, "offsets for /queues/x, but the query reads /queues/orders"),

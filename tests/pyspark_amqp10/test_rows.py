@@ -43,14 +43,19 @@ def numbered(number: int, body: bytes, key: Symbol = SEQUENCE) -> bytes:
     return encode_header(Header(durable=True)) + annotations + encode_section(DATA, body)
 
 
-def table(entries: Sequence[bytes], schema: pa.Schema = SCHEMA) -> list[dict[str, object]]:
-    rows = MessageRows("/queues/q", schema)
+NEVER = 2**62
+"""So many messages are not there: each is cut by itself."""
+
+
+def table(entries: Sequence[bytes], schema: pa.Schema = SCHEMA, *, at_once_min: int = 1) -> list[dict[str, object]]:
+    """The rows; messages of one layout are cut at once, whatever their number."""
+    rows = MessageRows("/queues/q", schema, at_once_min=at_once_min)
     rows.take(entries)
     return rows.columns().to_pylist()
 
 
 def one_by_one(entries: Sequence[bytes]) -> list[dict[str, object]]:
-    return [row for entry in entries for row in table([entry])]
+    return [row for entry in entries for row in table([entry], at_once_min=NEVER)]
 
 
 keys = st.text(st.characters(codec="ascii"), min_size=1, max_size=5).map(lambda name: Symbol(f"x-{name}"))
@@ -120,14 +125,14 @@ def repeating(draw: st.DrawFn) -> list[bytes]:
 
 
 @pytest.mark.slow
-@given(repeating())
-def test_many_messages_give_the_rows_of_each(entries: list[bytes]):
-    assert table(entries) == one_by_one(entries)
+@given(repeating(), st.sampled_from([1, 2, NEVER]))
+def test_many_messages_give_the_rows_of_each(entries: list[bytes], at_once_min: int):
+    assert table(entries, at_once_min=at_once_min) == one_by_one(entries)
 
 
 @pytest.mark.slow
-@given(repeating())
-def test_bad_are_exactly_those_that_the_generic_decoder_refuses(entries: list[bytes]):
+@given(repeating(), st.sampled_from([1, 2, NEVER]))
+def test_bad_are_exactly_those_that_the_generic_decoder_refuses(entries: list[bytes], at_once_min: int):
     def refused(entry: bytes) -> bool:
         try:
             read_any(entry, wanted_parts(SCHEMA.names))
@@ -135,7 +140,7 @@ def test_bad_are_exactly_those_that_the_generic_decoder_refuses(entries: list[by
             return True
         return False
 
-    rows = MessageRows("/queues/q", SCHEMA)
+    rows = MessageRows("/queues/q", SCHEMA, at_once_min=at_once_min)
     rows.take(entries)
     assert [bad.place for bad in rows.bad] == [place for place, entry in enumerate(entries) if refused(entry)]
 

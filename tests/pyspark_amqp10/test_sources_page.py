@@ -79,7 +79,7 @@ def test_the_examples_run(
 ):
     declare("orders", "x-sequence=true")
     declare("readings", "x-queue-type=stream")
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
     for example in EXAMPLES:
         for written, meant in (
             ("amqp://broker.example.org", broker_options["url"]),

@@ -131,6 +131,26 @@ def test_a_streaming_query_of_a_queue_empties_it_and_goes_on(
     assert numbers(spark.read.parquet(str(tmp_path / "query" / "output"))) == list(range(300))
 
 
+def test_several_tasks_read_a_queue_as_one_reader_does(
+    spark: SparkSession, declare: Declare, publish: Any, run: Any, tmp_path: Path, connect: Any
+):
+    """Limits, lag and rows are the same, and a checkpoint goes on with another number of readers."""
+    address = declare(f"spark-{next(NAMES)}", "x-sequence=true")
+    publish(address, 0, 250)
+    query = run(address=address, maxRowsPerTrigger="100", readers="2")
+    assert [one.numInputRows for one in query.recentProgress if one.numInputRows] == [100, 100, 50]
+    assert [lag.values["rows"] for one in query.recentProgress for lag in lags_of(one)][:3] == [150, 50, 0]
+    with connect() as connection:
+        assert ReceivingLink.open(connection, address).ready() == 0
+    publish(address, 250, 300)
+    run(address=address)
+    publish(address, 300, 350)
+    run(address=address, readers="2")
+    output = spark.read.parquet(str(tmp_path / "query" / "output"))
+    assert numbers(output) == list(range(350))
+    assert sorted(row.offset for row in output.select("offset").collect()) == list(range(350))
+
+
 def test_a_watermark_of_a_queue_moves_with_the_times_of_arrival(
     spark: SparkSession, declare: Declare, publish: Any, broker_options: dict[str, str], tmp_path: Path
 ):

@@ -159,9 +159,16 @@ def _note(declared: Declared, statement: ast.stmt) -> None:
     elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         declared.members[statement.target.id] = None
     elif isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Name) and target.id != "__slots__":
-                declared.members[target.id] = None
+        for name in _assigned_names(statement):
+            if name != "__slots__":
+                declared.members[name] = None
+
+
+def _assigned_names(statement: ast.Assign) -> Iterator[str]:
+    for target in statement.targets:
+        for each in target.elts if isinstance(target, ast.Tuple) else (target,):
+            if isinstance(each, ast.Name):
+                yield each.id
 
 
 def _is_property(function: Function) -> bool:

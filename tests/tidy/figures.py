@@ -7,8 +7,8 @@ Every figure is about the tree that the command stands in. The sections, in the 
   ``pipeline`` and ``pyspark_amqp10``.
 - importers: modules that exactly one other module of the product imports, imports for type checkers included, and how
   many of these have at most 70 lines of any kind.
-- protocols: Protocols with the number of their implementations in the product, judged by form
-  (:mod:`tests.tidy.declared_classes` says how). :data:`ALLOWED` names those that may have one, with the reason.
+- protocols: Protocols with the number of their implementations, judged by form (:mod:`tests.tidy.declared_classes`
+  says how). What tests and benchmarks hand in counts too, but something in the product has to implement each.
 - names: public names of classes that are defined more than once in the product.
 - operations: calls, files and moves between files of four operations (:mod:`tests.tidy.operation_calls`).
 - circles: groups of modules that import each other in a circle, with and without imports for type checkers.
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tests.tidy.declared_classes import Classes, Declared, met_by_functions
+from tests.tidy.declared_classes import Classes, met_by_functions
 from tests.tidy.private_words import ACTORS, count_private_words
 from tests.tidy.source_tree import BROKER_FOLDERS, NOT_THE_BROKER_PROPER, OPERATOR_SURFACE, SourceTree
 
@@ -36,24 +36,6 @@ SHORT_MODULE_LINES = 70
 METHODS_MAX = 40
 NAMED_MAX = 5
 """The most implementations of one Protocol that a list shows."""
-
-ALLOWED: Mapping[str, str] = {
-    "Disk": "tests hand in a disk in memory and one that fails",
-    "Download": "tests hand in a provider without a network",
-    "LinkChannel": "tests hand in a session in memory; a session and its links would import each other",
-    "OutputChannel": "tests hand in a session in memory; a session and its output would import each other",
-    "Pages": "tests hand in a backing that pages; a queue asks its backing whether it pages",
-    "ReceivingChannel": "tests hand in a session in memory; a session and its links would import each other",
-    "Resident": "tests hand in residents of their own; the residency and classic queues would import each other",
-    "Samples": "tests hand in lateness and alarm times of their own; the sampler awaits, and its reader must not",
-    "SendingChannel": "tests hand in a session in memory; a session and its links would import each other",
-    "SessionConnection": "tests hand in a connection in memory; a connection and its sessions would import each other",
-    "SummedQueues": "tests hand in a broker with the totals that they need",
-    "Touched": "tests hand in peers of their own; the peer and the pump would import each other",
-    "WaitsForKeys": "tests hand in a login that waits",
-}
-"""Protocols that may have one implementation in the product, or none, with the reason: a second one is handed in by
-tests, or by a library."""
 
 EXAMPLES = """\
 examples:
@@ -85,8 +67,9 @@ class Measured:
         return Classes(self.product)
 
     @cached_property
-    def classes_of_tests(self) -> Classes:
-        return Classes(SourceTree(self.root, ("tests",)))
+    def classes_beside(self) -> Classes:
+        """Those of the tests and the benchmarks."""
+        return Classes(SourceTree(self.root, ("tests", "bench")))
 
 
 def lines(measured: Measured) -> Section:
@@ -120,44 +103,34 @@ def importers(measured: Measured) -> Section:
 
 
 def protocols(measured: Measured) -> Section:
-    classes, allowed, called, few, several = measured.classes, [], [], [], []
+    classes, beside = measured.classes, measured.classes_beside
+    called, few, several = [], [], []
+    in_product_alone = 0
     for each in classes.protocols:
         asked = classes.members(each)
         if met_by_functions(asked):
             called.append(each.where)
             continue
         found = classes.implementations(asked)
-        if len(found) > 1:
-            several.append(f"{each.where}: {', '.join(found[:NAMED_MAX])}{' …' * (len(found) > NAMED_MAX)}")
-        elif each.name in ALLOWED:
-            allowed.append(f"{each.where}: {ALLOWED[each.name]}")
-        else:
-            few.append((each, found, measured.classes_of_tests.implementations(asked)))
-    one = [row for row in few if row[1]]
-    none = [row for row in few if not row[1]]
+        in_product_alone += len(found) > 1
+        if len(found) == 1:
+            found += beside.implementations(asked)
+        listed = several if len(found) > 1 else few
+        listed.append(f"{each.where}: {', '.join(found[:NAMED_MAX]) or 'nothing'}{' …' * (len(found) > NAMED_MAX)}")
     return Section(
         {
             "Protocols": len(classes.protocols),
             "with several implementations": len(several),
-            "with one implementation": len(one),
-            "with no implementation": len(none),
-            "with one or none, allowed": len(allowed),
+            "of these in the product alone": in_product_alone,
+            "with fewer": len(few),
             "met by functions": len(called),
         },
         {
-            "Protocols with one implementation": list(map(_implemented, one)),
-            "Protocols with no implementation": list(map(_implemented, none)),
-            "Protocols that are allowed to have one or none": allowed,
+            "Protocols with one implementation or none": few,
             "Protocols that are met by functions": called,
             "Protocols with several implementations": several,
         },
     )
-
-
-def _implemented(row: tuple[Declared, list[str], list[str]]) -> str:
-    protocol, found, in_tests = row
-    by_tests = f"; in tests: {', '.join(in_tests)}" if in_tests else ""
-    return f"{protocol.where}: {', '.join(found) or 'nothing in the product'}{by_tests}"
 
 
 def names(measured: Measured) -> Section:

@@ -10,7 +10,7 @@ import pytest
 from core.slices import gathered
 from tests.kit.call_trace import traced_calls, traced_steps
 from tests.tidy import figures
-from tests.tidy.figures import ALLOWED, ROOT, Measured
+from tests.tidy.figures import ROOT, Measured
 from tests.tidy.operation_calls import count_operations
 from tests.tidy.source_tree import NOT_THE_BROKER_PROPER, circles
 
@@ -105,8 +105,10 @@ def test_circles_that_touch_are_one():
 
 def test_implementations_have_the_members_and_the_parameters(small: Measured):
     found = figures.protocols(small)
-    assert found.lists["Protocols with one implementation"] == ["core.ports.Watch: core.clock.Clock"]
-    assert found.lists["Protocols with no implementation"] == ["core.ports.Other: nothing in the product"]
+    assert found.lists["Protocols with one implementation or none"] == [
+        "core.ports.Watch: core.clock.Clock",
+        "core.ports.Other: nothing",
+    ]
     assert found.lists["Protocols that are met by functions"] == ["core.ports.Call"]
 
 
@@ -125,11 +127,27 @@ def test_no_modules_of_the_product_import_each_other_in_a_circle():
     assert product.circles(with_types_only=True) == []
 
 
+def test_what_tests_hand_in_counts_beside_one_implementation(small: Measured):
+    (small.root / "tests").mkdir()
+    (small.root / "tests/clocks.py").write_text(
+        "class Stopped:\n    zone, pace = 0, 0\n    def now(self, place): ...\n",
+        encoding="utf-8",
+    )
+    found = figures.protocols(small)
+    assert found.lists["Protocols with several implementations"] == [
+        "core.ports.Watch: core.clock.Clock, tests.clocks.Stopped"
+    ]
+    assert found.lists["Protocols with one implementation or none"] == ["core.ports.Other: nothing"]
+
+
 @pytest.mark.slow
-def test_allowed_protocols_are_in_the_tree_with_one_implementation():
-    classes = Measured(ROOT).classes
-    few = {each.name for each in classes.protocols if len(classes.implementations(classes.members(each))) < 2}
-    assert ALLOWED.keys() <= few
+def test_a_protocol_has_two_implementations():
+    assert figures.protocols(Measured(ROOT)).lists["Protocols with one implementation or none"] == []
+
+
+@pytest.mark.slow
+def test_a_public_class_name_exists_once():
+    assert figures.names(Measured(ROOT)).lists["class names defined twice"] == []
 
 
 def test_operations_cost_the_same_each_time():

@@ -60,6 +60,14 @@ def statements(path: Path) -> tuple[ast.stmt, ...]:
     return tuple(below(parse(path)))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_kept_for_this_module():
+    """They take 330 MiB, which the garbage collector would examine again and again in all tests that follow."""
+    yield
+    statements.cache_clear()
+    parse.cache_clear()
+
+
 def below(node: ast.AST) -> Iterator[ast.stmt]:
     for part in ("body", "handlers", "orelse", "finalbody", "cases"):
         for inner in getattr(node, part, ()):

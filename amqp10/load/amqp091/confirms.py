@@ -16,7 +16,7 @@ ACKS_AT_ONCE_MAX = 256
 """Confirms compared together: where acks and deliveries alternate, a larger number would compare in vain."""
 
 
-class Confirms:
+class ChannelConfirms:
     """The confirms of one channel. `repeated` counts messages that were confirmed more than once."""
 
     __slots__ = ("_above", "_low", "repeated")

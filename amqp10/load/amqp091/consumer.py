@@ -19,7 +19,7 @@ from amqp10.load.checks import Checks
 from amqp10.load.content import ValueSpan
 from amqp10.load.delivery import Places
 from amqp10.load.ledger import Ledger
-from amqp10.load.plan import Traffic
+from amqp10.load.plan import PlannedTraffic
 from amqp10.load.wire import WireError
 
 _BODY_SIZE_AT = 4
@@ -29,10 +29,10 @@ _TAG_AT = 7 + 4 + 2
 byte."""
 
 
-class Consumer:
+class ChannelConsumer:
     """One consuming channel. `settled` traffic is consumed with no_ack, which prefetch_count does not bind."""
 
-    def __init__(self, traffic: Traffic, *, channel: int, queue: str, prefetch_count: int) -> None:
+    def __init__(self, traffic: PlannedTraffic, *, channel: int, queue: str, prefetch_count: int) -> None:
         self.channel = channel
         self.last_arrival_ns = 0
         self._checks = Checks(traffic)

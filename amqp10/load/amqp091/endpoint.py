@@ -1,9 +1,9 @@
 """One AMQP 0.9.1 connection of a load process: applications with a channel for publishing and one for consuming each.
 
-It replaces `amqp10.load.endpoint.Endpoint` in the loop. Where several publishers share the connection, or a consumer
-uses it too, they take turns at the socket in short bursts, like threads or goroutines that share a connection: bytes
-that wait for the socket, because the broker does not read, hold all of them up. When the broker closes a channel or the
-connection, `WireError` is raised with the broker's reason.
+It replaces `amqp10.load.endpoint.SessionEndpoint` in the loop. Where several publishers share the connection, or a
+consumer uses it too, they take turns at the socket in short bursts, like threads or goroutines that share a connection:
+bytes that wait for the socket, because the broker does not read, hold all of them up. When the broker closes a channel
+or the connection, `WireError` is raised with the broker's reason.
 
 Sans-IO: bytes in (`receive_data`), bytes out (`output`), and the time is handed in.
 """
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from amqp10.load.amqp091 import wire
-from amqp10.load.amqp091.consumer import Consumer
-from amqp10.load.amqp091.publisher import Publisher
-from amqp10.load.plan import Application, Traffic
+from amqp10.load.amqp091.consumer import ChannelConsumer
+from amqp10.load.amqp091.publisher import ChannelPublisher
+from amqp10.load.plan import Application, PlannedTraffic
 from amqp10.load.wire import WireError
 
 TURN_MESSAGES: Final = 100
@@ -33,24 +33,24 @@ def channels(number: int) -> tuple[int, int]:
     return 2 * number + 1, 2 * number + 2
 
 
-class Endpoint:
+class ChannelsEndpoint:
     """The channels of the connection, all of them open."""
 
     attached = True
     keep_alive = wire.HEARTBEAT
 
-    def __init__(self, applications: Sequence[Application], traffic: Traffic, frame_max: int) -> None:
+    def __init__(self, applications: Sequence[Application], traffic: PlannedTraffic, frame_max: int) -> None:
         busy = sum(one.publishes + bool(one.consume_from) for one in applications)
-        self._publishing: dict[int, Publisher] = {}
-        self._consuming: dict[int, Consumer] = {}
+        self._publishing: dict[int, ChannelPublisher] = {}
+        self._consuming: dict[int, ChannelConsumer] = {}
         for number, one in enumerate(applications):
             publishing, consuming = channels(number)
             if one.publishes:
-                self._publishing[publishing] = Publisher(
+                self._publishing[publishing] = ChannelPublisher(
                     one, traffic, channel=publishing, frame_max=frame_max, burst_max=TURN_MESSAGES if busy > 1 else 0
                 )
             if one.consume_from:
-                self._consuming[consuming] = Consumer(
+                self._consuming[consuming] = ChannelConsumer(
                     traffic, channel=consuming, queue=one.consume_from, prefetch_count=one.link_credit
                 )
         self.publishers = list(self._publishing.values())
@@ -90,7 +90,7 @@ class Endpoint:
                 break
         self._rest = data[at:]
 
-    def _frame_received(self, frame: wire.Frame) -> None:
+    def _frame_received(self, frame: wire.ChannelFrame) -> None:
         if frame.method in (wire.CHANNEL_CLOSE, wire.CONNECTION_CLOSE):
             raise WireError(wire.closing_reason(frame))
         if frame.method == wire.BASIC_NACK and frame.channel in self._publishing:

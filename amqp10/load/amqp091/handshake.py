@@ -6,14 +6,14 @@ import contextlib
 import struct
 
 from amqp10.load.amqp091 import wire
-from amqp10.load.amqp091.wire import Frame
+from amqp10.load.amqp091.wire import ChannelFrame
 from amqp10.load.handshake import READ_BYTES, STEP_SECONDS, Place
 from amqp10.load.wire import WireError
 
 _TRUE = b"t\x01"
 
 
-class Conversation:
+class Amqp091Conversation:
     """A blocking connection; bytes behind the last awaited frame are kept in `rest`."""
 
     def __init__(self, url: str, *, name: str, frame_max: int = 131072) -> None:
@@ -67,7 +67,7 @@ class Conversation:
     def _say(self, channel: int, ids: tuple[int, int], arguments: bytes = b"") -> None:
         self.socket.sendall(wire.method(channel, ids, arguments))
 
-    def expect(self, ids: tuple[int, int]) -> Frame:
+    def expect(self, ids: tuple[int, int]) -> ChannelFrame:
         """Return the next frame with this method; other frames are skipped, but a close raises."""
         while True:
             frame = self._next_frame()
@@ -76,7 +76,7 @@ class Conversation:
             if frame.method in (wire.CONNECTION_CLOSE, wire.CHANNEL_CLOSE):
                 raise WireError(wire.closing_reason(frame))
 
-    def _next_frame(self) -> Frame:
+    def _next_frame(self) -> ChannelFrame:
         while (found := wire.frame_at(self.rest, 0)) is None:
             data = self.socket.recv(READ_BYTES)
             if not data:

@@ -13,15 +13,17 @@ from __future__ import annotations
 import math
 
 from amqp10.load.amqp091 import wire
-from amqp10.load.amqp091.confirms import Confirms
+from amqp10.load.amqp091.confirms import ChannelConfirms
 from amqp10.load.content import values_of
-from amqp10.load.messages import BURST_FRAMES_MAX, OutgoingMessages, Unit, body_of
+from amqp10.load.messages import BURST_FRAMES_MAX, MessageUnit, NumberedMessages, body_of
 from amqp10.load.outcome_times import OutcomeTimes
-from amqp10.load.plan import Application, Traffic, routing_key
+from amqp10.load.plan import Application, PlannedTraffic, routing_key
 from amqp10.load.wire import WireError
 
 
-def message_unit(application: Application, traffic: Traffic, *, turn: int, channel: int, frame_max: int) -> Unit:
+def message_unit(
+    application: Application, traffic: PlannedTraffic, *, turn: int, channel: int, frame_max: int
+) -> MessageUnit:
     """The frames of a publisher's message, numbered 0; `turn`: which of the sizes its body has."""
     if frame_max < wire.FRAME_EXTRA + traffic.numbers_bytes:
         raise WireError(f"frames of {frame_max} bytes are too small for this generator")
@@ -37,10 +39,10 @@ def message_unit(application: Application, traffic: Traffic, *, turn: int, chann
         ),
         frame_max=frame_max,
     )
-    return Unit(data, (len(data),), body_at, places=tuple(wire.value_places(data, header_at, values)))
+    return MessageUnit(data, (len(data),), body_at, places=tuple(wire.value_places(data, header_at, values)))
 
 
-class Publisher:
+class ChannelPublisher:
     """One publishing channel.
 
     burst_max: messages in one burst; 0 for as many as fit into 128 KiB. A small number where another publisher or a
@@ -48,7 +50,7 @@ class Publisher:
     """
 
     def __init__(
-        self, application: Application, traffic: Traffic, *, channel: int, frame_max: int, burst_max: int = 0
+        self, application: Application, traffic: PlannedTraffic, *, channel: int, frame_max: int, burst_max: int = 0
     ) -> None:
         self.publisher = application.publisher
         self.channel = channel
@@ -58,10 +60,10 @@ class Publisher:
             message_unit(application, traffic, turn=turn, channel=channel, frame_max=frame_max)
             for turn in range(len(traffic.sizes_in_turn))
         ]
-        self._messages = OutgoingMessages(units, traffic, at_once_max=burst_max)
+        self._messages = NumberedMessages(units, traffic, at_once_max=burst_max)
         self._bulk = traffic.shape == "bulk"
         self._confirming = not traffic.settled
-        self._confirms = Confirms()
+        self._confirms = ChannelConfirms()
         self._times = OutcomeTimes() if traffic.timed else None
         self.latency = self._times.latency if self._times is not None else None
         """Of confirms, in microseconds."""

@@ -52,7 +52,7 @@ _FIXED_WIDTHS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ChannelFrame:
     """A frame; `method` has class and method id of a method frame, otherwise (0, 0)."""
 
     kind: int
@@ -141,7 +141,7 @@ def publish(
 # Decoding
 
 
-def frame_at(data: bytes, at: int) -> tuple[Frame, int] | None:
+def frame_at(data: bytes, at: int) -> tuple[ChannelFrame, int] | None:
     """The frame at `at` and the position after it; None when it is incomplete."""
     if len(data) - at < FRAME_EXTRA:
         return None
@@ -153,10 +153,10 @@ def frame_at(data: bytes, at: int) -> tuple[Frame, int] | None:
     if data[end] != FRAME_END:
         raise WireError(f"a frame of type {kind} ends with {data[end]:#04x}")
     ids = struct.unpack_from(">HH", data, start) if kind == METHOD_FRAME else (0, 0)
-    return Frame(kind, channel, (ids[0], ids[1]), bytes(data[start:end])), end + 1
+    return ChannelFrame(kind, channel, (ids[0], ids[1]), bytes(data[start:end])), end + 1
 
 
-def closing_reason(closed: Frame) -> str:
+def closing_reason(closed: ChannelFrame) -> str:
     """Why the broker closed a channel or the connection: its own text."""
     code, length = struct.unpack_from(">HB", closed.payload, 4)
     text = closed.payload[7 : 7 + length].decode(errors="replace")

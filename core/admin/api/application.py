@@ -18,6 +18,7 @@ from core.admin.api.openapi import description
 from core.admin.api.refusals import HttpRefusal, refusal_of
 from core.admin.api.rendering import done, rendered
 from core.admin.api.requests import body_fields, path_segments, query_fields, read_body
+from core.admin.callers import peer_of
 from core.admin.guard import RIGHTS, is_write
 from core.admin.slices import conclusion
 from core.control_plane import BrokerControl
@@ -27,8 +28,6 @@ from core.operations.no_such import NoSuchMethod, NoSuchPath
 from core.operations.operation import Arguments, Operation, Reply, Right, Shape, permits
 from core.operations.table import Call, OperationTable, PathEntry, where_welcome
 from core.slices import Walk
-
-OPENAPI_PATH = "/api/openapi.json"
 
 
 class Api:
@@ -98,7 +97,7 @@ class Api:
                     method=scope["method"],
                     path=_path(scope),
                     status=status,
-                    peer=_peer(scope),
+                    peer=peer_of(scope),
                     user=scope.get(RIGHTS, no_rights("")).user,
                 )
 
@@ -155,8 +154,3 @@ def _raw_path(scope: Scope) -> bytes:
 
 def _path(scope: Scope) -> str:
     return _raw_path(scope).decode("latin-1")[:256]
-
-
-def _peer(scope: Scope) -> str:
-    host, port = scope.get("client") or ("", 0)
-    return f"{host}:{port}"

@@ -9,6 +9,7 @@ import json
 import re
 
 from core.admin.api.json_values import checking, no_constant
+from core.definitions_file.json_values import VALUES_MAX
 from core.slices import Walk
 
 ENTRY_CHARACTERS_MAX = 64 * 1024
@@ -19,9 +20,6 @@ KEYS_MAX = 100
 ENTRIES_MAX = 250_000
 """The most entries of all lists together. The shortest entry that declares something has 70 bytes, and the largest body
 has 16 MiB."""
-VALUES_MAX = 2_000_000
-"""The most values of the document. A document of brackets only would otherwise take gigabytes of memory, and freeing it
-would take long. The same limit holds for a file (:mod:`core.definitions_file.json_values`)."""
 
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
 _READER = json.JSONDecoder(parse_constant=no_constant)

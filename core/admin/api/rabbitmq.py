@@ -32,6 +32,8 @@ from core.slices import Walk
 
 DIALECT = "4.1.0"
 """The version of RabbitMQ whose API this follows; scripts compare it. AMQP clients are told the same version."""
+MADE, MAKES = Reply(201), Shape("nothing", status=201)
+"""The answer to what makes a thing, and its description."""
 STATISTICS = {"publish": "in", "confirm": "confirmed", "deliver_get": "out", "ack": "settled"}
 """RabbitMQ's names of rates, and the names in :data:`core.observe.overview.RATES`."""
 ROWS: Mapping[str, Callable[[Snapshot, str], Snapshot]] = {

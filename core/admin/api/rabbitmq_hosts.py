@@ -1,14 +1,13 @@
 """The operations of RabbitMQ's management API that make, delete and limit virtual hosts."""
 
-from core.admin.api.rabbitmq import list_operation, operation
+from core.admin.api.rabbitmq import MADE, MAKES, list_operation, operation
 from core.control_plane import BrokerControl
 from core.engine.virtual_hosts import LIMITS
 from core.interface import Snapshot
 from core.operations import virtual_hosts
-from core.operations.operation import DONE, NOTHING, Arguments, Parameter, Reply, Right, Shape
+from core.operations.operation import DONE, NOTHING, Arguments, Parameter, Reply, Right
 from core.slices import Walk
 
-MADE = Reply(201)
 IGNORED = tuple(
     Parameter(name, "Ignored.", ignored=True)
     for name in ("description", "tags", "default_queue_type", "protected_from_deletion")
@@ -20,11 +19,6 @@ VALUE = Parameter("value", "The limit; a negative one for none.", "number", low=
 
 def _put(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
     return MADE if (yield from virtual_hosts.make(control, arguments)) else DONE
-
-
-def _delete(control: BrokerControl, arguments: Arguments) -> Reply:
-    control.hosts.delete(arguments.text("name"))
-    return DONE
 
 
 def _limits(control: BrokerControl, arguments: Arguments) -> list[Snapshot]:
@@ -49,10 +43,17 @@ OPERATIONS = (
         "Make a virtual host.",
         _put,
         parameters=(*IGNORED, TRACING),
-        answer=Shape("nothing", status=201),
+        answer=MAKES,
         right=Right.ADMINISTER,
     ),
-    operation("DELETE", "/vhosts/{name}", "Delete a virtual host.", _delete, answer=NOTHING, right=Right.ADMINISTER),
+    operation(
+        "DELETE",
+        "/vhosts/{name}",
+        "Delete a virtual host.",
+        virtual_hosts.delete_host.handler,
+        answer=NOTHING,
+        right=Right.ADMINISTER,
+    ),
     *(
         list_operation(path, "Limits of virtual hosts.", _limits, Right.ADMINISTER)
         for path in ("/vhost-limits", "/vhost-limits/{vhost}")

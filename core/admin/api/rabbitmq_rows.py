@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from core.admin.api.rendering import render
 from core.interface import Snapshot
+from core.rows import count_in
 
 VHOST = "/"
 CONNECTION_STATES: Mapping[object, str] = {"OPENED": "running"}
@@ -32,7 +33,7 @@ DEFAULT_EXCHANGE: Snapshot = {
 
 def queue_row(row: Snapshot, node: str) -> Snapshot:
     """Return RabbitMQ's row of a queue."""
-    ready, unacked = _int(row, "messages_ready"), _int(row, "messages_unacknowledged")
+    ready, unacked = count_in(row, "messages_ready"), count_in(row, "messages_unacknowledged")
     return {
         "name": row["name"],
         "vhost": VHOST,
@@ -49,9 +50,9 @@ def queue_row(row: Snapshot, node: str) -> Snapshot:
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
         "message_stats": {
-            "publish": _int(row, "published"),
-            "deliver_get": _int(row, "delivered"),
-            "ack": _int(row, "accepted"),
+            "publish": count_in(row, "published"),
+            "deliver_get": count_in(row, "delivered"),
+            "ack": count_in(row, "accepted"),
         },
     }
 
@@ -174,11 +175,6 @@ def policy_row(row: Snapshot, node: str = "") -> Snapshot:
         "definition": row["definition"],
         "priority": row["priority"],
     }
-
-
-def _int(row: Snapshot, key: str) -> int:
-    value = row.get(key)
-    return value if isinstance(value, int) else 0
 
 
 def _milliseconds(seconds: object) -> int | None:

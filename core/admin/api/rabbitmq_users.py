@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from core.access.records import UserRecord
-from core.admin.api.rabbitmq import item_operation, list_operation, operation
+from core.admin.api.rabbitmq import MADE, MAKES, item_operation, list_operation, operation
 from core.admin.api.refusals import not_found
 from core.control_plane import BrokerControl
 from core.declaring import once_done
@@ -17,8 +17,6 @@ from core.operations import users
 from core.operations.operation import DONE, NOTHING, Arguments, Handler, Operation, Parameter, Reply, Right, Shape
 from core.slices import Walk
 
-MADE = Reply(201)
-MAKES = Shape("nothing", status=201)
 LIMIT = "/user-limits/{user}/{limit}"
 NAMES = Parameter("users", "The names of users.", "list", required=True)
 
@@ -102,12 +100,6 @@ def _set_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply
     return MADE if is_new else DONE
 
 
-def _clear_topic_permission(control: BrokerControl, arguments: Arguments) -> Reply:
-    host = arguments.host(control).virtual_host
-    control.users.set_topic_permission(arguments.text("user"), arguments.optional_text("exchange"), None, host)
-    return DONE
-
-
 def _limits_row(record: UserRecord) -> Snapshot:
     return {"user": record.name, "value": dict(record.limits)}
 
@@ -187,7 +179,7 @@ OPERATIONS = (
         "DELETE",
         "/topic-permissions/{vhost}/{user}",
         "Remove the restriction of a user's keys.",
-        _clear_topic_permission,
+        users.clear_topic_permission.handler,
         users.ANY_EXCHANGE,
     ),
     list_operation("/user-limits", "The limits of users.", _limits, Right.ADMINISTER),

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from urllib.parse import quote
 
-from core.admin.api.rabbitmq import BETWEEN, DESTINATIONS, EXCHANGE, QUEUE, operation
+from core.admin.api.rabbitmq import BETWEEN, DESTINATIONS, EXCHANGE, MADE, MAKES, QUEUE, operation
 from core.admin.api.rabbitmq_rows import properties_key
 from core.admin.api.refusals import HttpRefusal, bad_request, not_found
 from core.control_plane import BrokerControl
@@ -24,8 +24,6 @@ from core.operations import definitions, links, policies
 from core.operations.operation import DONE, NOTHING, Arguments, Operation, Parameter, Reply, Right, Shape
 from core.slices import Walk
 
-MADE = Reply(201)
-MAKES = Shape("nothing", status=201)
 SHORT_STRING_BYTES = 255
 """The most bytes of a binding key: a short string of AMQP 0.9.1 [0-9-1 4.2.5.3]."""
 DURABLE = Parameter(name="durable", sentence="It survives a restart.", kind="flag", default=True)

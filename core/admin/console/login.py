@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from core.access.rights import OPERATOR_TAGS, Rights, all_rights
 from core.admin.answers import HEADERS, problem
-from core.admin.callers import CALLER, Caller, Callers, address_of, cookie
+from core.admin.callers import CALLER, Caller, Callers, address_of, cookie, peer_of
 from core.admin.console.sessions import ConsoleSession
 from core.admin.signing_in import TOKEN_NAME, ProvenUser
 from core.config.address import is_loopback
@@ -65,7 +65,7 @@ class ConsoleLogin:
         if before is not None and before.session is not None:
             self._callers.sessions.end(before.session)
         name_of_session, session = begun
-        self._log.info("console-login", user=session.rights.user, peer=_peer(request.scope))
+        self._log.info("console-login", user=session.rights.user, peer=peer_of(request.scope))
         facts = self._facts(Caller(session.rights, "console", session))
         return JSONResponse(facts, headers={**HEADERS, **cookie(request.scope, name_of_session)})
 
@@ -74,7 +74,7 @@ class ConsoleLogin:
         caller: Caller | None = request.scope[CALLER]
         if caller is not None and caller.session is not None:
             self._callers.sessions.end(caller.session)
-            self._log.info("console-logout", user=caller.rights.user, peer=_peer(request.scope))
+            self._log.info("console-logout", user=caller.rights.user, peer=peer_of(request.scope))
         return Response(status_code=204, headers={**HEADERS, **cookie(request.scope, "")})
 
     async def _begun(self, given: dict[str, str], scope: Scope) -> tuple[str, ConsoleSession] | Response:
@@ -99,7 +99,7 @@ class ConsoleLogin:
         if link is None or not is_loopback(host) or not link.take(secret):
             if sign_in is not None:
                 sign_in.token_failed(host, port)
-            self._log.warning("admin-token-wrong", peer=_peer(scope), given=True)
+            self._log.warning("admin-token-wrong", peer=peer_of(scope), given=True)
             return problem(401, "unauthorized", "the login link is wrong, was used before, or is too old", CHALLENGE)
         return self._callers.sessions.begin(all_rights(TOKEN_NAME), is_user=False)
 
@@ -134,7 +134,7 @@ class ConsoleLogin:
         if rights is None:
             if sign_in is not None:
                 sign_in.token_failed(host, port)
-            self._log.warning("admin-token-wrong", peer=_peer(scope), given=True)
+            self._log.warning("admin-token-wrong", peer=peer_of(scope), given=True)
             return problem(401, "unauthorized", "the token was not accepted", CHALLENGE)
         return self._callers.sessions.begin(rights, is_user=False)
 
@@ -193,8 +193,3 @@ async def _fields(request: Request, bytes_max: int) -> dict[str, str] | Response
 
 def _put_off() -> Response:
     return problem(429, "too-many-logins", "too many logins have failed, or are being checked; try again later")
-
-
-def _peer(scope: Scope) -> str:
-    host, port = scope.get("client") or ("", 0)
-    return f"{host}:{port}"

@@ -30,10 +30,9 @@ from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
 from core.amqp091.unacked import DeliveryRange, Unacked, UnknownDeliveryTag
 from core.flow_facts import FLOW_STREAM
 from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
-from core.message import Return, Route, part_of
+from core.message import UNSENT, Return, Route, part_of
 from core.observe.flow_events.accounts import LinkAccount
 
-UNSENT = Return(unsent=True)
 FAILED = Return(delivery_failed=True)
 """basic.reject with requeue: a failed attempt, which quorum queues count."""
 GIVEN_BACK = Return()

@@ -28,7 +28,7 @@ from core.amqp091.frontend.replies import channel_fault
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.transaction import Transaction
 from core.amqp091.methods import BasicReturn
-from core.amqp091.properties import BasicProperties, decode_properties, encode_properties
+from core.amqp091.properties import PERSISTENT, TTL_MS_MAX, BasicProperties, decode_properties, encode_properties
 from core.amqp091.publish_run import PublishRun
 from core.clock import Now
 from core.credit_flow.flow import CreditFlow
@@ -43,9 +43,6 @@ LISTS_KEPT = 128
 """Needed parts of property lists that a channel has examined and keeps; few, because one may be large."""
 LIST_BYTES_MAX = 4096
 """The largest needed part, in bytes, that is kept."""
-PERSISTENT = 2
-TTL_MS_MAX = 2**32 - 1
-"""RabbitMQ's limit of a time-to-live."""
 
 _CONFIRM = struct.Struct(">BHIHHQBB")
 _ACK, _NACK = 80, 120

@@ -15,10 +15,9 @@ from core.engine.classic.betas import next_boundary
 from core.engine.ready.backing import ARRIVAL_GRAIN, RECORD_ENTRIES_MAX
 from core.engine.ready.batch import Batch
 from core.engine.ready.remains import Objects
+from core.engine.ready.returned import NO_CONSUMER
 from core.message import Expiries, Routes, RunAttributes, RunPart, first_of, joined, may_join, part_of
 from core.store.places import SEGMENT_BITS, SEGMENT_MESSAGES
-
-NO_CONSUMER: frozenset[object] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

@@ -16,12 +16,11 @@ from core.engine.queue.queue_counters import QueueCounters
 from core.engine.ready.batch import Batch
 from core.errors import EngineError
 from core.interface import ActivityChanged, Delivered, Disposal, TakenBack
-from core.message import Attributes, Return, Routes, RunAttributes
+from core.message import UNSENT, Attributes, Return, Routes, RunAttributes
 
 PROBE_SECONDS = 0.1
 """How often the home node is asked for the ready messages when no client asks: by about every tenth grant of a consumer
 that gets 100,000 messages a second. The ledger of stalls looks four times a second."""
-UNSENT = Return(unsent=True)
 NO_ATTRIBUTES = Attributes()
 
 

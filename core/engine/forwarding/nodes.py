@@ -33,6 +33,12 @@ class HomeNode(Protocol):
     def down(self, virtual_host: str) -> str | None:
         """Why the node cannot be reached for a virtual host; None while it is connected, or is about to be."""
 
+    def stay_connected(self, virtual_host: str) -> None:
+        """Be connected for a virtual host also without links: so the end of the node is known at once."""
+
+    def let_go(self) -> None:
+        """Do not connect again: the node is at another address, or is none of the cluster any more."""
+
     def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> FarSender:
         """Attach a link that publishes to a queue, as soon as there is a connection."""
 

@@ -36,7 +36,7 @@ READY, DISCARDED, GONE = 0, 1, 2
 _READY_BYTE, _DISCARDED_BYTE = b"\0", b"\1"
 
 
-class Held(NamedTuple):
+class UnwrittenBodies(NamedTuple):
     """Bodies in memory that are not written to the file yet."""
 
     offset: int
@@ -56,7 +56,7 @@ class SpanPart(NamedTuple):
     """Wall-clock seconds; infinity for never."""
     attributes: Attributes
     route: Route | None
-    held: Held | None
+    held: UnwrittenBodies | None
     """The bodies, while the file does not have them yet; else None."""
 
     @property
@@ -97,7 +97,7 @@ class Block:
         self.live = 0
         self.record_bytes = 0
         """The approximate size of the records in the file."""
-        self.held: Held | None = None
+        self.held: UnwrittenBodies | None = None
         """The bodies, until they can be read from the file; then None."""
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from core.engine.quorum.block import DISCARDED, READY, Block, Held, SpanPart
+from core.engine.quorum.block import DISCARDED, READY, Block, SpanPart, UnwrittenBodies
 from core.engine.quorum.carried_chunks import CarriedChunks
 from core.engine.quorum.commands import Messages, carried_head, encode
 from core.engine.quorum.machine import QuorumMachine
@@ -182,7 +182,7 @@ class Cleaner:
         payload_bytes = len(head) + sum(messages.sizes)
         _, file, offset = self._log.append((head, *bodies), payload_bytes, self._fencing_token, prompt=False)
         moved = machine.carry(messages, file, offset + len(head))
-        moved.held = Held(offset + len(head), b"".join(bodies))
+        moved.held = UnwrittenBodies(offset + len(head), b"".join(bodies))
         self._held.append(moved)
         self.carried += len(bodies)
         return payload_bytes

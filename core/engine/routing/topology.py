@@ -25,11 +25,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, islice
-from typing import TYPE_CHECKING, TypeVar
+from itertools import count, islice
+from typing import TYPE_CHECKING
 
 from core.engine.options.arguments import check_exchange_arguments, check_queue, check_same_exchange, check_same_queue
-from core.engine.routing.edges import Edge, Node
+from core.engine.routing.edges import BindingIndex, Edge, Node
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE, Exchange
 from core.engine.routing.names import check_name, check_not_default, check_not_reserved, check_x_match, default_binding
 from core.engine.routing.recorder import DefinitionsRecorder, NothingRecorded
@@ -135,10 +135,7 @@ class Topology:
         self.exchanges: dict[str, Exchange] = {}
         self._owned: dict[object, dict[str, None]] = {}
         """The exclusive queues of each owner."""
-        self._bindings: dict[Edge, Binding] = {}
-        self._leaving: dict[str, dict[Edge, None]] = {}
-        """The bindings from each exchange."""
-        self._arriving: dict[Node, dict[Edge, None]] = {}
+        self._bindings = BindingIndex()
         self.going: dict[Node, bool] = {}
         """Deleted queues and exchanges with bindings left over. The value says whether the queue or exchange was
         recorded."""
@@ -219,7 +216,7 @@ class Topology:
 
     def has_bindings(self, name: str) -> bool:
         """Return whether anything is bound to a queue."""
-        return Node(True, name) in self._arriving
+        return bool(self._bindings.arriving(Node(True, name)))
 
     def admit_dynamic_queue(self, name: str, owner: object) -> QueueDefinition:
         """Declare the queue of a dynamic node. Raises Inequivalent if the name exists, LimitReached."""
@@ -285,7 +282,7 @@ class Topology:
         """Remove these and no auto-delete exchange beside them. Missing ones are ignored. Raises PreconditionFailed."""
         there = [name for name in exchanges if name in self.exchanges]
         removal = _Removal(dict.fromkeys(queues), dict.fromkeys(there))
-        edges = [edge for edge in map(Edge.of, bindings) if edge in self._bindings]
+        edges = [edge for edge in map(Edge.of, bindings) if edge in self._bindings.all]
         for node in (*(Node(True, name) for name in queues), *(Node(False, name) for name in there)):
             edges += self._some_edges(node)
         removal.edges = dict.fromkeys(edges)
@@ -356,8 +353,8 @@ class Topology:
 
     def is_source(self, name: str) -> bool:
         """Return whether the exchange is the source of a binding that is not left over."""
-        edges = self._leaving.get(name, ())
-        return any(self.leads_somewhere(self._bindings[edge]) for edge in edges) if self.going else bool(edges)
+        edges, known = self._bindings.leaving(name), self._bindings.all
+        return any(self.leads_somewhere(known[edge]) for edge in edges) if self.going else bool(edges)
 
     def refresh_alternate(self, name: str) -> None:
         """Update the alternate exchange of an exchange after a policy has changed. Does nothing if the exchange does
@@ -384,7 +381,7 @@ class Topology:
         if source.declaration.type is ExchangeType.HEADERS:
             check_x_match(binding)
         edge = Edge.of(binding)
-        if edge in self._bindings:
+        if edge in self._bindings.all:
             return
         limit = self._settings.bindings_max
         if sum(one.bindings_count for one in self._all()) >= limit:
@@ -400,7 +397,7 @@ class Topology:
         it. Raises Forbidden, Locked, PreconditionFailed."""
         self._check_ends(binding, owner)
         edge = Edge.of(binding)
-        if edge not in self._bindings or not self.leads_somewhere(binding):
+        if edge not in self._bindings.all or not self.leads_somewhere(binding):
             return 0
         removal = _Removal()
         self._take_along(removal, [edge])
@@ -414,20 +411,20 @@ class Topology:
             return iter([default_binding(destination)])
         if source not in self.exchanges or destination not in (self.queues if destination_is_queue else self.exchanges):
             return iter(())
-        edges = list(self._arriving.get(Node(destination_is_queue, destination), ()))
-        return (self._bindings.get(edge) if edge.source == source else None for edge in edges)
+        edges = list(self._bindings.arriving(Node(destination_is_queue, destination)))
+        return (self._bindings.all.get(edge) if edge.source == source else None for edge in edges)
 
     def has_binding(self, binding: Binding) -> bool:
         """Return whether there is this binding, also if it is left over."""
-        return Edge.of(binding) in self._bindings
+        return Edge.of(binding) in self._bindings.all
 
     def leaving(self, exchange: str, most: int) -> Sequence[Binding]:
         """Return some of the bindings from an exchange."""
-        return [self._bindings[edge] for edge in islice(self._leaving.get(exchange, ()), most)]
+        return [self._bindings.all[edge] for edge in islice(self._bindings.leaving(exchange), most)]
 
     def all_bindings(self) -> Sequence[Binding]:
         """Return all bindings, with those left over."""
-        return list(self._bindings.values())
+        return list(self._bindings.all.values())
 
     def leads_somewhere(self, binding: Binding) -> bool:
         """Return whether source and destination of a binding exist: it is not left over."""
@@ -438,9 +435,10 @@ class Topology:
     def bindings_count(self) -> int:
         """How many bindings there are without those left over. A left-over binding without both its ends is subtracted
         twice."""
-        arriving = sum(len(self._arriving.get(node, ())) for node in self.going)
-        leaving = sum(len(self._leaving.get(node.name, ())) for node in self.going if not node.is_queue)
-        return len(self._bindings) - arriving - leaving
+        bindings = self._bindings
+        arriving = sum(len(bindings.arriving(node)) for node in self.going)
+        leaving = sum(len(bindings.leaving(node.name)) for node in self.going if not node.is_queue)
+        return len(bindings.all) - arriving - leaving
 
     def _check_ends(self, binding: Binding, owner: object) -> None:
         check_not_default(binding.source)
@@ -451,9 +449,7 @@ class Topology:
 
     def _add_binding(self, binding: Binding) -> None:
         edge = Edge.of(binding)
-        self._bindings[edge] = binding
-        self._leaving.setdefault(edge.source, {})[edge] = None
-        self._arriving.setdefault(edge.destination, {})[edge] = None
+        self._bindings.add(edge, binding)
         self.exchanges[edge.source].matcher.add(edge, binding.arguments)
 
     # --- removing -------------------------------------------------------------------------------------------
@@ -483,7 +479,7 @@ class Topology:
             if source is None or edge.source in removal.exchanges or not source.declaration.auto_delete:
                 continue
             going[edge.source] += 1
-            if going[edge.source] == len(self._leaving[edge.source]):
+            if going[edge.source] == len(self._bindings.leaving(edge.source)):
                 edges += self._edges_of_exchange(removal, edge.source)
 
     def _edges_of_exchange(self, removal: _Removal, name: str) -> list[Edge]:
@@ -493,8 +489,7 @@ class Topology:
 
     def _some_edges(self, node: Node) -> list[Edge]:
         """Return the bindings of a queue or exchange, up to the limit of one removal."""
-        leaving = () if node.is_queue else self._leaving.get(node.name, ())
-        return list(islice(chain(leaving, self._arriving.get(node, ())), self._removed_at_once))
+        return self._bindings.some_of(node, self._removed_at_once)
 
     def _remove(self, removal: _Removal) -> int:
         self._record_removal(removal)
@@ -504,13 +499,11 @@ class Topology:
         nodes = [*(Node(True, name) for name in removal.queues), *(Node(False, name) for name in removal.exchanges)]
         self.going |= {node: self._is_kept_end(node) for node in nodes}
         for edge in removal.edges:
-            del self._bindings[edge]
+            self._bindings.remove(edge)
             if (
                 edge.source not in removal.exchanges and edge.source in self.exchanges
             ):  # else the whole matcher is removed
                 self.exchanges[edge.source].matcher.remove(edge)
-            _drop(self._leaving, edge.source, edge)
-            _drop(self._arriving, edge.destination, edge)
         for name in removal.exchanges:
             del self.exchanges[name]
         for name in removal.queues:
@@ -520,12 +513,9 @@ class Topology:
                 del owned[name]
                 if not owned:
                     del self._owned[definition.owner]
-        self.going = {node: kept for node, kept in self.going.items() if self._some_edges_left(node)}
+        self.going = {node: kept for node, kept in self.going.items() if self._bindings.has_some_of(node)}
         self.version += 1
         return len(removal.edges)
-
-    def _some_edges_left(self, node: Node) -> bool:
-        return node in self._arriving or (not node.is_queue and node.name in self._leaving)
 
     def _check_gone(self, node: Node) -> None:
         """Raises StillGoing if the name has bindings left over, PreconditionFailed if those cannot be removed."""
@@ -545,7 +535,7 @@ class Topology:
         self._orphans = []
         for name in sources:
             exchange = self.exchanges.get(name)
-            if exchange is not None and exchange.declaration.auto_delete and name not in self._leaving:
+            if exchange is not None and exchange.declaration.auto_delete and not self._bindings.leaving(name):
                 removal = _Removal()
                 self._take_along(removal, self._edges_of_exchange(removal, name))
                 self._remove(removal)
@@ -553,7 +543,7 @@ class Topology:
     def _record_removal(self, removal: _Removal) -> None:
         queues = [name for name in removal.queues if self.queues[name].id is not None]
         exchanges = [name for name in removal.exchanges if _is_kept_exchange(self.exchanges[name].declaration)]
-        bindings = [self._bindings[edge] for edge in removal.edges]
+        bindings = [self._bindings.all[edge] for edge in removal.edges]
         bindings = [binding for binding in bindings if self.keeps_binding(binding)]
         if queues or exchanges or bindings:
             self._recorder.remove(queues=queues, exchanges=exchanges, bindings=bindings)
@@ -570,17 +560,6 @@ class Topology:
         if node.is_queue:
             return _is_kept_queue(self.queues[node.name].declaration)
         return self.exchanges[node.name].declaration.durable
-
-
-EdgeKey = TypeVar("EdgeKey")
-
-
-def _drop(edges: dict[EdgeKey, dict[Edge, None]], key: EdgeKey, edge: Edge) -> None:
-    """Remove an edge from its group, and the group if it is empty then."""
-    group = edges[key]
-    del group[edge]
-    if not group:
-        del edges[key]
 
 
 def _is_kept_queue(declaration: QueueDeclaration) -> bool:

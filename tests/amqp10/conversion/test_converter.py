@@ -118,6 +118,10 @@ def test_a_message_is_rendered_for_the_other_protocol():
         ({"x-stream-filter-value": 7}, None),
         ({"x-stream-filter-value": ""}, None),
         ({"x-other": "eu"}, None),
+        ({"x-other": "x-stream-filter-value"}, None),
+        ({"x-other": "a" * 200, "x-stream-filter-value": "eu"}, "eu"),
+        ({"x-other": "a" * 300, "x-stream-filter-value": "eu"}, "eu"),
+        ({"x-other": "a" * 300}, None),
     ],
 )
 def test_the_value_that_streams_filter_by(annotations, value):
@@ -128,6 +132,7 @@ def test_the_value_that_streams_filter_by(annotations, value):
 def test_a_message_without_annotations_has_no_filter_value():
     assert CONVERTER.filter_value(BODY, Origin.AMQP10) is None
     assert CONVERTER.filter_value(b"\x00", Origin.AMQP10) is None
+    assert CONVERTER.filter_value(b"\x00\x53\x72\xc1", Origin.AMQP10) is None
     assert CONVERTER.filter_value(basic_message(), Origin.AMQP091) is None
 
 

@@ -1,11 +1,12 @@
 """The management node over the real engine. Tests that are cases of the conformance list, C6, have its names."""
 
 import uuid
+from collections.abc import Callable
 
 import pytest
 
 from amqp10.addresses import percent_encode
-from amqp10.management.node import NODE_NAME, STATUSES
+from amqp10.management.node import NODE_NAME, STATUSES, RequestInProgress
 from amqp10.wire.types import (
     Array,
     Symbol,
@@ -14,6 +15,7 @@ from amqp10.wire.types import (
 )
 from core import errors
 from core.interface import ConsumeOptions, ExchangeTarget, Mailbox, QueueTarget
+from core.slices import Walk
 from tests.kit.management import (
     Console,
     binding_to_queue,
@@ -427,3 +429,21 @@ def test_a_token_is_refused_on_the_request_only(console):
 
 def test_the_statuses_are_total():
     assert set(STATUSES) == set(errors.EngineError.__subclasses__())
+
+
+def test_a_request_that_waits_for_other_nodes_is_left_alone_until_it_can_go_on():
+    calls: list[Callable[[], None]] = []
+    woken: list[bool] = []
+    request = RequestInProgress(lambda: woken.append(request.asleep))
+
+    def walk() -> Walk[bytes]:
+        yield calls.append
+        return b"response"
+
+    request.walk = walk()
+    assert [request.step(), request.step(), request.asleep] == [False, False, True]
+    (call,) = calls
+    call()
+    assert woken == [False]
+    assert request.step()
+    assert request.response == b"response"

@@ -1,9 +1,11 @@
 """The admin server's share of the event loop: after a slice of one answer, other tasks have their turn."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 import trio
+import trio.testing
 
 from core.admin.slices import SLICE_S, conclusion
 from core.slices import Walk
@@ -51,6 +53,38 @@ async def test_walks_of_many_clients_take_turns_slice_by_slice():
         else:
             batches.append(1)
     assert max(batches[:-1]) <= 5  # a slice is four steps; after the last walk no other waits
+
+
+async def test_a_walk_that_waits_gets_no_slice_until_it_is_called():
+    calls: list[Callable[[], None]] = []
+    log: list[str] = []
+
+    def waiting() -> Walk[str]:
+        for _ in range(2):
+            log.append("looks")
+            yield calls.append
+        return "done"
+
+    async def run() -> None:
+        log.append(await conclusion(waiting()))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        for looks in (1, 2):
+            await trio.testing.wait_all_tasks_blocked()
+            assert log == ["looks"] * looks
+            assert await conclusion(counting("another", 3, [])) == "another"
+            calls.pop()()
+    assert log == ["looks", "looks", "done"]
+    assert calls == []
+
+
+async def test_a_walk_for_which_there_is_nothing_to_wait_any_more_goes_on():
+    def waiting() -> Walk[str]:
+        yield lambda call: call()
+        return "done"
+
+    assert await conclusion(waiting()) == "done"
 
 
 async def test_no_two_slices_come_in_one_round_of_the_loop():

@@ -130,3 +130,73 @@ def test_how_long_a_node_is_away():
         cluster.look(("b", "c"))
     assert cluster.beats.away_s("a") == pytest.approx(8 * LOOK_S)
     assert cluster.beats.away_s("c") == 0
+
+
+# --- addresses that refuse
+
+
+def test_a_node_whose_address_refuses_is_away_at_once_and_its_group_is_claimed():
+    cluster = Cluster()
+    cluster.look()
+    assert not cluster.should_claim(1, "c")
+    assert cluster.beats.refused("c", cluster.now + 0.01)
+    assert not cluster.beats.is_here("c")
+    assert cluster.should_claim(1, "c"), "b comes first in group 1"
+    cluster.look(("a", "b"))
+    assert not cluster.beats.is_here("c")
+    assert not cluster.beats.refused("c", cluster.now), "that is known"
+
+
+def test_a_beat_that_a_node_has_put_before_it_refused_does_not_count():
+    cluster = Cluster()
+    cluster.look()
+    cluster.beats.refused("c", cluster.now + LOOK_S / 2)
+    cluster.look(NODES)
+    cluster.look(("a", "b"))
+    assert not cluster.beats.is_here("c")
+
+
+def test_a_look_that_was_sent_before_the_refusal_does_not_decide():
+    cluster = Cluster()
+    cluster.look()
+    cluster.beats.refused("c", cluster.now + 2.5 * LOOK_S)
+    for _ in range(3):
+        cluster.look()
+        assert not cluster.beats.is_here("c")
+
+
+def test_a_node_whose_beats_go_on_after_a_refusal_is_here_and_refusals_of_that_life_count_no_more():
+    cluster = Cluster()
+    cluster.look()
+    cluster.beats.refused("c", cluster.now)
+    cluster.look()
+    assert not cluster.beats.is_here("c")
+    cluster.look()
+    assert cluster.beats.is_here("c")
+    assert not cluster.beats.refused("c", cluster.now)
+    assert cluster.beats.is_here("c")
+    until = cluster.now + AWAY_S
+    while cluster.now < until:
+        cluster.look(("a", "b"))
+    assert not cluster.beats.is_here("c"), "its beats end all the same"
+
+
+def test_a_node_that_is_started_again_is_here_with_its_first_beat():
+    cluster = Cluster()
+    cluster.look()
+    cluster.beats.refused("c", cluster.now)
+    cluster.beats.looked({"c": Beat(1, "another life")}, cluster.now + LOOK_S)
+    assert cluster.beats.is_here("c")
+    assert cluster.beats.refused("c", cluster.now + LOOK_S), "the new life was not disproved"
+
+
+def test_a_refusal_says_nothing_of_a_node_without_a_beat_or_that_is_away_already_or_is_this_one():
+    cluster = Cluster()
+    assert not cluster.beats.refused("c", cluster.now)
+    cluster.look()
+    until = cluster.now + AWAY_S
+    while cluster.now <= until:
+        cluster.look(("a", "b"))
+    assert not cluster.beats.refused("c", cluster.now)
+    assert not cluster.beats.refused("b", cluster.now)
+    assert cluster.beats.is_here("b")

@@ -1,32 +1,13 @@
 """What an inlet asks the home node, and when it answers the grants of its consumer."""
 
-from dataclasses import dataclass, field
-
 import pytest
 
-from core.engine.forwarding.inlet import PROBE_SECONDS, UNSENT, Inlet
+from core.engine.forwarding.inlet import PROBE_SECONDS, Inlet
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.queue_counters import QueueCounters
-from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply, Mailbox
-from core.message import Attributes, Return
-
-
-@dataclass
-class RecordedLink:
-    """A link to the home node that notes what it is told."""
-
-    grants: list[tuple[int, bool, bool]] = field(default_factory=list)
-    """Link credit, drain, echo."""
-    settled: list[tuple[int, int, Disposal | Return]] = field(default_factory=list)
-
-    def grant(self, n: int, *, drain: bool, echo: bool) -> None:
-        self.grants.append((n, drain, echo))
-
-    def settle(self, first: int, last: int, disposal: Disposal | Return) -> None:
-        self.settled.append((first, last, disposal))
-
-    def close(self) -> None:
-        """Nothing is left to note."""
+from core.interface import ConsumeOptions, Consumer, Delivered, GrantReply, Mailbox
+from core.message import UNSENT, Attributes
+from tests.kit.home_node import RecordedReceiver
 
 
 class Case:
@@ -36,7 +17,7 @@ class Case:
         self.mailbox = Mailbox(lambda: None)
         self.attachment = Attachment(Consumer(1, "q", self.mailbox, ConsumeOptions(), None))
         self.inlet = Inlet(self.attachment, QueueCounters(), lambda inlet, error: None)
-        self.link = RecordedLink()
+        self.link = RecordedReceiver()
         self.inlet.link = self.link
 
     def grant(self, n: int, now: float, *, asked: bool = False, drain: bool = False) -> None:
