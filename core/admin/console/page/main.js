@@ -146,7 +146,7 @@ function showChoice() {
 
 /** Until the broker has answered, a page does not know what there is; then nothing is said to be missing. */
 function isAsking(page) {
-  return (page.refresh !== undefined && !page.answered) || (page.live !== undefined && live.overview === null);
+  return (page.refresh !== undefined && !page.answered) || (page.live !== undefined && live.isAwaited);
 }
 
 /** Asks again and again, one question at a time, and only while the page is visible. */
