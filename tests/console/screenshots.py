@@ -28,7 +28,7 @@ LOOKS = {
     "phone-dark": (390, 844, "dark"),
 }
 SETTLE_MS = 700
-"""A page has asked the broker and drawn its charts by then, also on a busy machine."""
+"""After the first answer of the broker: a page has drawn its charts by then, also on a busy machine."""
 
 
 @contextmanager
@@ -68,6 +68,7 @@ def shoot(browser: Browser, url: str, state: str, folder: Path, pages: Sequence[
                 if state == "empty" and "/" in name and not name.startswith("exchange/"):
                     continue  # there is no such connection, link or queue
                 page.goto(f"{url}/#/{name}")
+                page.locator("main:not([aria-busy=true])").wait_for()
                 page.wait_for_timeout(SETTLE_MS)
                 title = re.sub(r"\W+", "-", name)[:24]
                 page.screenshot(path=folder / f"{state}-{look}-{number:02}-{title}.png")

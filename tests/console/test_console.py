@@ -3,12 +3,13 @@ not do."""
 
 import json
 import re
+import time
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.kit.broker_process import ROOT
 from tests.kit.browser import TIME_OUT_MS, Watch
@@ -158,23 +159,14 @@ def test_nothing_that_is_no_file_of_the_page_can_run(page: Page, broker: BusyBro
     assert ran == [None, "refused"]
 
 
-def test_peek_and_move(page: Page, broker: BusyBroker):
+def test_peek(page: Page, broker: BusyBroker):
     open_page(page, broker, "queues")
     page.get_by_role("button", name="peek into mails", exact=True).click()
     expect(page.locator("dialog .message")).to_have_count(3)
     expect(page.locator("dialog .message").first).to_contain_text("mail 0")
     page.get_by_role("button", name="Close").click()
-
-    page.get_by_role("button", name="actions of mails", exact=True).click()
-    page.get_by_role("button", name=re.compile("^Move")).click()
-    page.get_by_label("to", exact=True).fill("nowhere")
-    page.get_by_label("count", exact=True).fill("1")
-    page.get_by_role("button", name="Move", exact=True).click()
-    expect(page.locator("dialog [role=alert]")).to_contain_text("nowhere")
-    page.get_by_label("to", exact=True).fill(HTML_NAME)
-    page.get_by_role("button", name="Move", exact=True).click()
     expect(page.locator("dialog")).to_be_hidden()
-    expect(row(page, HTML_NAME).locator("td").first).to_have_text("1")
+    expect(row(page, "mails").locator("td").first).to_have_text("3")
 
 
 def test_by_keyboard_alone(page: Page, broker: BusyBroker):
@@ -261,6 +253,116 @@ def test_every_page_in_every_look_and_nothing_from_elsewhere(page: Page, broker:
     assert origins == {broker.admin_url}
     assert len(watch.urls) > 2 * len(PAGES)
     assert watch.complaints == []
+
+
+def test_a_list_is_sorted(page: Page, broker: BusyBroker):
+    open_page(page, broker, "queues")
+    names = page.locator("tbody th")
+    for first, last in (("payments", HTML_NAME), (HTML_NAME, "payments")):
+        heading = page.get_by_role("columnheader").get_by_role("button", name=re.compile("^queue"))  # an arrow follows
+        heading.click()
+        expect(names.first).to_have_text(first)
+        expect(names.last).to_have_text(last)
+
+
+def test_the_last_hour_is_what_the_broker_has_recorded(page: Page, broker: BusyBroker):
+    now = int(time.time())
+    times = list(range(now - 3000, now - 10, 10))
+    series = dict.fromkeys(("in", "out", "confirmed", "settled", "waiting"), [1.0] * len(times))
+    page.route("**/api/headgate/timelines", lambda route: route.fulfill(json={"times": times, "series": series}))
+    open_page(page, broker, "overview")
+    chart = page.get_by_role("img", name="Messages a second")
+    expect(chart.locator("canvas")).to_be_visible()
+    page.get_by_role("button", name="1 h", exact=True).click()
+    expect(chart).to_have_attribute("data-points", re.compile(r"^3\d\d$"))
+    page.get_by_role("button", name="5 min", exact=True).click()
+    expect(chart).to_have_attribute("data-points", re.compile(r"^\d\d$"))
+
+
+def test_nothing_is_said_to_be_missing_before_the_broker_has_answered(page: Page, broker: BusyBroker):
+    asked: list[Route] = []
+    page.route(re.compile(r"/api/headgate/policies\?"), lambda route: asked.append(route))
+    open_page(page, broker, "policies")
+    expect(page.locator("main")).to_have_attribute("aria-busy", "true")
+    expect(page.get_by_text("No policies", exact=True)).to_be_hidden()
+    while not asked:
+        page.wait_for_timeout(20)
+    asked[0].fulfill(json={"items": [], "next": None})
+    expect(page.get_by_text("No policies", exact=True)).to_be_visible()
+    expect(page.locator("main")).to_have_attribute("aria-busy", "false")
+
+
+ENDS = """all => all.map((one) => one.getBoundingClientRect()).filter(({ width }) => width > 0)
+    .map(({ left, right }) => [left, right])"""
+
+
+def test_on_a_phone_everything_in_a_row_is_within_reach(page: Page, broker: BusyBroker):
+    page.set_viewport_size({"width": 390, "height": 844})
+    for name in ("queues", "connections", "blocked-publishers", "exchanges", "policies", "log", "flow-map"):
+        open_page(page, broker, name)
+        expect(page.locator("tbody tr").first).to_be_visible()
+        cells = page.locator("tbody :is(th, td, button, .badge)").evaluate_all(ENDS)
+        assert all(0 <= left < right <= 390 for left, right in cells), name
+    expect(row(page, "shop").locator(".badge")).to_be_visible()
+    consumer = page.locator(".map .node", has_text="mailer")
+    consumer.scroll_into_view_if_needed()  # the map is wider: it scrolls
+    box = consumer.bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+    row(page, "shop").get_by_role("button", name="why").click()
+    expect(page.locator("#why .badge").first).to_have_text("queue-full")
+
+
+REASONS = ("unconfirmed-limit", "session-window", "memory-share", "queue-full", "link-credit", None)
+
+
+def many_links() -> dict[str, object]:
+    """A flow map in which each of six publishers and consumers has a link to each of three addresses."""
+    node = {"connection": "c1", "peer": "203.0.113.127:65535", "container_id": "a-client-with-a-long-name"}
+    ends = {
+        side: [{"identity": f"{side}{number}", **node} for number in range(6)] for side in ("publisher", "consumer")
+    }
+    full = {"queue": "q", "messages_ready": 1_000_000, "messages_unacknowledged": 1_000_000}
+    addresses = [
+        {"identity": f"/queues/{number}", "address": f"/queues/a-queue-{number}", **full} for number in range(3)
+    ]
+    return {
+        "publishers": ends["publisher"],
+        "consumers": ends["consumer"],
+        "addresses": addresses,
+        "edges": [edge(number) for number in range(36)],
+        "edges_total": 36,
+    }
+
+
+def edge(number: int) -> dict[str, object]:
+    """A link that carries much, or that waits for one of the reasons."""
+    end, address, reason = number % 6, f"/queues/{number // 12}", REASONS[number % 5 if number % 7 else 5]
+    facts = {"identity": f"c{number}/0/0", "reason": reason, "culprit": "queue q", "rate": 12_345.0}
+    facts |= {"blocked": reason is not None, "blocked_share": 0.7}
+    if number // 6 % 2 == 0:
+        return {"direction": "in", "from": f"publisher{end}", "to": address, **facts}
+    return {"direction": "out", "from": address, "to": f"consumer{end}", **facts}
+
+
+COLLIDING = """() => {
+    const all = [...document.querySelectorAll(".map .label, .map .node rect, .map .gate")];
+    const boxes = all.map((one) => [one, one.getBBox()]);
+    const words = boxes.filter(([one]) => one.matches(".label") && one.textContent);
+    const apart = (a, b) => a.x >= b.x + b.width || a.y >= b.y + b.height;
+    const meet = (a, b) => !apart(a, b) && !apart(b, a);
+    return words.flatMap(([one, a]) => boxes.filter(([other, b]) => other !== one && meet(a, b))
+        .map(([other]) => `${one.textContent} and ${other.tagName} ${other.textContent}`));
+}"""
+
+
+def test_words_on_the_flow_map_do_not_collide(page: Page, broker: BusyBroker):
+    page.route(re.compile(r"/api/headgate/flow-map\?"), lambda route: route.fulfill(json=many_links()))
+    open_page(page, broker, "flow-map")
+    for width in (390, 1000, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        expect(page.locator(".map .label")).to_have_count(36)
+        assert page.evaluate(COLLIDING) == [], width
 
 
 def test_columns_are_chosen_and_the_choice_is_remembered(page: Page, broker: BusyBroker):

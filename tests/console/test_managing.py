@@ -1,6 +1,9 @@
 """The console manages: every action of every place is done in a browser, and the broker is asked what became of it.
 
 Forms are made from the table of operations, so the labels are the names of the parameters.
+
+A test says with :func:`does` which actions it does. What it says is checked: each one was carried out when the test
+ends, and together the tests do everything that ``actions.js`` lists.
 """
 
 import json
@@ -13,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.kit.broker_process import ROOT, STOP_SECONDS
 from tests.kit.browser import TIME_OUT_MS, Watch
@@ -22,6 +25,55 @@ from tests.kit.busy_broker import BusyBroker
 pytestmark = pytest.mark.slow
 
 expect.set_options(timeout=TIME_OUT_MS)
+
+ASKED_BY_ACTION = """async () => {
+    const { ACTIONS, MAKING } = await import("/console/actions.js");
+    const done = Object.entries(ACTIONS).flatMap(([noun, all]) => all.map((one) => [`${noun}: ${one.word}`, one.of]));
+    return Object.fromEntries([...done, ...Object.entries(MAKING).map(([noun, [, of]]) => [`make: ${noun}`, of])]);
+}"""
+"""The operation of each action that the console has, by its kind and word."""
+
+CLOSED = ("link", "session", "connection")
+DOES: dict[str, set[str]] = {}
+"""The actions that each test does."""
+
+
+def does(*actions: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Say of a test which actions it does; ``{kind}`` in one is the parameter of the test."""
+
+    def said(test: Callable[..., None]) -> Callable[..., None]:
+        DOES.setdefault(test.__name__, set()).update(actions)
+        return test
+
+    return said
+
+
+@pytest.fixture(autouse=True)
+def carried_out(request: pytest.FixtureRequest, page: Page, api: httpx.Client) -> Iterator[None]:
+    """Check that the page has carried out what the test says it does."""
+    done: list[tuple[str, str]] = []
+
+    def answered(response: Response) -> None:
+        if response.ok:
+            done.append((response.request.method, response.url))
+
+    page.on("response", answered)
+    yield
+    parameters = getattr(request.node, "callspec", None)
+    said = {
+        action.format(**parameters.params) if parameters else action
+        for action in DOES.get(request.function.__name__, ())
+    }
+    if said:
+        asked, table = page.evaluate(ASKED_BY_ACTION), {one["name"]: one for one in rows(api, "/operations")}
+        missed = {action for action in said if not any(map(_asks_for(table[asked[action]]), done))}
+        assert missed == set()
+
+
+def _asks_for(operation: dict[str, Any]) -> Callable[[tuple[str, str]], bool]:
+    """Whether a request asks for this operation."""
+    path = re.compile(re.sub(r"\\?{\w+\\?}", "[^/]+", re.escape(operation["path"])) + r"(\?|$)")
+    return lambda one: one[0] == operation["method"] and path.search(one[1]) is not None
 
 
 @pytest.fixture
@@ -91,6 +143,13 @@ def ready(api: httpx.Client, name: str) -> int:
     return next(one["messages_ready"] for one in rows(api, "/queues/%2F") if one["name"] == name)
 
 
+def test_every_action_of_the_console_is_done_by_a_test(page: Page, broker: BusyBroker):
+    open_page(page, broker, "queues", "Queues")
+    done = {action.format(kind=kind) for actions in DOES.values() for action in actions for kind in CLOSED}
+    assert done == set(page.evaluate(ASKED_BY_ACTION))
+
+
+@does("make: queue")
 def test_a_queue_is_declared_with_arguments_and_a_refusal_stays_at_the_form(
     page: Page, broker: BusyBroker, api: httpx.Client
 ):
@@ -108,6 +167,7 @@ def test_a_queue_is_declared_with_arguments_and_a_refusal_stays_at_the_form(
     assert (found["arguments"]["x-max-length"], found["durable"]) == (7, True)
 
 
+@does("queue: Publish", "queue: Get", "queue: Purge")
 def test_publish_get_and_purge(page: Page, broker: BusyBroker, api: httpx.Client):
     declare(api, "inbox")
     open_page(page, broker, "queues", "Queues")
@@ -132,6 +192,7 @@ def test_publish_get_and_purge(page: Page, broker: BusyBroker, api: httpx.Client
     eventually(page, lambda: ready(api, "inbox") == 0)
 
 
+@does("queue: Replay")
 def test_dead_letters_are_replayed(page: Page, broker: BusyBroker, api: httpx.Client):
     declare(api, "morgue")
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "morgue"}
@@ -146,6 +207,21 @@ def test_dead_letters_are_replayed(page: Page, broker: BusyBroker, api: httpx.Cl
     eventually(page, lambda: ready(api, "alive") == 1)
 
 
+@does("queue: Move")
+def test_messages_are_moved(page: Page, broker: BusyBroker, api: httpx.Client):
+    declare(api, "here", messages=3)
+    declare(api, "there")
+    open_page(page, broker, "queues", "Queues")
+    act(page, "here", "Move")
+    fill(page, to="nowhere", count="2")
+    send(page, "Move", closes=False)
+    expect(page.locator("dialog [role=alert]")).to_contain_text("nowhere")
+    fill(page, to="there")
+    send(page, "Move")
+    eventually(page, lambda: (ready(api, "here"), ready(api, "there")) == (1, 2))
+
+
+@does("queue: Delete")
 def test_a_queue_is_deleted_from_its_page(page: Page, broker: BusyBroker, api: httpx.Client):
     declare(api, "short-lived", messages=1)
     open_page(page, broker, "queue/short-lived", "short-lived")
@@ -160,6 +236,8 @@ def test_a_queue_is_deleted_from_its_page(page: Page, broker: BusyBroker, api: h
     expect(row(page, "Queues", "short-lived")).to_have_count(0)
 
 
+@does("make: exchange", "make: binding", "binding: Unbind")
+@does("exchange: Publish", "exchange: Bind to a queue", "exchange: Bind to an exchange", "exchange: Delete")
 def test_an_exchange_is_declared_bound_published_to_and_deleted(page: Page, broker: BusyBroker, api: httpx.Client):
     declare(api, "from-news")
     open_page(page, broker, "exchanges", "Exchanges")
@@ -187,6 +265,11 @@ def test_an_exchange_is_declared_bound_published_to_and_deleted(page: Page, brok
     fill(page, destination="amq.fanout")
     send(page, "Bind to an exchange")
     expect(row(page, "Bindings", "amq.fanout")).to_have_count(1)
+    page.get_by_role("button", name="Bind", exact=True).click()
+    fill(page, source="news", destination="from-news", routing_key="snow")
+    page.get_by_label("kind", exact=True).select_option("q")
+    send(page, "Bind")
+    expect(row(page, "Bindings", "snow")).to_have_count(1)
     page.goto(f"{broker.admin_url}/#/exchange/news")
     row(page, "Bindings", "sport.#").get_by_role("button", name="unbind").click()
     send(page, "Unbind")
@@ -197,6 +280,7 @@ def test_an_exchange_is_declared_bound_published_to_and_deleted(page: Page, brok
     assert "news" not in {one["name"] for one in rows(api, "/exchanges/%2F")}
 
 
+@does("queue: Bind")
 def test_a_queue_is_bound_from_its_row(page: Page, broker: BusyBroker, api: httpx.Client):
     declare(api, "listener")
     open_page(page, broker, "queues", "Queues")
@@ -207,6 +291,7 @@ def test_a_queue_is_bound_from_its_row(page: Page, broker: BusyBroker, api: http
     expect(row(page, "Bindings", "amq.direct")).to_contain_text("hear")
 
 
+@does("make: policy", "policy: Change", "policy: Clear")
 def test_a_policy_is_made_changed_and_cleared(page: Page, broker: BusyBroker, api: httpx.Client):
     open_page(page, broker, "policies", "Policies")
     page.get_by_role("button", name="Make a policy").first.click()
@@ -227,6 +312,7 @@ def test_a_policy_is_made_changed_and_cleared(page: Page, broker: BusyBroker, ap
     expect(row(page, "Policies", "short")).to_have_count(0)
 
 
+@does("link: Pause", "link: Resume", "link: Bound", "link: Free")
 def test_a_link_is_paused_bounded_and_freed(page: Page, broker: BusyBroker, api: httpx.Client):
     link = next(one for one in rows_of(api, "links") if one["name"] == "payments-out")
     open_page(page, broker, f"connection/{link['connection']}", f"till ({link['connection']})")
@@ -312,6 +398,7 @@ def test_a_list_is_searched_with_the_keyboard(page: Page, broker: BusyBroker):
     expect(page.locator("#pages a[aria-current=page]")).to_be_focused()
 
 
+@does("make: limit", "limit: Change", "limit: Clear")
 def test_a_user_is_limited(page: Page, broker: BusyBroker, api: httpx.Client):
     api.put("/users/lisa", json={"password": "a long password", "tags": ""}).raise_for_status()
     open_page(page, broker, "users", "Users")
@@ -334,7 +421,8 @@ def test_a_user_is_limited(page: Page, broker: BusyBroker, api: httpx.Client):
     expect(row(page, "Limits of users", "lisa")).to_have_count(0)
 
 
-@pytest.mark.parametrize("kind", ["link", "session", "connection"])
+@pytest.mark.parametrize("kind", CLOSED)
+@does("{kind}: Close")
 def test_what_is_closed_is_gone_and_its_client_is_told_why(
     page: Page, broker: BusyBroker, api: httpx.Client, kind: str
 ):

@@ -148,6 +148,10 @@ def test_a_user_is_made_permitted_changed_and_deleted(page: Page, url: str, watc
     dialog.get_by_label("Write").fill("^shop[.]")
     dialog.get_by_role("button", name="Set").click()
     expect(row(page, "Topic permissions", HTML_NAME)).to_contain_text("amq.topic")
+    row(page, "Topic permissions", HTML_NAME).get_by_role("button", name="change").click()
+    dialog.get_by_label("Read").fill("^shop[.]eu")
+    dialog.get_by_role("button", name="Set").click()
+    expect(row(page, "Topic permissions", HTML_NAME)).to_contain_text("^shop[.]eu")
 
     for table in ("Topic permissions", "Permissions"):
         row(page, table, HTML_NAME).get_by_role("button", name="clear").click()

@@ -20,7 +20,8 @@ const ofQueue = ({ vhost, name }) => ({ vhost, queue: name });
 const link = ({ identity }) => ({ link: identity });
 const FOR_MESSAGES = "Messages that consumers hold are not counted.";
 
-const ACTIONS = {
+/** What can be done to a thing of each kind. The tests of the console do each of these in a browser. */
+export const ACTIONS = {
   queue: [
     { word: "Publish", of: PUBLISH, given: ({ vhost, name }) => ({ vhost, name: "amq.default", routing_key: name }), about: "A message goes into the queue, and the answer says whether the broker took it." },
     { word: "Get", of: `rabbitmq POST ${QUEUE}/get`, given: named, about: "Takes messages from the head of the queue, and either puts them back or settles them." },
@@ -68,8 +69,11 @@ const ACTIONS = {
   ],
 };
 
+/** What is made beside something else that the page is about. */
+const SECOND = new Set(["binding", "limit"]);
+
 /** What makes a thing of a kind: the operation, what its button says, and what is known. */
-const MAKING = {
+export const MAKING = {
   queue: ["Declare a queue", DECLARE_QUEUE, "Declare", "Where messages wait. Made again with the same properties, it is left as it is."],
   exchange: ["Declare an exchange", DECLARE_EXCHANGE, "Declare", "It routes what is published to it to queues that are bound to it."],
   binding: ["Bind", BIND, "Bind", "An exchange routes messages to a queue, or to another exchange."],
@@ -139,5 +143,5 @@ export function actionButtons(noun, row, options) {
 export function makeButton(noun, vhost, done) { // null for what is in no virtual host
   const [text, of, word, about] = MAKING[noun];
   if (!may(of)) return null;
-  return element("button", { type: "button", class: noun === "binding" ? null : "primary", on: { click: () => ask(of, { title: text, word, about, given: vhost === null ? {} : { vhost }, after: done }) } }, text);
+  return element("button", { type: "button", class: SECOND.has(noun) ? null : "primary", on: { click: () => ask(of, { title: text, word, about, given: vhost === null ? {} : { vhost }, after: done }) } }, text);
 }

@@ -2,7 +2,8 @@
 
 import { drawn, element, say } from "./dom.js";
 
-const SPAN_S = 300; // shown at least, unless a chart says otherwise
+const SPAN_S = 300; // shown at most, unless a chart says otherwise
+const SPAN_MIN_S = 60; // shown at least, also when there is less yet
 const TONES = ["flow", "second", "third", "wait"];
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]]; // so that lines differ without colour
 
@@ -82,11 +83,11 @@ function optionsOf(room, lines, span) {
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
-      x: { time: true, range: (_, from, to) => [Math.min(from, to - span), to] },
+      x: { time: true, range: (_, from, to) => [Math.min(to - SPAN_MIN_S, Math.max(from, to - span)), to] },
       y: { range: (_, from, to) => [-0.02, 1.1].map((part) => part * Math.max(1, to)) },
     },
     axes: [
-      { ...axis, grid: { show: false }, size: 24, space: 72, values: (_, ticks, _axis, _space, step) => ticks.map((tick) => clock(tick, step)) },
+      { ...axis, grid: { show: false }, size: 24, space: 64, values: (_, ticks, _axis, _space, step) => ticks.map((tick) => clock(tick, step)) },
       { ...axis, size: 52, incrs: STEPS, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
     ],
     series: [{}, ...lines.map((line, index) => ({

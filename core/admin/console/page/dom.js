@@ -26,24 +26,31 @@ export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** What a page begins with: where it is, its name, what it shows. */
+/** A sentence as what stands in an element: what is between backticks, one or two, is code. */
+export function marked(text) {
+  return text.split(/``?/).map((part, index) => (index % 2 === 0 ? part : element("code", {}, part)));
+}
+
+/** What a page begins with: where it is, its name, what it shows, and its buttons. */
 export function heading(title, { about = null, trail = [] } = {}, ...more) {
   const steps = trail.flatMap(([text, href], index) => [index > 0 && " › ", element("a", { href }, text)]);
   return element(
     "div", { class: "head" },
     trail.length > 0 && element("nav", { "aria-label": "Where this is" }, ...steps),
-    element("div", {}, element("h1", {}, title), more.some(Boolean) && element("span", { class: "spacer" }), ...more.filter(Boolean)),
-    about && element("p", {}, about),
+    element("div", {}, element("h1", {}, title), more.some(Boolean) && element("div", { class: "doings" }, ...more.filter(Boolean))),
+    about && element("p", {}, ...marked(about)),
   );
 }
 
+/** `title` is a text, or [a text, a button that stands at the end of its line]. */
 export function card(title, ...inside) {
-  return element("section", { class: "card" }, title && element("h2", {}, title), ...inside);
+  const [text, button] = Array.isArray(title) ? title : [title];
+  return element("section", { class: "card" }, text && element("div", { class: "title" }, element("h2", {}, text), button), ...inside);
 }
 
 /** What stands where there is nothing to show: what that means, and what to do. */
 export function empty(title, text, ...more) {
-  return element("div", { class: "empty" }, element("strong", {}, title), element("span", {}, text), ...more);
+  return element("div", { class: "empty" }, element("strong", {}, title), element("span", {}, ...marked(text)), ...more);
 }
 
 /** Pairs of a name and a value. A value is a text or an element. */
@@ -68,10 +75,15 @@ export function figures(named, { small = false } = {}) {
     show(texts, tones = {}) {
       for (const [key, [box, value]] of values) {
         say(value, texts[key] ?? "–");
-        box.className = `figure ${small ? "small" : ""} ${tones[key] ?? ""}`;
+        box.className = `figure ${small || isWord(texts[key]) ? "small" : ""} ${tones[key] ?? ""}`;
       }
     },
   };
+}
+
+/** A word does not fit where a number does. */
+function isWord(text) {
+  return /^[a-z]/i.test(text ?? "");
 }
 
 /** A share of 1 as a bar; its tone says whether it is much. */

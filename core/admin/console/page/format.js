@@ -14,6 +14,11 @@ export function rate(perSecond) {
   return `${(perSecond < 10 ? ONE_PLACE : WHOLE).format(perSecond)}/s`;
 }
 
+/** Bytes a second. */
+export function speed(perSecond) {
+  return typeof perSecond === "number" ? `${bytes(Math.round(perSecond))}/s` : NOTHING;
+}
+
 export function bytes(value) {
   if (typeof value !== "number") return NOTHING;
   let size = value;
@@ -44,6 +49,17 @@ export function share(part) {
 /** A wall-clock time in seconds, in the reader's own zone. */
 export function moment(seconds) {
   return typeof seconds === "number" ? new Date(seconds * 1000).toLocaleString("en-GB") : NOTHING;
+}
+
+/** The same without the day, if it is today. */
+export function lately(seconds) {
+  const when = new Date(seconds * 1000);
+  return when.toDateString() === new Date().toDateString() ? when.toLocaleTimeString("en-GB") : moment(seconds);
+}
+
+/** A value of a setting: as it is written there, without separators in numbers. */
+export function written(value) {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** Any value of a snapshot, where nothing better is known about it. */

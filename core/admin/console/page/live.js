@@ -19,6 +19,11 @@ export class Live {
   #stream = null;
   #told = { time: 0, stalls: [] };
 
+  /** Whether the broker was asked, and has told nothing yet. */
+  get isAwaited() {
+    return this.state === "connecting" && this.#stream !== null;
+  }
+
   /** Begin to follow the broker. A user that may not see it has no stream. */
   start() {
     document.addEventListener("visibilitychange", () => this.#follow());

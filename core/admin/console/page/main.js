@@ -5,7 +5,7 @@ import { element, empty, say } from "./dom.js";
 import { useKeys } from "./keys.js";
 import { Live } from "./live.js";
 import { loginPage, showWho } from "./login.js";
-import { moment } from "./format.js";
+import { lately } from "./format.js";
 import { offerHosts } from "./operations.js";
 import { choose, pageHref } from "./places.js";
 import { WhyPanel } from "./why.js";
@@ -118,6 +118,7 @@ function show() {
   document.title = `${title} · Headgate`;
   const fault = element("p", { class: "fault", role: "status", hidden: true });
   main.replaceChildren(fault, current.node);
+  main.setAttribute("aria-busy", String(isAsking(current)));
   if (moved) main.focus({ preventScroll: true });
   scrollTo(0, 0);
   current.live?.(live);
@@ -143,6 +144,11 @@ function showChoice() {
   choice.value = host; // none is chosen where the address names another one
 }
 
+/** Until the broker has answered, a page does not know what there is; then nothing is said to be missing. */
+function isAsking(page) {
+  return (page.refresh !== undefined && !page.answered) || (page.live !== undefined && live.isAwaited);
+}
+
 /** Asks again and again, one question at a time, and only while the page is visible. */
 async function keepFresh(page, fault) {
   const { signal } = page.abort;
@@ -150,7 +156,8 @@ async function keepFresh(page, fault) {
     if (!document.hidden) {
       try {
         await page.refresh(signal);
-        fault.hidden = true;
+        fault.hidden = page.answered = true;
+        main.setAttribute("aria-busy", String(isAsking(page)));
       } catch (error) {
         if (error.name === "AbortError") return;
         if (!(error instanceof Refused)) console.error(error);
@@ -213,8 +220,8 @@ function alarmOf(row) {
   return element(
     "div", { class: stops ? "alarm" : "alarm notice" },
     element("b", {}, `${stops ? "Alarm" : "Notice"}: ${row.name}`),
-    element("span", {}, row.cause ?? ""),
-    element("span", {}, `since ${moment(row.since)}`),
+    element("span", {}, `since ${lately(row.since)}`),
+    row.cause && element("span", {}, row.cause),
     element("span", { class: "effect" }, stops ? (EFFECTS[row.name] ?? "Publishers are stopped.") : "No client is stopped by it."),
   );
 }
@@ -230,6 +237,7 @@ function onLive() {
   showTallies();
   showAlarms();
   current?.live?.(live);
+  if (current !== null) main.setAttribute("aria-busy", String(isAsking(current)));
 }
 
 function makeTheme() {

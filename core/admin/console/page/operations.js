@@ -5,7 +5,7 @@
 
 import { allOperations, carryOut, DEFAULT_HOST, may, operationOf, rabbit, at } from "./api.js";
 import { opened } from "./dialog.js";
-import { element, empty, facts, say } from "./dom.js";
+import { element, empty, facts, marked, say } from "./dom.js";
 import { plain, words } from "./format.js";
 import { chosenHost } from "./places.js";
 
@@ -53,7 +53,7 @@ export function ask(name, { title, word = "Do it", about = null, given = {}, val
   };
   const fields = (some) => some.map((one) => controls.get(one).node);
   const dialog = opened(
-    title ?? operation.name, element("p", { class: "faint" }, about ?? operation.summary),
+    title ?? operation.name, element("p", { class: "faint" }, ...marked(about ?? operation.summary)),
     element(
       "form", { on: { submit } }, fields(first),
       rest.length > 0 && element("details", {}, element("summary", {}, `${rest.length} more`), fields(rest)), said,
@@ -105,7 +105,7 @@ async function offerNames(asked, controls, host) {
 function controlOf(parameter, value) {
   made += 1;
   const [id, hint] = [`field-${made}`, `hint-${made}`];
-  const about = element("small", { id: hint }, parameter.sentence);
+  const about = element("small", { id: hint }, ...marked(parameter.sentence));
   const common = { id, "aria-describedby": hint, autocomplete: "off", spellcheck: "false" };
   const label = words(parameter.name);
   const field = (control, ...more) => element("div", { class: "field" }, element("label", { for: id }, label), control, ...more, about);

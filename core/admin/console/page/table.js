@@ -4,7 +4,7 @@
  *
  * A table with a search has a choice of columns too; the browser remembers which ones a reader has turned off or on.
  *
- * A column is {title, of, number, sort, wide, wrap, extra}; one without a title has buttons, and one that is `extra` is off at first. `of(row)` is a text, or {text, href, badge, bar, tone, buttons, title}:
+ * A column is {title, of, number, sort, wide, wrap, extra}; one without a title has buttons, and one that is `extra` is off at first. `of(row)` is a text, or {text, href, badge, bar, facts, tone, buttons, title}:
  * descriptions, not elements, since equal ones are recognised. `sort(row)` makes the column sortable. A button is [text, click, label];
  * `click(event, row)` gets the row as it is then.
  */
@@ -14,6 +14,7 @@ import { bar, element, say } from "./dom.js";
 import { badge } from "./reasons.js";
 
 const COLUMNS_KEY = "headgate-columns";
+const NOTHING = new Set(["", "–"]); // a phone does not show these
 const ROWS_MAX = 500; // a reader does not read more, and the browser would have to lay them out
 
 export class Table {
@@ -23,7 +24,7 @@ export class Table {
   #lines = new Map();
   #order;
   #marks = [];
-  #body = element("tbody");
+  #body = element("tbody", { role: "rowgroup" });
   #more = element("p", { class: "empty", role: "status", hidden: true });
   #wanted = [];
   #headings;
@@ -39,8 +40,8 @@ export class Table {
     this.#headings = columns.map((column) => this.#heading(column));
     this.#off = new Set(remembered(caption) ?? columns.filter(({ extra }) => extra).map(({ title }) => title));
     this.#hide(this.#headings);
-    const head = element("thead", {}, element("tr", {}, this.#headings));
-    const table = element("table", { "aria-label": caption }, head, this.#body);
+    const head = element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, this.#headings));
+    const table = element("table", { "aria-label": caption, role: "table" }, head, this.#body);
     const region = { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 };
     this.node = element("div", {}, search && this.#search(caption), element("div", region, table), this.#more);
   }
@@ -92,7 +93,7 @@ export class Table {
   }
 
   #heading(column) {
-    const cell = element("th", { scope: "col", class: classOf(column) });
+    const cell = element("th", { scope: "col", role: "columnheader", class: classOf(column) });
     if (!column.sort) {
       cell.append(column.title || element("span", { class: "unseen" }, "actions"));
       return cell;
@@ -151,12 +152,12 @@ export class Table {
 
   #line() {
     const cells = this.#columns.map((column, index) => ({
-      node: element(index === 0 ? "th" : "td", { scope: index === 0 && "row" }),
+      node: element(index === 0 ? "th" : "td", { scope: index === 0 && "row", role: index === 0 ? "rowheader" : "cell", "data-title": column.title }),
       base: `${classOf(column)} ${index === 0 || column.wide ? "name" : ""}`,
       said: null,
     }));
     this.#hide(cells.map(({ node }) => node));
-    return { cells, node: element("tr", {}, cells.map(({ node }) => node)) };
+    return { cells, node: element("tr", { role: "row" }, cells.map(({ node }) => node)) };
   }
 }
 
@@ -183,7 +184,13 @@ function classOf({ number, wrap, title }) {
 }
 
 function textOf(content) {
-  return typeof content === "object" ? `${content.text ?? ""} ${content.badge ?? ""}` : String(content ?? "");
+  if (typeof content !== "object") return String(content ?? "");
+  return [content.text, content.badge, ...(content.facts ?? []).flat()].filter(Boolean).join(" ");
+}
+
+/** Names and values in a running line. */
+function factsOf(pairs) {
+  return element("span", { class: "said" }, pairs.map(([name, value]) => element("span", {}, element("i", {}, name), ` ${value}`)));
 }
 
 function fill(cell, content, line) {
@@ -192,8 +199,9 @@ function fill(cell, content, line) {
   if (said === cell.said) return;
   cell.said = said;
   const { text = "", href, badge: reason, bar: share, tone = "", buttons = [], title } = described;
-  const inside = href ? element("a", { href }, text) : element("span", {}, text);
+  const inside = href ? element("a", { href }, text) : described.facts ? factsOf(described.facts) : element("span", {}, text);
   cell.node.className = `${cell.base} ${tone}`;
+  cell.node.toggleAttribute("data-none", !reason && buttons.length === 0 && !described.facts?.length && NOTHING.has(text));
   cell.node.title = title ?? (text.length > 30 ? text : "");
   cell.node.replaceChildren(
     ...(share === undefined ? [] : [bar(share)]), ...(reason ? [badge(reason)] : []), inside,

@@ -25,7 +25,7 @@ export function clusterPage() {
     { title: "lag in batches", wide: true, of: (row) => ({ text: lags(row), tone: worst(row) > 0 ? "wait" : "" }), sort: worst },
     { title: "trouble", wide: true, of: (row) => ({ text: row.trouble, tone: row.trouble ? "halt" : "" }) },
   ], { key: (row) => row.group, order: ["group", "ascending"] });
-  const alone = empty("This broker is in no cluster", "Quorum queues are on this node only. A cluster is set up with: headgate cluster init");
+  const alone = card(null, empty("This broker is in no cluster", "Quorum queues are on this node only. A cluster is set up with: `headgate cluster init`"));
   const shown = element("div", {}, card(null, element("div", { class: "inside" }, strip.node, verdict, engine)), card("Nodes", nodes.node), card("Groups", groups.node));
   alone.hidden = shown.hidden = true;
   return {

@@ -4,8 +4,10 @@ import { actionButtons, actionsButton } from "../actions.js";
 import { at, get, list, timeLineOf } from "../api.js";
 import { timeLine } from "../chart.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
-import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
+import { bytes, duration, moment, number, plain, rate, speed, words } from "../format.js";
 import { connectionHref, linkHref, pageHref, queueHref, sessionHref } from "../places.js";
+import { Rates } from "../rates.js";
+import { toneOf } from "../reasons.js";
 import { Table } from "../table.js";
 
 const home = () => ["Connections", pageHref("connections")];
@@ -13,7 +15,8 @@ const home = () => ["Connections", pageHref("connections")];
 const linkColumns = (done) => [
   { title: "link", of: (row) => ({ text: row.name || row.identity, href: linkHref(row.identity) }), sort: (row) => row.name },
   { title: "session", of: (row) => ({ text: row.session, href: sessionHref(row.session) }), sort: (row) => row.session },
-  { title: "direction", of: (row) => ({ text: row.direction === "in" ? "in, from the client" : "out, to the client" }), sort: (row) => row.direction },
+  { title: "waits for", of: (row) => (row.reason ? { badge: row.reason } : { text: "–", tone: "faint" }), sort: (row) => row.reason ?? "" },
+  { title: "direction", of: (row) => (row.direction === "in" ? "from the client" : "to the client"), sort: (row) => row.direction },
   { title: "address", of: (row) => plain(row.address), sort: (row) => row.address ?? "", wide: true },
   {
     title: "link credit", number: true, sort: (row) => row.link_credit,
@@ -24,8 +27,7 @@ const linkColumns = (done) => [
     title: "oldest unsettled", number: true, sort: (row) => row.oldest_unsettled_seconds ?? -1,
     of: (row) => duration(row.oldest_unsettled_seconds),
   },
-  { title: "delivery count", number: true, of: (row) => number(row.delivery_count) },
-  { title: "waits for", of: (row) => (row.reason ? { badge: row.reason } : { text: "–", tone: "faint" }) },
+  { title: "messages", number: true, of: (row) => rate(row.rate), sort: (row) => row.rate ?? -1 },
   { title: "", of: (row) => ({ buttons: actionsButton("link", row, { called: `link ${row.identity}`, done }) }) },
 ];
 const sessionColumns = (done) => [
@@ -47,29 +49,32 @@ const sessionColumns = (done) => [
 export function connectionsPage({ live, host, again }) {
   const stalled = () => new Map(live.stalls.map((stall) => [stall.connection, stall]));
   let waits = stalled();
+  const rates = new Rates({ rate_in: "bytes_in", rate_out: "bytes_out" });
   const table = new Table("Connections", [
     { title: "client", of: (row) => ({ text: row.container_id || row.identity, href: connectionHref(row.identity) }), sort: (row) => row.container_id ?? "" },
     { title: "id", of: (row) => row.identity },
-    { title: "peer", of: (row) => plain(row.peer) },
+    { title: "waits for", of: (row) => (waits.has(row.identity) ? { badge: waits.get(row.identity).reason } : { text: "–", tone: "faint" }), sort: (row) => waits.get(row.identity)?.reason ?? "" },
+    { title: "received", number: true, of: (row) => speed(row.rate_in), sort: (row) => row.rate_in ?? -1 },
+    { title: "sent", number: true, of: (row) => speed(row.rate_out), sort: (row) => row.rate_out ?? -1 },
+    { title: "links or channels", number: true, of: (row) => number(row.links ?? row.channels), sort: (row) => row.links ?? row.channels ?? 0 },
     { title: "user", of: (row) => plain(row.user), sort: (row) => row.user ?? "" },
+    { title: "peer", of: (row) => plain(row.peer) },
     { title: "protocol", of: (row) => plain(row.protocol), sort: (row) => row.protocol ?? "" },
     { title: "state", of: (row) => plain(row.state ?? row.phase).toLowerCase() },
     { title: "virtual host", extra: true, of: (row) => plain(row.vhost) },
     { title: "TLS", extra: true, of: (row) => plain(row.tls) },
     { title: "since", extra: true, of: (row) => moment(row.accepted_at), sort: (row) => row.accepted_at ?? 0 },
-    { title: "links or channels", number: true, of: (row) => number(row.links ?? row.channels), sort: (row) => row.links ?? row.channels ?? 0 },
-    { title: "received", number: true, of: (row) => bytes(row.bytes_in), sort: (row) => row.bytes_in },
-    { title: "sent", number: true, of: (row) => bytes(row.bytes_out), sort: (row) => row.bytes_out },
-    { title: "waits for", of: (row) => (waits.has(row.identity) ? { badge: waits.get(row.identity).reason } : { text: "–", tone: "faint" }) },
+    { title: "bytes received", extra: true, number: true, of: (row) => bytes(row.bytes_in), sort: (row) => row.bytes_in },
+    { title: "bytes sent", extra: true, number: true, of: (row) => bytes(row.bytes_out), sort: (row) => row.bytes_out },
     { title: "", of: (row) => ({ buttons: actionsButton("connection", row, { called: `connection ${row.identity}`, done: again }) }) },
   ], { search: true });
-  const none = empty("No connections", "Clients connect with amqp://USER:PASSWORD@HOST:5672. To try it: headgate publish /queues/QUEUE hello");
+  const none = empty("No connections", "Clients connect with `amqp://USER:PASSWORD@HOST:5672`. To try it: `headgate publish /queues/QUEUE hello`");
   return {
-    node: element("div", {}, heading("Connections"), card(null, table.node, none)),
+    node: element("div", {}, heading("Connections", { about: "Every client that is connected, what it waits for, and how much comes and goes. Its name leads to its sessions and links." }), card(null, table.node, none)),
     async refresh(signal) {
       const rows = await list("connections", signal, host);
       waits = stalled();
-      table.update(rows);
+      table.update(rates.of(rows));
       table.node.hidden = rows.length === 0;
       none.hidden = rows.length > 0;
     },
@@ -77,6 +82,7 @@ export function connectionsPage({ live, host, again }) {
 }
 
 export function connectionPage({ live, why, again }, identity) {
+  const rates = new Rates({ rate: "delivery_count" });
   const sessions = new Table("Sessions", sessionColumns(again));
   const links = new Table("Links", linkColumns(again));
   const channels = new Table("Channels", [
@@ -101,7 +107,7 @@ export function connectionPage({ live, why, again }, identity) {
       const own = rows.map((kind) => kind.filter(({ connection }) => connection === identity));
       title.querySelector("h1").textContent = row.container_id ? `${row.container_id} (${identity})` : identity;
       sessions.update(own[0]);
-      links.update(withReasons(own[1], live));
+      links.update(withReasons(rates.of(own[1]), live));
       channels.update(own[2]);
       Object.values(parts).forEach((part, index) => (part.hidden = own[index].length === 0));
       rest.replaceChildren(facts(Object.entries(row).map((pair) => shown(pair, row.vhost))));
@@ -113,6 +119,7 @@ export function sessionPage({ live, why, again }, identity) {
   const [connection] = identity.split("/");
   const left = () => (location.hash = connectionHref(connection));
   const links = new Table("Links", linkColumns(again));
+  const perSecond = new Rates({ rate: "delivery_count" });
   const windows = timeLine("Windows in the last five minutes", [
     { name: "incoming window", show: number, step: true }, { name: "client's incoming window", show: number, step: true },
   ]);
@@ -132,7 +139,7 @@ export function sessionPage({ live, why, again }, identity) {
       const [row, rows, line] = await Promise.all([
         get(at("sessions", identity), signal), list("links", signal), timeLineOf("sessions", identity, signal),
       ]);
-      links.update(withReasons(rows.filter(({ session }) => session === identity), live));
+      links.update(withReasons(perSecond.of(rows.filter(({ session }) => session === identity)), live));
       if (line !== null) {
         windows.update(line.times, [line.series.incoming_window, line.series.remote_incoming_window]);
         unsettled.update(line.times, [line.series.unsettled_in, line.series.unsettled_out]);
@@ -181,7 +188,7 @@ export function linkPage({ live, why, again }, identity) {
         credit: number(row.link_credit), open: number(row.unconfirmed ?? row.waiting), count: number(row.delivery_count), oldest: duration(row.oldest_unsettled_seconds),
         limit: row.limited_by ?? "–", trip: row.round_trip_ms == null ? "–" : duration(row.round_trip_ms / 1000),
         waits: stall?.reason ?? "nothing", since: stall ? duration(stall.seconds) : "–",
-      }, { credit: row.link_credit === 0 ? "wait" : "", waits: stall ? "wait" : "" });
+      }, { credit: row.link_credit === 0 ? "wait" : "", waits: stall ? toneOf(stall.reason) : "" });
       if (line !== null) {
         const { times, series } = line;
         ownCredit.update(times, [series.link_credit, series.unconfirmed ?? series.unsettled ?? series.waiting, series.window]);

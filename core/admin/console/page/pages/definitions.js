@@ -31,8 +31,11 @@ export function definitionsPage({ host }) {
     node: element(
       "div", {},
       heading("Definitions", { about: "Queues, exchanges, bindings, policies and virtual hosts as one JSON file, in the form that RabbitMQ's tools read and write. For administrators also users, with hashes of their passwords." }),
-      card("Export", element("div", { class: "inside line" }, element("label", {}, "What", scope), element("button", { type: "button", class: "primary", on: { click: save } }, "Save as a file"))),
-      may("definitions.import") && card("Import", element("p", { class: "inside" }, "To see what would change before an import: headgate definitions diff FILE"), element("p", { class: "inside" }, element("button", { type: "button", class: "primary", on: { click: put } }, "Import a file"))),
+      element(
+        "div", { class: "pair" },
+        card("Export", element("div", { class: "inside line" }, element("label", {}, "What", scope), element("button", { type: "button", class: "primary", on: { click: save } }, "Save as a file"))),
+        may("definitions.import") && card("Import", element("div", { class: "inside line" }, element("p", {}, "To see what would change before: ", element("code", {}, "headgate definitions diff FILE")), element("button", { type: "button", class: "primary", on: { click: put } }, "Import a file"))),
+      ),
       said,
     ),
   };

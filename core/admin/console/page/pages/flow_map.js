@@ -11,13 +11,14 @@ import { meaning } from "../reasons.js";
 import { Table } from "../table.js";
 
 const REFRESH_MS = 1000;
-const MAP_WIDTH_MIN = 660;
+const MAP_WIDTH_MIN = 840; // the room between two columns is that of the longest reason then
 const NODE_HEIGHT = 44;
 const NODE_GAP = 14;
-const SLOT = 16; // between the ends of two pipes at one node
+const SLOT = 22; // px between the ends of two pipes at one node: room for the words of one
 const TOP = 28; // for the names of the columns
-const LETTER = 7.4; // px, of a letter on average
-const ASIDE = 10; // px from a node to the words on a pipe: there pipes are still apart
+const LETTER = 7.4; // px, of a letter on average, in wide fonts
+const ASIDE = 10; // px from a node to the words on a pipe
+const BEND_SHARE_MIN = 0.2; // of the room between two columns, in which pipes change their height
 const COLUMNS = [["publishers", "Publishers"], ["addresses", "Addresses"], ["consumers", "Consumers"]];
 
 const KEY = [
@@ -36,7 +37,7 @@ export function flowMapPage({ why, host }) {
     { title: "has to change", of: (edge) => edge.culprit ?? "", wide: true },
     { title: "", of: (edge) => ({ buttons: [["why", (event) => why.show(...asked(edge), event.currentTarget), `why ${edge.identity} waits`]] }) },
   ], { key: keyOf, order: ["blocked", "descending"] });
-  const none = empty("Nothing is attached", "Publishers and consumers appear here as soon as they attach a link. To try it: headgate publish /queues/QUEUE hello");
+  const none = card(null, empty("Nothing is attached", "Publishers and consumers appear here as soon as they attach a link. To try it: `headgate publish /queues/QUEUE hello`"));
   const more = element("p", { class: "faint inside", hidden: true });
   const drawing = card(null, element("div", { class: "scroll inside", role: "region", "aria-label": "Flow map" }, map.node), key(), more);
   const rows = card("The same as a list", table.node);
@@ -140,12 +141,13 @@ class FlowMap {
       ...[...places.values()].map(drawnNode),
     );
     this.#wordLayer.replaceChildren();
+    const level = levelOf(edges, width);
     const kept = new Set();
     for (const edge of edges) {
       const name = keyOf(edge);
       kept.add(name);
       if (!this.#edges.has(name)) this.#edges.set(name, this.#newEdge(edge));
-      this.#wordLayer.append(...drawEdge(this.#edges.get(name), edge, places));
+      this.#wordLayer.append(...drawEdge(this.#edges.get(name), edge, places, level));
     }
     for (const [name, node] of this.#edges) {
       if (!kept.has(name)) {
@@ -173,7 +175,7 @@ class FlowMap {
 }
 
 function nodeWidth(width) {
-  return Math.min(260, (width - 2) * 0.24);
+  return Math.min(260, (width - 2) * 0.2);
 }
 
 function columnX(column, width) {
@@ -261,15 +263,26 @@ function cut(text, width) {
   return text.length <= letters ? text : `${text.slice(0, letters - 1)}…`;
 }
 
+const wordsOf = (edge) => edge.reason ?? (edge.rate > 0 ? rate(edge.rate) : "");
+
+/** How far pipes are level at the publisher's or the consumer's end: below all of their words, so that none is crossed. */
+function levelOf(edges, width) {
+  const room = columnX(1, width) - columnX(0, width) - nodeWidth(width);
+  const longest = Math.max(0, ...edges.map((edge) => wordsOf(edge).length));
+  return Math.min(longest * LETTER + 2 * ASIDE, room * (1 - BEND_SHARE_MIN));
+}
+
 /** Puts a pipe in its place, and gives what stands upon it: its words, and a gate while it is shut. */
-function drawEdge(node, edge, places) {
+function drawEdge(node, edge, places, level) {
   const [fromColumn, toColumn] = columnsOf(edge);
   const from = places.get(`${fromColumn} ${edge.from}`);
   const to = places.get(`${toColumn} ${edge.to}`);
   const [x1, y1, x2, y2] = [from.x + from.width, slotY(from, "right", edge), to.x, slotY(to, "left", edge)];
-  const middle = (x1 + x2) / 2;
+  const incoming = edge.direction === "in";
+  const [bend1, bend2] = incoming ? [x1 + level, x2] : [x1, x2 - level];
+  const middle = (bend1 + bend2) / 2;
   const [title, reach, pipe, stream] = node.children;
-  for (const path of [reach, pipe, stream]) path.setAttribute("d", `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`);
+  for (const path of [reach, pipe, stream]) path.setAttribute("d", `M${x1} ${y1}H${bend1}C${middle} ${y1} ${middle} ${y2} ${bend2} ${y2}H${x2}`);
   pipe.setAttribute("stroke-width", (2 + 2.6 * Math.log10(1 + edge.rate)).toFixed(1));
   stream.style.display = edge.rate > 0 && !edge.blocked ? "" : "none";
   const tone = `edge ${toneOf(edge)}`;
@@ -280,11 +293,9 @@ function drawEdge(node, edge, places) {
   ].join(", ");
   say(title, told);
   node.setAttribute("aria-label", told);
-  const incoming = edge.direction === "in";
   const place = incoming ? { x: x1 + ASIDE, y: y1 - 8, "text-anchor": "start" } : { x: x2 - ASIDE, y: y2 - 8, "text-anchor": "end" };
-  const words = edge.reason ?? (edge.rate > 0 ? rate(edge.rate) : "");
   return [
     edge.blocked && drawn("circle", { class: `gate ${tone}`, r: 5, cx: middle, cy: (y1 + y2) / 2 }),
-    drawn("text", { class: `label ${tone}`, ...place }, words),
+    drawn("text", { class: `label ${tone}`, ...place }, wordsOf(edge)),
   ].filter(Boolean);
 }

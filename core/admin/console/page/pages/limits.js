@@ -18,22 +18,22 @@ export function limitsPage() {
   const none = empty("No limits are reported", "This broker does not say what it counts.");
   const alarms = new Table("Alarms", [
     { title: "alarm", of: (row) => row.name },
-    { title: "state", of: (row) => (row.on ? { text: row.level === "alarm" ? "on: publishers are stopped" : "on", tone: "halt" } : { text: "off", tone: "faint" }) },
-    { title: "cause", of: (row) => plain(row.cause), wide: true },
+    { title: "state", of: (row) => (row.on ? { text: row.level === "alarm" ? "on: publishers are stopped" : "on", tone: row.level === "alarm" ? "halt" : "wait" } : { text: "off", tone: "faint" }) },
     { title: "since", of: (row) => moment(row.since) },
-    { title: "figures", wrap: true, of: (row) => figuresOf(row) },
+    { title: "cause", wrap: true, of: (row) => plain(row.cause) },
+    { title: "figures", wrap: true, of: (row) => ({ facts: figuresOf(row) }) },
   ], { key: (row) => row.name });
   return {
     node: element(
       "div", {},
-      heading("Limits", { about: "Everything that is bounded, and how near the bound is. What happens at each bound stands in the configuration's page." }),
+      heading("Limits", { about: "Everything that is bounded, and how near the bound is. What happens at a bound is in the documentation of the configuration." }),
       card("Limits", limits.node, none), card("Alarms", alarms.node),
     ),
     async refresh(signal) {
       const [found, rows] = await Promise.all([get("limits", signal), list("alarms", signal)]);
       limits.update(found.limits);
       none.hidden = found.limits.length > 0;
-      alarms.update(rows);
+      alarms.update(rows.toSorted((a, b) => b.on - a.on)); // those that are on first
     },
   };
 }
@@ -50,6 +50,5 @@ function figuresOf(row) {
   const isBytes = row.name === "memory" || row.name === "disk";
   return Object.entries(row)
     .filter(([field]) => !NO_FIGURES.has(field))
-    .map(([field, value]) => (field.endsWith("_s") ? [words(field.slice(0, -2)), duration(value)] : [words(field), isBytes && BYTE_FIGURES.has(field) ? bytes(value) : plain(value)]).join(" "))
-    .join(" · ");
+    .map(([field, value]) => (field.endsWith("_s") ? [words(field.slice(0, -2)), duration(value)] : [words(field), isBytes && BYTE_FIGURES.has(field) ? bytes(value) : plain(value)]));
 }

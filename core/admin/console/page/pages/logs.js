@@ -16,7 +16,7 @@ function clock({ time }) {
   return { text: today ? when.toLocaleTimeString("en-GB") : when.toLocaleString("en-GB"), title: when.toLocaleString("en-GB") };
 }
 
-const told = (facts) => Object.entries(facts).map(([name, value]) => `${words(name)} ${plain(value)}`).join(" · ");
+const told = (facts) => ({ facts: Object.entries(facts).map(([name, value]) => [words(name), plain(value)]) });
 const toned = (value) => ({ text: value, tone: TONES[value] ?? "" });
 
 function listPage({ title, about, path, columns, none }) {
@@ -41,7 +41,7 @@ export function logPage() {
       { title: "event", of: (row) => row.event, sort: (row) => row.event },
       { title: "facts", wrap: true, of: (row) => told(row.facts) },
     ],
-    none: empty("No line is kept", "The setting log.recent_max says how many lines of the log are kept for this page."),
+    none: empty("No line is kept", "The setting `log.recent_max` says how many lines of the log are kept for this page."),
   });
 }
 
@@ -56,6 +56,6 @@ export function auditPage() {
       { title: "peer", of: (row) => plain(row.peer) },
       { title: "details", wrap: true, of: (row) => told({ ...Object.fromEntries(Object.entries(row).filter(([name]) => !FIRST.has(name))), ...row.parameters }) },
     ],
-    none: empty("Nothing is recorded", "The audit log is off until the setting audit.file names its file. Then this page has who logged in, changed something, or was refused."),
+    none: empty("Nothing is recorded", "The audit log is off until the setting `audit.file` names its file. Then this page has who logged in, changed something, or was refused."),
   });
 }

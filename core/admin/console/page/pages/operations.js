@@ -1,6 +1,6 @@
 /** Every operation that the user may ask for, found by a search; each opens a form that is made from its parameters. */
 
-import { card, element, empty, heading } from "../dom.js";
+import { card, element, empty, heading, marked } from "../dom.js";
 import { ask, byNoun } from "../operations.js";
 
 const WORDS = { GET: "Show", PUT: "Do it", POST: "Do it", DELETE: "Do it" };
@@ -14,7 +14,7 @@ export function operationsPage({ again }) {
       const { name, method, path, summary } = operation;
       const shown = name.startsWith("rabbitmq ") ? `${method} ${path}` : name;
       const open = () => ask(name, { title: shown, word: WORDS[method], danger: method === "DELETE", after: again });
-      const item = element("li", {}, element("button", { type: "button", on: { click: open } }, element("code", {}, shown), element("span", {}, summary)));
+      const item = element("li", {}, element("button", { type: "button", on: { click: open } }, element("code", {}, shown), element("span", {}, ...marked(summary))));
       entries.push([item, `${shown} ${summary}`.toLowerCase()]);
       return item;
     }));

@@ -3,7 +3,7 @@
 import { makeButton, rowActions } from "../actions.js";
 import { listed, may } from "../api.js";
 import { card, element, empty, heading } from "../dom.js";
-import { number, plain } from "../format.js";
+import { number, plain, written } from "../format.js";
 import { queueHref } from "../places.js";
 import { Table } from "../table.js";
 
@@ -14,10 +14,10 @@ export function policiesPage({ host, again }) {
     { title: "priority", number: true, of: (row) => number(row.priority), sort: (row) => row.priority },
     { title: "pattern", of: (row) => row.pattern, wide: true },
     { title: "applies to", of: (row) => plain(row.apply_to ?? row["apply-to"]) },
-    { title: "says", of: (row) => Object.entries(row.definition).map(([key, value]) => `${key} = ${plain(value)}`).join(", ") },
+    { title: "says", wrap: true, of: (row) => Object.entries(row.definition).map(([key, value]) => `${key} = ${written(value)}`).join(", ") },
     { title: "", of: (row) => ({ buttons: rowActions("policy", row, { called: row.name, done: again, complete }) }) },
   ], { order: ["priority", "descending"], search: true });
-  const none = empty("No policies", "A policy sets limits for all queues whose name its pattern fits: for example ^shop and max-length = 1000. The broker applies it at once.");
+  const none = empty("No policies", "A policy sets limits for all queues whose name its pattern fits: for example `^shop` and `max-length` = 1000. The broker applies it at once.");
   const governed = new Table("Queues that a policy holds for", [
     { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
     { title: "policy", of: (row) => row.policy, sort: (row) => row.policy },
@@ -27,7 +27,7 @@ export function policiesPage({ host, again }) {
   return {
     node: element(
       "div", {},
-      heading("Policies", { about: "Of the policies whose pattern fits a queue, the one of the highest priority holds. Why it is that one says: headgate policies explain QUEUE" }, makeButton("policy", host, again)),
+      heading("Policies", { about: "Of the policies whose pattern fits a queue, the one of the highest priority holds. Why it is that one says: `headgate policies explain QUEUE`" }, makeButton("policy", host, again)),
       card(null, policies.node, none), card("Where one holds", governed.node, free),
     ),
     async refresh(signal) {

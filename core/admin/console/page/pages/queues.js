@@ -7,6 +7,7 @@ import { opened } from "../dialog.js";
 import { card, element, empty, facts, figures, heading } from "../dom.js";
 import { bytes, duration, moment, number, plain, rate, words } from "../format.js";
 import { pageHref, queueHref, shownName } from "../places.js";
+import { Rates } from "../rates.js";
 import { Table } from "../table.js";
 import { bindingsTable } from "./exchanges.js";
 
@@ -15,27 +16,8 @@ const BODY_SHOWN = 2000; // characters of a message that the dialog shows
 
 const count = (title, field) => ({ title, number: true, of: (row) => number(row[field]), sort: (row) => row[field] ?? -1 });
 
-/** Messages a second of each queue, from what its counters have grown by since the rows before. */
-class Rates {
-  #before = new Map();
-  #then = 0;
-
-  of(rows) {
-    const now = performance.now();
-    const passed = (now - this.#then) / 1000;
-    const grown = (row, field) => {
-      const before = this.#before.get(row.name)?.[field];
-      return before === undefined || row[field] === undefined ? null : Math.max(0, row[field] - before) / passed;
-    };
-    const found = rows.map((row) => ({ ...row, rate_in: grown(row, "published"), rate_out: grown(row, "delivered") }));
-    this.#before = new Map(rows.map((row) => [row.name, row]));
-    this.#then = now;
-    return found;
-  }
-}
-
 export function queuesPage({ why, host, again }) {
-  const rates = new Rates();
+  const rates = new Rates({ rate_in: "published", rate_out: "delivered" });
   const perSecond = (title, field) => ({ title, number: true, of: (row) => rate(row[field]), sort: (row) => row[field] ?? -1 });
   const table = new Table("Queues", [
     { title: "queue", of: (row) => ({ text: row.name, href: may("rows.show") ? queueHref(row.name) : undefined }), sort: (row) => row.name },
@@ -54,7 +36,7 @@ export function queuesPage({ why, host, again }) {
     const looks = looksAt(name, host, why);
     return [...looks, ...actionsButton("queue", { vhost: host, name }, { called: name, done: again, looks })];
   }
-  const none = empty("No queues", "A queue keeps messages until a consumer has taken them. Declare one here, from a client, or with: headgate queues declare NAME", makeButton("queue", host, again));
+  const none = empty("No queues", "A queue keeps messages until a consumer has taken them. Declare one here, from a client, or with: `headgate queues declare NAME`", makeButton("queue", host, again));
   return {
     node: element(
       "div", {},
@@ -94,7 +76,7 @@ export function queuePage({ why, host, again }, name) {
     node: element(
       "div", {},
       heading(name, { trail: [["Queues", pageHref("queues")]] }, ...buttons), strip.node,
-      element("div", { class: "pair" }, card("Depth", depth.node), card("Messages a second", rates.node), card("Oldest ready message", age.node)),
+      element("div", { class: "pair three" }, card("Depth", depth.node), card("Messages a second", rates.node), card("Oldest ready message", age.node)),
       card("Bindings", bindings.node, unbound),
       card("Everything about it", element("p", { class: "inside faint" }, "Messages of a classic queue are in one of four states: alpha wholly in memory, beta with the body on disk, gamma like beta and indexed on disk, delta on disk alone."), rest),
     ),

@@ -45,7 +45,7 @@ export function usersPage() {
   ], { key: (row) => JSON.stringify([row.user, row.limit]), order: ["user", "ascending"] });
   const unlimited = empty("No user has a limit", "Then only the limits of the virtual host and of the broker apply.");
   const free = empty("No topic permissions", "Without one, a user may use all keys of a topic exchange that its permission allows.");
-  const button = (text, click) => may("users.set") && element("button", { type: "button", on: { click } }, text);
+  const button = (text, click, look = null) => may("users.set") && element("button", { type: "button", class: look, on: { click } }, text);
 
   async function refresh(signal) {
     const [all, allowed, keys, hosts, bounds] = await Promise.all([
@@ -90,11 +90,11 @@ export function usersPage() {
   return {
     node: element(
       "div", {},
-      heading("Users", { about: "Tags say what a user may ask of the broker, permissions what it may do with queues and exchanges. Users in the configuration file have all rights, and are changed there." }, button("Make a user", () => make(done))),
+      heading("Users", { about: "Tags say what a user may ask of the broker, permissions what it may do with queues and exchanges. Users in the configuration file have all rights, and are changed there." }, button("Make a user", () => make(done), "primary")),
       card(null, users.node),
-      card("Permissions", permissions.node, element("p", { class: "inside" }, button("Give a permission", () => permit(found, done)))),
-      card("Topic permissions", topics.node, free, element("p", { class: "inside" }, button("Restrict a topic exchange", () => permitTopic(found, done)))),
-      card("Limits", limits.node, unlimited, element("p", { class: "inside" }, makeButton("limit", null, done))),
+      card(["Permissions", button("Give a permission", () => permit(found, done))], permissions.node),
+      card(["Topic permissions", button("Restrict a topic exchange", () => permitTopic(found, done))], topics.node, free),
+      card(["Limits", makeButton("limit", null, done)], limits.node, unlimited),
     ),
     refresh,
   };

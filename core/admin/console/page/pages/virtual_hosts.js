@@ -38,7 +38,7 @@ export function virtualHostsPage() {
       "div", {},
       heading(
         "Virtual hosts", { about: "Each has queues, exchanges, bindings, policies and permissions of its own. Memory, disk and alarms are those of the broker." },
-        may("vhosts.add") && element("button", { type: "button", on: { click: () => make(done) } }, "Make a virtual host"),
+        may("vhosts.add") && element("button", { type: "button", class: "primary", on: { click: () => make(done) } }, "Make a virtual host"),
       ),
       card(null, hosts.node),
     ),

@@ -69,7 +69,7 @@ export function slowConsumersPage({ live, why, host }) {
     { title: "link credit", number: true, of: (row) => number(row.link_credit), sort: (row) => row.link_credit ?? -1 },
     { title: "unacknowledged", number: true, of: (row) => number(row.unacked), sort: (row) => row.unacked ?? -1 },
   ], { order: ["oldest unsettled", "descending"] });
-  const alone = empty("No consumers", "No client consumes from this broker. Attach a receiver to a queue, for example with: headgate consume /queues/QUEUE");
+  const alone = empty("No consumers", "No client consumes from this broker. Attach a receiver to a queue, for example with: `headgate consume /queues/QUEUE`");
   const more = element("p", { class: "inside faint", hidden: true });
   return {
     node: element(
