@@ -65,7 +65,7 @@ Key = tuple[str, int]
 BODY: Final[Key] = ("body", 0)
 
 
-class Step(NamedTuple):
+class LayoutStep(NamedTuple):
     """One step of the walk through all messages."""
 
     kind: str
@@ -94,7 +94,7 @@ class Layout:
     def __init__(self, entry: bytes, parts: Parts, wanted: Wanted) -> None:
         """``parts`` are those of ``entry``, which are right."""
         self.parts = parts
-        self.steps: list[Step] = []
+        self.steps: list[LayoutStep] = []
         self.codes: dict[Key, int] = {}
         """The format code of each field, and of the body. Values of maps have codes of their own in each message."""
         self.keys: dict[str, list[bytes]] = {"annotation": [], "property": []}
@@ -144,7 +144,7 @@ class Layout:
         if lead not in BODY_TYPES:
             raise NoLayout
         self._same(4)
-        self.steps.append(Step("long" if lead[3] & 0x10 else "short", key=BODY))
+        self.steps.append(LayoutStep("long" if lead[3] & 0x10 else "short", key=BODY))
         self.codes[BODY] = lead[3]
 
     def _same(self, size: int) -> None:
@@ -153,15 +153,15 @@ class Layout:
         if self.steps and self.steps[-1].kind == "same":
             same = self.steps.pop().same + same
         while len(same) > SAME_MAX:
-            self.steps.append(Step("same", same[:SAME_MAX]))
+            self.steps.append(LayoutStep("same", same[:SAME_MAX]))
             same = same[SAME_MAX:]
-        self.steps.append(Step("same", same))
+        self.steps.append(LayoutStep("same", same))
 
     def _section(self, lead: bytes) -> int:
         """Begin a section with a size in one byte; returns where it ends."""
         self._same(len(lead))
         end = self._at + 1 + self._entry[self._at]
-        self.steps.append(Step("size"))
+        self.steps.append(LayoutStep("size"))
         self._at += 1
         self._same(1)  # how many there are
         return end
@@ -170,13 +170,13 @@ class Layout:
         if not skipped and self._at != end:
             raise NoLayout
         self._at = end
-        self.steps.append(Step("skip" if skipped else "over"))
+        self.steps.append(LayoutStep("skip" if skipped else "over"))
 
     def _number(self, end: int) -> None:
         for lead, _ in NUMBER_LEADS:
             if self._entry.startswith(lead, self._at) and self._at + len(lead) + 8 <= end:
                 self._same(len(lead))
-                self.steps.append(Step("number"))
+                self.steps.append(LayoutStep("number"))
                 self._at += 8
                 self.numbered = True
                 break
@@ -191,7 +191,7 @@ class Layout:
             self._same(behind - self._at)
             if not IS_SCALAR[entry[self._at]]:
                 raise NoLayout
-            self.steps.append(Step("any", key=(kind, len(keys))))
+            self.steps.append(LayoutStep("any", key=(kind, len(keys))))
             self._at += WIDTHS[entry[self._at]] or 2 + entry[self._at + 1]
             keys.append(key)
         self._section_end(end, skipped=False)
@@ -203,10 +203,10 @@ class Layout:
             raise NoLayout
         self._same(1)
         if not width:
-            self.steps.append(Step("short", key=key))
+            self.steps.append(LayoutStep("short", key=key))
             self._at += 1 + self._entry[self._at]
         elif width > 1:
-            self.steps.append(Step("fixed", key=key, width=width - 1))
+            self.steps.append(LayoutStep("fixed", key=key, width=width - 1))
             self._at += width - 1
 
 
@@ -278,7 +278,7 @@ class Walk:
         return found.ravel().astype(np.int64)
 
 
-class Block:
+class LayoutBlock:
     """The columns of messages of one layout."""
 
     def __init__(self, layout: Layout, walk: Walk, address: str, schema: pa.Schema) -> None:
@@ -420,13 +420,13 @@ class Block:
 
 def take_at_once(
     entries: Sequence[bytes], layout: Layout, address: str, schema: pa.Schema, *, least: int
-) -> Block | None:
+) -> LayoutBlock | None:
     """The columns of the messages up to the first that has not this layout; None for fewer than ``least``."""
     walk = Walk(entries, layout)
     if walk.rows < least:
         return None
     try:
-        return Block(layout, walk, address, schema)
+        return LayoutBlock(layout, walk, address, schema)
     except NoLayout:
         return None
 

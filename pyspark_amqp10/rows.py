@@ -32,7 +32,7 @@ from pyspark_amqp10.columns import (
     map_column,
     wanted_parts,
 )
-from pyspark_amqp10.layouts import Block, Layout, layout_of, take_at_once
+from pyspark_amqp10.layouts import Layout, LayoutBlock, layout_of, take_at_once
 from pyspark_amqp10.parts import NO_FIELDS, NUMBER_MAX, Parts, PartsReader, no_row, number_place
 
 IN_VAIN_MAX: Final = 16
@@ -59,7 +59,7 @@ class BadRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class AlikeFrame:
     """What messages share that differ in number and body only: ``prefix | number | middle | length | body``."""
 
     prefix: bytes
@@ -87,9 +87,9 @@ class MessageRows:
         self._at_once_min = at_once_min
         self._reader = PartsReader(wanted_parts(schema.names))
         self._parts: list[Parts] = []
-        self._frame: Frame | None = None
+        self._frame: AlikeFrame | None = None
         self._layout: Layout | None = None
-        self._done: list[Block | list[Parts]] = []
+        self._done: list[LayoutBlock | list[Parts]] = []
         """The messages before ``_parts``, in order."""
         self._done_rows = 0
         self._pass_over = 0
@@ -131,7 +131,7 @@ class MessageRows:
         self._pass_over = max(0, self._pass_over - (len(entries) - at))
         return at
 
-    def _block(self, layout: Layout, entries: Sequence[bytes]) -> Block | None:
+    def _block(self, layout: Layout, entries: Sequence[bytes]) -> LayoutBlock | None:
         return take_at_once(entries, layout, self.address, self._schema, least=self._at_once_min)
 
     def _learned(self, entry: bytes) -> Layout | None:
@@ -166,7 +166,7 @@ class MessageRows:
 
     def columns(self, *, left_out: Collection[int] = ()) -> pa.RecordBatch:
         """The rows without those at some places."""
-        done = [one.columns if isinstance(one, Block) else self._columns(one) for one in self._done]
+        done = [one.columns if isinstance(one, LayoutBlock) else self._columns(one) for one in self._done]
         if self._parts or not done:
             done.append(self._columns(self._parts))
         columns = done[0] if len(done) == 1 else [pa.concat_arrays(each) for each in zip(*done, strict=True)]
@@ -203,7 +203,7 @@ class MessageRows:
             return header_column(name, by_part[2], kind)
         return field_column(name, by_field[FIELD_PLACES[name]], kind)
 
-    def _take_alike(self, frame: Frame, entries: Sequence[bytes], at: int) -> int:
+    def _take_alike(self, frame: AlikeFrame, entries: Sequence[bytes], at: int) -> int:
         """Take messages with this frame from ``at`` on. Returns how many were taken."""
         prefix, middle, middle_at, body_at = frame.prefix, frame.middle, frame.middle_at, frame.body_at
         length_at, number_at = body_at - frame.length_bytes, len(prefix)
@@ -250,7 +250,7 @@ def _are_texts(bodies: list[bytes]) -> bool:
     return True
 
 
-def _frame(entry: bytes, parts: Parts) -> Frame | None:
+def _frame(entry: bytes, parts: Parts) -> AlikeFrame | None:
     """The frame of messages like this one, if their bytes alone can identify it: the message ends with the only
     section of its body, and its number is where brokers write it."""
     body, number, *_, body_encoded, _, _ = parts
@@ -268,9 +268,9 @@ def _frame(entry: bytes, parts: Parts) -> Frame | None:
         return None
     length_at, body_at = start + 4, start + 4 + length_bytes
     if number is None:
-        return Frame(entry[:length_at], b"", length_at, length_bytes, body_at, parts)
+        return AlikeFrame(entry[:length_at], b"", length_at, length_bytes, body_at, parts)
     number_at = None if bounds.message_annotations is None else number_place(entry, *bounds.message_annotations)
     if number_at is None:
         return None
     middle_at = number_at + 8
-    return Frame(entry[:number_at], entry[middle_at:length_at], middle_at, length_bytes, body_at, parts)
+    return AlikeFrame(entry[:number_at], entry[middle_at:length_at], middle_at, length_bytes, body_at, parts)

@@ -1,12 +1,14 @@
 """Imports the broker for ``headgate serve``, without modules that packages import and an idle broker does not use."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
+MODULES: dict[str, Any] = sys.modules
+"""What imports find. None says that there is no such module."""
 UNUSED = ("greenlet", "rich")
 """structlog imports these wherever they are installed. rich shows tracebacks in colours; the log of a broker has plain
 ones. Commands show tables with rich, so it is installed wherever there is the command ``headgate``. It takes 3.3 MiB
@@ -17,12 +19,17 @@ LATER = ("asyncio", "ssl")
 the broker import ssl, for TLS, which a broker uses once it has a certificate; it takes 1.2 MiB."""
 
 
-class Later(ModuleType):
+class Later:
     """Stands for a module that is imported when one of its names is first used."""
 
+    __spec__ = None  # Python's import asks for it, and would have the module imported
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
     def __getattr__(self, name: str) -> object:
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
+        if MODULES.get(self.__name__) is self:
+            del MODULES[self.__name__]
         found: object = getattr(import_module(self.__name__), name)
         setattr(self, name, found)  # so this is not called for each record of TLS
         return found
@@ -45,14 +52,14 @@ def run_broker(
 
 
 @contextmanager
-def instead(others: dict[str, ModuleType | None]) -> Iterator[None]:
-    """Have imports find these instead of modules that nothing has imported yet. None says that there is no module.
-    What imports them afterwards finds the modules."""
-    hidden = {name: other for name, other in others.items() if name not in sys.modules}
-    sys.modules.update(hidden)  # type: ignore[arg-type] # None is Python's way to say that there is no such module
+def instead(others: Mapping[str, Later | None]) -> Iterator[None]:
+    """Have imports find these instead of modules that nothing has imported yet. What imports them afterwards finds the
+    modules."""
+    hidden = {name: other for name, other in others.items() if name not in MODULES}
+    MODULES.update(hidden)
     try:
         yield
     finally:
         for name, other in hidden.items():
-            if name in sys.modules and sys.modules[name] is other:
-                del sys.modules[name]
+            if name in MODULES and MODULES[name] is other:
+                del MODULES[name]

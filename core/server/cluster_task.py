@@ -131,8 +131,7 @@ class ClusterTask:
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
         self._engine_leader = EngineLeader(self.etcd, lambda: clock().monotonic)
-        self._agreement, self._groups = agreement, groups
-        self._first_time = not (folder / SHARED_FILE).exists()
+        self._agreement, self._first_time = agreement, not (folder / SHARED_FILE).exists()
         machinery = hosts.default.machinery
         self.member: Member = Member(
             self.etcd,

@@ -65,6 +65,12 @@ class RecordedNode:
     def down(self, virtual_host: str) -> str | None:
         return self.trouble
 
+    def stay_connected(self, virtual_host: str) -> None:
+        """It is."""
+
+    def let_go(self) -> None:
+        """There is nothing to let go."""
+
     def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> RecordedSender:
         self.senders.append(RecordedSender(user))
         return self.senders[-1]
