@@ -85,7 +85,8 @@ class TakenNumbers:
         return KnownId.TAKEN if bisect_right(ids.bounds, name.number) % 2 else KnownId.NEW
 
     def add(self, publisher: str, first: int, stop: int) -> None:
-        """Remember the ids from ``first`` (inclusive) to ``stop`` (exclusive).
+        """Remember the ids from ``first`` (inclusive) to ``stop`` (exclusive), but for those below the floor of this
+        publisher.
 
         If that makes too many ranges, others are forgotten: the lowest of this publisher while it has more than half of
         all, else those of the publisher that was last added to the longest time ago.
@@ -94,7 +95,8 @@ class TakenNumbers:
         self._of[publisher] = ids
         bounds = ids.bounds
         before = len(bounds)
-        ids.add(first, stop)
+        if stop > ids.floor:
+            ids.add(max(first, ids.floor), stop)
         self.ranges += (len(bounds) - before) // 2
         while self.ranges > self.ranges_max:
             if len(bounds) > self.ranges_max:

@@ -130,7 +130,7 @@ def measured(tmp_path: Path) -> Callable[..., list[dict[str, object]]]:
 
     def run_program(*words: str) -> list[dict[str, object]]:
         output = tmp_path / "result.json"
-        command = [sys.executable, "-m", "bench.calls", "--seconds", "0.3", "--warm-up", "0.2", "--runs", "1"]
+        command = [sys.executable, "-m", "bench.calls", "--seconds", "1", "--warm-up", "0.2", "--runs", "1"]
         ended = subprocess.run(
             [*command, "--in-flight", "50", "--output", str(output), *words],
             cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,

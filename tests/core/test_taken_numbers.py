@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from core.errors import Invalid
 from core.taken_numbers import KnownId, PublishingId, TakenNumbers, packed, publishing_id
@@ -50,6 +50,7 @@ def test_a_bound_forgets_and_never_invents(them, ranges_max):
 
 
 @given(ADDED, st.integers(2, 6))
+@example([("a", 0, 1), ("b", 0, 1), ("b", 2, 1), ("b", 0, 2)], 2)  # ids below the floor came again
 def test_plain_values_and_copies_say_the_same(them, ranges_max):
     taken = added(them, ranges_max)
     copy = taken.copy()

@@ -14,7 +14,7 @@ import time
 from amqp10.blocking.requests import BlockingManagement
 from bench.broker import ROOT, started
 from pyspark_amqp10.login import PASSWORD_VARIABLE, Login
-from tests.pyspark_amqp10.measure import BODY_BYTES, SERVE, cpu_seconds, session
+from tests.pyspark_amqp10.measure import BODY_BYTES, SERVE, CpuTimes, session
 
 CASES = {"annotated": "true", "plain": "false"}
 """With the annotations that let a consumer drop repeats, and without."""
@@ -49,11 +49,12 @@ def main() -> int:
         for case in given.case or CASES:
             for number in range(given.passes):
                 address = declared(login, f"{case}-{number}")
-                broker_before, before, began = broker.cpu_seconds(), cpu_seconds(), time.monotonic()
+                broker_before, times, began = broker.cpu_seconds(), CpuTimes(), time.monotonic()
                 write = rows.write.format("amqp10").mode("append").option("url", f"amqp://{login.url.place}")
                 write.option("user", "guest").option("address", address).option("batchIdAnnotation", CASES[case]).save()
                 seconds = time.monotonic() - began
-                cpu, of_broker = cpu_seconds() - before, broker.cpu_seconds() - broker_before
+                times.look()
+                cpu, of_broker = times.seconds, broker.cpu_seconds() - broker_before
                 print(
                     f"{case:10} {number:4} {given.rows:9} {given.rows / seconds:9.0f} {cpu / given.rows * 1e6:11.1f} "
                     f"{of_broker / given.rows * 1e6:13.1f}",
