@@ -45,7 +45,7 @@ def queue(declare: Declare) -> str:
 
 @pytest.fixture
 def connection(broker_options: dict[str, str]) -> Iterator[BlockingConnection]:
-    """Of somebody else."""
+    """A connection of another client."""
     login = Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
     with login.connect() as opened:
         yield opened
@@ -53,13 +53,13 @@ def connection(broker_options: dict[str, str]) -> Iterator[BlockingConnection]:
 
 @pytest.fixture
 def management(connection: BlockingConnection) -> BlockingManagement:
-    """Requests of somebody else."""
+    """Requests of another client."""
     return BlockingManagement(connection)
 
 
 @pytest.fixture
 def consumer(connection: BlockingConnection) -> Callable[[str], ReceivingLink]:
-    """A consumer of somebody else."""
+    """A consumer of another client."""
     return lambda address: ReceivingLink.open(connection, address)
 
 
@@ -262,7 +262,7 @@ def settle_down(management: BlockingManagement, address: str, wanted: tuple[int,
 
 
 def drop(management: BlockingManagement, container_id: str) -> None:
-    """Close somebody's connection."""
+    """Close the connection of another client."""
     page: Any = management.request("GET", "/headgate/connections").body
     for one in page["items"]:
         if one["container_id"] == container_id:

@@ -51,7 +51,7 @@ def plain_queue(declare: Declare) -> str:
 
 @pytest.fixture
 def connection(broker_options: dict[str, str]) -> Iterator[BlockingConnection]:
-    """Of somebody else."""
+    """A connection of another client."""
     login = Login.parse(broker_options["url"], user="guest", password_file=broker_options["passwordFile"])
     with login.connect() as opened:
         yield opened

@@ -45,7 +45,7 @@ def test_when_a_node_has_gone_others_take_over_its_places_and_no_more(gone: str)
     after = placed(before.without(gone), NUMBERS)
     for number in OF_THREE:
         staying = set(before.groups[number]) - {gone}
-        assert staying <= set(after.groups[number]), "nobody moves without a reason"
+        assert staying <= set(after.groups[number]), "no member moves without a reason"
         assert len(after.groups[number]) == 3
     keeps = kept(after)
     assert max(keeps.values()) - min(keeps.values()) <= 2, "all others take over something"
