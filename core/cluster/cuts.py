@@ -63,11 +63,7 @@ class Cuts:
                 if upto > self._drivers[group.number].cut:
                     self._cuts += 1
                     self._drivers[group.number].cut_away(upto)
-        copies = any(
-            driver.copies
-            for group, driver in self._drivers.items()
-            if self._beats.node in self._beats.members_of(group)
-        )
+        copies = any(driver.copies for driver in self._drivers.values())
         if (self._cuts or copies) and now >= self._compact_at + (COPY_COMPACT_S if copies else COMPACT_S):
             self._compact_at, self._cuts = now, 0
             self._ask("KV/Range", range_of(self._key), self._compact)
@@ -82,7 +78,7 @@ class Cuts:
         say so, and those that are away for too long."""
         without = self._beats.copying(group.number)
         synced = self._beats.synced(group.number)
-        for name in self._beats.members_of(group.number):
+        for name in self._beats.members:
             node = node_number(name)
             if node in without or not self._beats.is_silent(name):
                 continue
