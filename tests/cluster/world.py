@@ -453,6 +453,8 @@ class World:
         epoch = self.engine.owner.epoch
         for round_ in range(CALM_ROUNDS):
             self.turn()
+            if round_ > 10 and self._at_rest(epoch):  # right after a turn, which has applied what was read before it
+                return
             self.start()
             if not round_ % 20 and not self._led_since(epoch):  # by a leader that has delivered nothing
                 counted = [one for one in self._awake() if self._counts(one)]
@@ -461,8 +463,6 @@ class World:
                 for node in counted[:2]:
                     node.driver.claim()
             self.network.pass_time(0.05)
-            if round_ > 10 and self._at_rest(epoch):
-                return
         if all(node.log.ends_at < self.engine.cut for node in self._awake()):
             raise Broken("batches were cut away that no node has")
         raise Broken("the cluster does not come to rest")
