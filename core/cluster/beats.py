@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import cbor2
@@ -37,6 +38,7 @@ GAP_COUNTS_S = 0.75
 """So much of a gap counts all the same: a node that is here puts its beat half a second after the engine is back."""
 TURN_S = 0.5
 """How long each further node waits for the ones that come before it in the order of a group."""
+NO_GROUPS: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 def node_number(name: str) -> int:
@@ -113,6 +115,7 @@ class Beats:
         self.members: list[str] = []
         self.joining: frozenset[str] = frozenset()
         """Those of the members that lead nothing yet, and count for no majority."""
+        self._of_groups: Mapping[int, Sequence[str]] = {}
         self._numbers: dict[int, str] = {}
         self._seen: dict[str, _Seen] = {}
         self._refusals: dict[str, _Refusal] = {}
@@ -124,15 +127,21 @@ class Beats:
         """For each group whose owner is away, since when this node knows it."""
         self.follow(members)
 
-    def follow(self, members: Sequence[str], joining: Collection[str] = ()) -> None:
-        """These are the members from now on."""
-        self.members, self.joining = list(members), frozenset(joining)
+    def follow(
+        self, members: Sequence[str], joining: Collection[str] = (), of_groups: Mapping[int, Sequence[str]] = NO_GROUPS
+    ) -> None:
+        """These are the members from now on. ``of_groups``: those of each group that not every node keeps, in the order
+        in which they should lead it."""
+        self.members, self.joining, self._of_groups = list(members), frozenset(joining), of_groups
         self._numbers = {node_number(name): name for name in members}
 
-    @property
-    def counted(self) -> list[str]:
-        """The members that count for majorities."""
-        return [name for name in self.members if name not in self.joining]
+    def members_of(self, group: int) -> Sequence[str]:
+        """The members of a group; none if it is not used."""
+        return self._of_groups.get(group, self.members)
+
+    def counted_in(self, group: int) -> list[str]:
+        """The members of a group that count for majorities."""
+        return [name for name in self.members_of(group) if name not in self.joining]
 
     def looked(self, beats: Mapping[str, Beat], now: float) -> None:
         """These are the beats in the engine; those of nodes that are no members do not count. ``now``: when the request
@@ -206,7 +215,7 @@ class Beats:
         """
         name = self.name_of(owner)
         away = self._looked_at > -inf and (name == self.node or not (name and self.can_lead(name, group)))
-        if not away or self.node not in self.counted:
+        if not away or self.node not in self.counted_in(group):
             self._vacant_since.pop(group, None)
             return False
         since = self._vacant_since.setdefault(group, now)
@@ -214,44 +223,46 @@ class Beats:
         return now >= since + TURN_S * len(before)
 
     def can_lead(self, name: str, group: int) -> bool:
-        """Whether a member that does not join is here, is not set aside, and does not say that it cannot keep the
-        group."""
+        """Whether a member of the group that does not join is here, is not set aside, and does not say that it cannot
+        keep the group."""
         beat = self.beat(name)
         return (
-            name in self.counted
+            name in self.counted_in(group)
             and self.is_here(name)
             and (beat is None or (group not in beat.problems and not beat.set_aside))
         )
 
     def order(self, group: int) -> list[str]:
         """The members in the order in which they should lead a group."""
+        if group in self._of_groups:
+            return list(self._of_groups[group])
         first = group % len(self.members)
         return [*self.members[first:], *self.members[:first]]
 
     def synced(self, group: int) -> dict[int, int]:
-        """For each member, by its number, up to which number its copy of a group is synced."""
+        """For each member of a group, by its number, up to which number its copy is synced."""
         found = {}
-        for name in self.members:
+        for name in self.members_of(group):
             beat = self.beat(name)
             found[node_number(name)] = 0 if beat is None else beat.synced.get(group, 0)
         return found
 
     def copying(self, group: int) -> set[int]:
         """The members, by their numbers, that say that they cannot keep a group from what the engine has."""
-        beats = ((name, self.beat(name)) for name in self.members)
+        beats = ((name, self.beat(name)) for name in self.members_of(group))
         return {node_number(name) for name, beat in beats if beat is not None and group in beat.problems}
 
     def sources(self, group: int) -> list[str]:
         """The other members that can give their copy of a group, the one that has applied most first."""
-        found = [name for name in self.members if name != self.node and self.can_lead(name, group)]
+        found = [name for name in self.members_of(group) if name != self.node and self.can_lead(name, group)]
         beats = {name: beat for name in found if (beat := self.beat(name)) is not None}
         return sorted(beats, key=lambda name: -beats[name].applied.get(group, 0))
 
     def up_to_date(self, group: int, cut: int) -> set[str]:
-        """The members that are here and have all batches of a group up to this number: with what the engine still has,
-        theirs is a whole copy."""
+        """The members of a group that are here and have all its batches up to this number: with what the engine still
+        has, theirs is a whole copy."""
         found = set()
-        for name in self.members:
+        for name in self.members_of(group):
             beat = self.beat(name)
             if beat is not None and self.is_here(name) and group not in beat.problems:
                 found |= {name} if beat.synced.get(group, 0) >= cut else set()

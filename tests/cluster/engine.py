@@ -8,11 +8,17 @@ from enum import Enum
 from typing import NamedTuple
 
 from core.cluster.member_list import ListedMember, MemberList, MemberState, check_copies
+from core.cluster.placement import placed
 from core.engine.quorum.batches import CommandBatch
 from core.engine.quorum.copying import CopyPart, CopyWanted
+from core.engine.quorum.group_numbers import GroupNumbers
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer, cut_at
 from core.errors import PreconditionFailed
 
+GROUP = 7
+"""The number of the group. It is the first one behind those of all nodes, and should have three members; in other
+clusters here it is one of all nodes."""
+NUMBERS = GroupNumbers(GROUP - 1)
 READ_MAX = 8
 """The most batches in one answer."""
 
@@ -41,17 +47,19 @@ class MembersSeen(NamedTuple):
 class SimulatedEngine:
     """Owner and batches of one group."""
 
-    def __init__(self, members: Sequence[int], mistake: Mistake | None = None) -> None:
+    def __init__(self, members: Sequence[int], mistake: Mistake | None = None, *, of_three: bool = False) -> None:
+        """``of_three``: whether the group should have three members, and not be one of all nodes."""
         self.mistake = mistake
+        self.of_three = of_three
         self.owner = Owner()
         self.batches: dict[int, bytes] = {}
         self.cut = 0
         """The highest number that was cut away."""
-        self.listed = MemberList.first(list(map(str, members)), [], [])
+        self.listed = self._placed(MemberList.first(list(map(str, members)), [], []))
         """The members, whose names are their numbers."""
         self.losses = 0
-        self.synced = dict.fromkeys(members, 0)
-        """What each member has reported."""
+        self.synced = dict.fromkeys(self.of_group, 0)
+        """What each member of the group has reported."""
         self.lives = dict.fromkeys(members, 0)
         """The present life of each member, negative until it has reported in that life, and 0 before the first one."""
         self.copying: set[int] = set()
@@ -158,29 +166,64 @@ class SimulatedEngine:
         """Change the list, if nothing has changed since what a node was told. Returns whether it was changed."""
         if before != self.members:
             return False
-        self.listed = listed
-        now = set(map(int, listed.names))
-        for gone in set(self.synced) - now:
-            del self.synced[gone], self.lives[gone]
+        self.listed = self._placed(listed)
+        now, members = set(map(int, listed.names)), set(self.of_group)
+        for gone in set(self.lives) - now:
+            del self.lives[gone]
+        for new in now - set(self.lives):
+            self.lives[new] = 0
+        for gone in set(self.synced) - members:
+            del self.synced[gone]
             self.copying.discard(gone)
-        for new in now - set(self.synced):
-            self.synced[new] = self.lives[new] = 0
+        for new in members - set(self.synced):
+            self.synced[new] = 0
         return True
+
+    @property
+    def of_group(self) -> list[int]:
+        """The members of the group."""
+        return self._of_group(self.listed)
+
+    def _of_group(self, listed: MemberList) -> list[int]:
+        return list(map(int, listed.groups.get(GROUP, ()) if self.of_three else listed.names))
+
+    def _placed(self, listed: MemberList) -> MemberList:
+        return placed(listed, NUMBERS) if self.of_three else listed
+
+    def all_have(self, upto: int, here: Collection[int]) -> bool:
+        """Whether all members of the group are among the nodes that are here, and have everything up to a number."""
+        return set(self.of_group) <= self._up_to_date(upto, here)
+
+    def _up_to_date(self, upto: int, here: Collection[int]) -> set[int]:
+        return {
+            node
+            for node, synced in self.synced.items()
+            if node in here and self.lives[node] > 0 and node not in self.copying and synced >= upto
+        }
 
     def leaving(self, seen: MembersSeen, name: str, here: Collection[int]) -> MemberList | None:
         """The list without a member; None if too few copies would be left. ``here``: the nodes that are not away."""
-        rest = seen.listed.without(name)
-        up_to_date = {
-            str(node)
-            for node, synced in self.synced.items()
-            if node in here and self.lives[node] > 0 and node not in self.copying and synced >= seen.cut
-        }
-        if self.mistake is not Mistake.LEAVES_UNASKED:
-            try:
-                check_copies(name, rest.counted, {1: up_to_date})
-            except PreconditionFailed:
-                return None
-        return rest
+        rest = self._placed(seen.listed.without(name))
+        return rest if int(name) not in self.of_group or self._may_be(seen, name, rest, here) else None
+
+    def moving(self, seen: MembersSeen, name: str, to: str, here: Collection[int]) -> MemberList | None:
+        """The list with another member of the group in the place of one; None if too few copies would be left."""
+        members = seen.listed.groups[GROUP]
+        if name not in members or to in members:
+            return None
+        now = tuple(to if one == name else one for one in members)
+        moved = seen.listed._replace(version=seen.listed.version + 1, groups={**seen.listed.groups, GROUP: now})
+        return moved if self._may_be(seen, name, moved, here) else None
+
+    def _may_be(self, seen: MembersSeen, leaver: str, rest: MemberList, here: Collection[int]) -> bool:
+        if self.mistake is Mistake.LEAVES_UNASKED:
+            return True
+        members = [name for name in rest.counted if int(name) in self._of_group(rest)]
+        try:
+            check_copies(leaver, members, {GROUP: set(map(str, self._up_to_date(seen.cut, here)))})
+        except PreconditionFailed:
+            return False
+        return True
 
 
 def joining(seen: MembersSeen, name: str) -> MemberList | None:

@@ -57,8 +57,9 @@ class World:
     ) -> None:
         self.rng = Random(seed)
         self.network = Network(self.rng)
-        self.size = self.rng.choice((3, 3, 3, 5))
-        self.engine = SimulatedEngine(range(1, self.size + 1), mistake)
+        self.size = self.rng.choice((3, 3, 5, 5))
+        of_three = self.size > 3 and self.rng.random() < 0.6
+        self.engine = SimulatedEngine(range(1, self.size + 1), mistake, of_three=of_three)
         self.engine.damage = self._damaged
         self._weather_from = 0.0
         """When the network may change again."""
@@ -146,7 +147,12 @@ class World:
         return list(map(int, self.engine.listed.names))
 
     def _counts(self, node: Node) -> bool:
-        return str(node.number) in self.engine.listed.counted
+        return str(node.number) in self.engine.listed.counted and node.number in self.engine.of_group
+
+    @property
+    def _of_group(self) -> list[Node]:
+        """The nodes that are members of the group and awake."""
+        return [node for node in self._awake() if node.number in self.engine.of_group]
 
     @property
     def _down(self) -> list[int]:
@@ -224,17 +230,38 @@ class World:
                 node.write()
             if self.rng.random() < 0.4:
                 node.sync()
-            if node.copy.wanted:
-                others = [one.number for one in self.nodes if one is not None and one is not node]
-                if others:
-                    source = self.rng.choice(others)
-                    self.say(f"node {node.number}: copies node {source}")
-                    node.copy.begin(source)
-                    self.did["copies"] += 1
-            if self.rng.random() < 0.2:
-                node.driver.look_for_wanted()
-            if node.number == self._wiped and not node.log.must_copy and not node.queues.copying and node.log.has_read:
+            if self.rng.random() < 0.1:
+                node.is_member = node.number in self.engine.of_group
+            if node.takes_part:
+                self._copy(node)
+            else:
+                self._drop(node)
+            if node.number == self._wiped and (self._has_all(node) or not node.takes_part):
                 self._wiped = None
+
+    def _copy(self, node: Node) -> None:
+        """Let a node copy, and be copied from."""
+        if node.copy.wanted:
+            members = self.engine.of_group
+            others = [one.number for one in self.nodes if one and one is not node and one.number in members]
+            if others:
+                source = self.rng.choice(others)
+                self.say(f"node {node.number}: copies node {source}")
+                node.copy.begin(source)
+                self.did["copies"] += 1
+        if self.rng.random() < 0.2:
+            node.driver.look_for_wanted()
+
+    def _drop(self, node: Node) -> None:
+        """Let a node that is no member of the group remove what it keeps, as :class:`core.cluster.member.Member`."""
+        upto = node.queues.kept_upto
+        if upto and self.engine.all_have(upto, [one.number for one in self._awake()]):
+            self.say(f"node {node.number}: drops the group after batch {upto}")
+            node.drop()
+            self.did["drops"] += 1
+
+    def _has_all(self, node: Node) -> bool:
+        return node.log.has_read and not node.log.must_copy and not node.queues.copying
 
     def claim(self) -> None:
         """A node takes the group, whether its owner has ended or not: leases lapse early, late or never."""
@@ -264,7 +291,7 @@ class World:
     def _change(self, asker: int, seen: MembersSeen) -> None:
         joins = self.rng.random() < 0.5
         spare = [number for number in range(1, len(self.nodes)) if str(number) not in seen.listed.names]
-        ready = [one for one in self._awake() if one.log.has_read and not one.log.must_copy and not one.queues.copying]
+        ready = [one for one in self._awake() if one.number not in self.engine.of_group or self._has_all(one)]
         caught_up = [
             one.number for one in ready
             if (there := seen.listed.find(str(one.number))) is not None and there.state is MemberState.JOINING
@@ -275,6 +302,10 @@ class World:
         elif joins and spare and self.nodes[spare[0]] is None:
             what, number = "joins", spare[0]
             listed = joining(seen, str(number))
+        elif self.engine.of_three and self.rng.random() < 0.3:
+            what, number = "moves", self.rng.choice(self.engine.of_group)
+            to = self.rng.choice(seen.listed.counted)
+            listed = self.engine.moving(seen, str(number), to, [one.number for one in self._awake()])
         elif len(seen.listed.counted) > 1:
             what, number = "leaves", self.rng.choice(list(map(int, seen.listed.names)))
             listed = self.engine.leaving(seen, str(number), [one.number for one in self._awake()])
@@ -454,6 +485,7 @@ class World:
         for round_ in range(CALM_ROUNDS):
             self.turn()
             self.start()
+            self.report()
             if not round_ % 20 and not self._led_since(epoch):  # by a leader that has delivered nothing
                 counted = [one for one in self._awake() if self._counts(one)]
                 if len(counted) == 1:
@@ -463,13 +495,15 @@ class World:
             self.network.pass_time(0.05)
             if round_ > 10 and self._at_rest(epoch):
                 return
-        if all(node.log.ends_at < self.engine.cut for node in self._awake()):
+        if all(node.log.ends_at < self.engine.cut for node in self._of_group):
             raise Broken("batches were cut away that no node has")
         raise Broken("the cluster does not come to rest")
 
     def _at_rest(self, epoch: int) -> bool:
-        ends = {node.log.ends_at for node in self._awake()}
-        return self._led_since(epoch) and ends == {self.engine.end} and len(self._awake()) == len(self.members)
+        ends = {node.log.ends_at for node in self._of_group}
+        others = [node.queues.kept_upto for node in self._awake() if node.number not in self.engine.of_group]
+        all_here = len(self._awake()) == len(self.members)
+        return self._led_since(epoch) and ends == {self.engine.end} and all_here and not any(others)
 
     def _led_since(self, epoch: int) -> bool:
         return any(node.serves and node.log.epoch > epoch for node in self._awake())
@@ -483,8 +517,9 @@ class World:
             raise Broken("the last leader has delivered before it was asked to")
         for node in self._awake():
             node.flush()
+        self.did["members of the group"] += len(self._of_group)
         for queue, subject in self.subjects.items():
-            contents = {tuple(node.content(queue)) for node in self._awake()}
+            contents = {tuple(node.content(queue)) for node in self._of_group}
             if len(contents) > 1:
                 raise Broken(f"queue {queue}: the nodes have different messages")
             found = [Found(number, redelivered) for number, redelivered in leader.drain(queue)]
@@ -492,7 +527,7 @@ class World:
             if verdict.broken:
                 raise Broken(f"queue {queue}: {verdict}; found {[one.number for one in found][:50]}")
         for stream, about in self.streams.items():
-            copies = [node.content_of_stream(stream) for node in self._awake()]
+            copies = [node.content_of_stream(stream) for node in self._of_group]
             if any(copy != copies[0] for copy in copies):
                 raise Broken(f"stream {stream}: the nodes have different messages")
             about.audit(copies[0], leader.streams[stream].first, leader.streams[stream].next)

@@ -204,6 +204,11 @@ class QuorumQueues:
 
     # --- a copy of another node
 
+    @property
+    def kept_upto(self) -> int:
+        """The number of the last batch that the copy has, complete or not; 0 if it has none."""
+        return self._end.number
+
     def begin_copy(self) -> None:
         """Forget everything, for a copy of another node. What is on disk goes when the beginning of the copy is
         synced."""
