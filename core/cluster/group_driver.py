@@ -101,15 +101,16 @@ class GroupDriver:
         self._engine.read_wanted(answered, unanswered)
 
     def give(self, wanted: Sequence[CopyWanted]) -> None:
-        """Give the parts that are wanted of this node and were not given yet."""
-        for one in () if self.log.must_copy else wanted:
+        """Give the parts that are wanted of this node and were not given yet. A node that needs a copy itself says that
+        it has none: two nodes that ask each other would otherwise wait until both give up."""
+        for one in wanted:
             if one.source == self.log.node and self._given.get(one.receiver) != one.serial:
                 self._give(one)
 
     def _give(self, wanted: CopyWanted) -> None:
         assert self.source is not None, "it was looked for because there is one"
         self._giving_until = self._clock() + GIVING_S
-        part = self.source.part(wanted)
+        part = self.source.refusal(wanted) if self.log.must_copy else self.source.part(wanted)
         if part is None:
             return
         self._given[wanted.receiver] = wanted.serial

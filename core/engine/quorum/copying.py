@@ -49,7 +49,7 @@ class CopyPart(NamedTuple):
     serial: int
     life: int
     there: bool
-    """False if this life of the source cannot go on from the place: begin again."""
+    """False if this life of the source cannot go on from the place, or needs a copy itself: begin again."""
     place: RecordPlace = BEGIN
     """Where the data begins."""
     data: bytes = b""
@@ -102,7 +102,7 @@ class CopySource:
             place = RecordPlace(min(files), 0)
             self._upto = None if wanted.receiver not in self._asked else self._upto
         elif wanted.life != self._life or place.file not in files:
-            return CopyPart(wanted.serial, self._life, False)
+            return self.refusal(wanted)
         self._asked[wanted.receiver] = place.file, self._clock()
         self._look()
         if self._upto is None:
@@ -117,6 +117,10 @@ class CopySource:
         if not complete and then.offset == files[place.file]:
             then = RecordPlace(place.file + 1, 0)
         return CopyPart(wanted.serial, self._life, True, place, data, then, complete)
+
+    def refusal(self, wanted: CopyWanted) -> CopyPart:
+        """The answer that this source has no such part, so that the receiver begins again, perhaps with another one."""
+        return CopyPart(wanted.serial, self._life, False)
 
     def _look(self) -> None:
         """Find out how far the log can be read."""

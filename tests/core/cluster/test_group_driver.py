@@ -1,11 +1,17 @@
-"""A new leader deletes what stands behind a hole. A deletion without an answer may land later, and is fenced."""
+"""A new leader deletes what stands behind a hole. A deletion without an answer may land later, and is fenced. A node
+that needs a copy itself refuses to give one."""
+
+from random import Random
 
 from core.cluster.group_driver import RETRY_S, GroupDriver
 from core.engine.quorum.batches import OrderEnd, encoded
+from core.engine.quorum.copying import GIVE_UP_S
 from core.engine.quorum.shared_log import Owner, Role, SharedLog
 from core.store.command_log import LocalCommandLog
 from core.store.lane import Lane
 from tests.cluster.engine import SimulatedEngine
+from tests.cluster.network import Network
+from tests.cluster.node import Node
 from tests.kit.faulty_disk import MemoryDisk
 
 
@@ -65,3 +71,29 @@ def test_a_deletion_that_lands_late_takes_no_batch_of_the_leader_that_has_repeat
     assert sorted(engine.batches) == [1, 2]
     late()
     assert sorted(engine.batches) == [1, 2]
+
+
+def test_two_nodes_that_need_copies_and_ask_each_other_look_elsewhere_at_once():
+    engine, network = SimulatedEngine((1, 2, 3)), Network(Random(0))
+    engine.cut = 5
+    nodes = [
+        Node(number, MemoryDisk(), 1, engine=engine, network=network, clients=None, seen=[], speed=1.0)
+        for number in (2, 3)
+    ]
+
+    def pass_time(seconds: float) -> None:
+        until = network.now + seconds
+        while network.now < until:
+            for node in nodes:
+                node.turn()
+                node.write()
+                node.driver.look_for_wanted()
+            network.pass_time(0.05)
+
+    pass_time(0.5)
+    assert [node.copy.wanted for node in nodes] == [True, True]
+    for node, source in zip(nodes, (3, 2), strict=True):
+        node.copy.begin(source)
+    assert [node.copy.wanted for node in nodes] == [False, False]
+    pass_time(GIVE_UP_S / 10)
+    assert [node.copy.wanted for node in nodes] == [True, True]
