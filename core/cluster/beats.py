@@ -70,22 +70,25 @@ class Beat:
     """Whether it is in maintenance mode: it claims nothing."""
     node_address: str = ""
     """Where other nodes connect with their certificates; "" if it has no such address."""
+    listed: int = 0
+    """The version of the list of the members that it knew."""
 
     def encoded(self) -> bytes:
         """The beat as the value of a key."""
         facts = [self.count, self.life, list(self.addresses), self.version]
         groups = dict(self.synced), dict(self.applied), dict(self.problems), dict(self.leads)
-        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside, self.node_address])
+        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside, self.node_address, self.listed])
 
     @classmethod
     def decoded(cls, data: bytes) -> "Beat | None":
         """The beat in a value; None if it is none."""
         try:
             count, life, addresses, version, synced, applied, problems, *more = cbor2.loads(data)
-            newer: list[Any] = [*more, *({}, {}, False, "")[len(more) :]]
-            leads, hands, set_aside, node_address, *_ = newer
+            newer: list[Any] = [*more, *({}, {}, False, "", 0)[len(more) :]]
+            leads, hands, set_aside, node_address, listed, *_ = newer
             maps = dict(synced), dict(applied), dict(problems), dict(leads), dict(hands)
-            return cls(int(count), str(life), list(addresses), str(version), *maps, bool(set_aside), str(node_address))
+            rest = bool(set_aside), str(node_address), int(listed)
+            return cls(int(count), str(life), list(addresses), str(version), *maps, *rest)
         except (cbor2.CBORDecodeError, TypeError, ValueError):
             return None
 
@@ -116,6 +119,8 @@ class Beats:
         self.joining: frozenset[str] = frozenset()
         """Those of the members that lead nothing yet, and count for no majority."""
         self._of_groups: Mapping[int, Sequence[str]] = {}
+        self._listed = 0
+        """The version of the list of the members."""
         self._numbers: dict[int, str] = {}
         self._seen: dict[str, _Seen] = {}
         self._refusals: dict[str, _Refusal] = {}
@@ -128,11 +133,16 @@ class Beats:
         self.follow(members)
 
     def follow(
-        self, members: Sequence[str], joining: Collection[str] = (), of_groups: Mapping[int, Sequence[str]] = NO_GROUPS
+        self,
+        members: Sequence[str],
+        joining: Collection[str] = (),
+        of_groups: Mapping[int, Sequence[str]] = NO_GROUPS,
+        listed: int = 0,
     ) -> None:
         """These are the members from now on. ``of_groups``: those of each group that not every node keeps, in the order
-        in which they should lead it."""
+        in which they should lead it. ``listed``: the version of the list that says so."""
         self.members, self.joining, self._of_groups = list(members), frozenset(joining), of_groups
+        self._listed = listed
         self._numbers = {node_number(name): name for name in members}
 
     def members_of(self, group: int) -> Sequence[str]:
@@ -241,11 +251,15 @@ class Beats:
 
     def synced(self, group: int) -> dict[int, int]:
         """For each member of a group, by its number, up to which number its copy is synced."""
-        found = {}
-        for name in self.members_of(group):
-            beat = self.beat(name)
-            found[node_number(name)] = 0 if beat is None else beat.synced.get(group, 0)
-        return found
+        return {node_number(name): self._synced(name, group) for name in self.members_of(group)}
+
+    def _synced(self, name: str, group: int) -> int:
+        """Up to which number the copy of a member is synced. Of a group that not every node keeps, a beat from before
+        the last change of the list says nothing: its node may have been no member in between, and dropped the copy."""
+        beat = self.beat(name)
+        if beat is None or (group in self._of_groups and beat.listed < self._listed):
+            return 0
+        return beat.synced.get(group, 0)
 
     def copying(self, group: int) -> set[int]:
         """The members, by their numbers, that say that they cannot keep a group from what the engine has."""
@@ -265,7 +279,7 @@ class Beats:
         for name in self.members_of(group):
             beat = self.beat(name)
             if beat is not None and self.is_here(name) and group not in beat.problems:
-                found |= {name} if beat.synced.get(group, 0) >= cut else set()
+                found |= {name} if self._synced(name, group) >= cut else set()
         return found
 
     def furthest(self, group: int) -> int:

@@ -343,7 +343,7 @@ class Member:
         """Remove what this node keeps of a group of which it is no member, when all members have as much."""
         number, upto = group.number, group.queues.kept_upto
         if upto and self.beats.up_to_date(number, upto).issuperset(self.beats.members_of(number)):
-            self._copy_of(group).source = 0
+            self._copy_of(group).end()
             group.queues.begin_copy()
             self._drivers[number].end_copy()
             self._hooks.log("group-dropped", {"group": number, "after": upto})
@@ -461,7 +461,7 @@ class Member:
     def _put_beat(self) -> None:
         beat = self._beat
         beat.count += 1
-        kept = self._kept_groups
+        kept, beat.listed = self._kept_groups, self.changes.listed.version
         beat.synced = {group.number: group.shared.synced_number for group in kept}
         beat.applied = {group.number: group.shared.ends_at for group in kept}
         beat.problems = self.problems()

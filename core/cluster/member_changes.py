@@ -119,7 +119,7 @@ class MemberChanges:
         joining = [one.name for one in listed.members if one.state is MemberState.JOINING]
         self._is_placed = self._placed(listed) == listed
         of_groups = {group: listed.groups.get(group, ()) for group in self._numbers.sized}
-        self._beats.follow(listed.names, joining, of_groups)
+        self._beats.follow(listed.names, joining, of_groups, listed.version)
 
     def _put_first(self) -> None:
         """The engine has no list yet: that of the first node that says so is it."""
@@ -247,6 +247,7 @@ class MemberChanges:
 
         def read(response: Message) -> None:
             members, *cuts = found(response)
+            self.heard(members)  # what nodes have said counts for the list that is checked
             if not members or (listed := MemberList.decoded(members[0].value)) is None:
                 end("etcd has no list of the members yet; try again in a moment")
                 return

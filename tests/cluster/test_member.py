@@ -212,7 +212,7 @@ def test_a_node_with_the_data_of_another_cluster_takes_no_part(make):
     a = make("a")
     until(lambda: a.member.joined, a)
     b = make("b", "another")
-    b.groups.all[1].shared.begin_after(OrderEnd(number=1))  # as with data
+    b.groups.all[1].shared.begin_after(OrderEnd(number=1), synced=True)  # as with data
     until(lambda: bool(b.member.refused), a, b)
     assert "etcd has cluster one, and the data folder of this node is of cluster another" in b.member.refused
     assert not b.member.step()
