@@ -25,18 +25,24 @@ def print_cluster(*, json: bool, url: str) -> None:
     print_rows(
         [_node(one) for one in _rows(status["nodes"])], ("node", "state", "here", "addresses", "leads"), as_json=False
     )
-    print_rows([_group(one) for one in _rows(status["groups"])], ("group", "leader", "end", "lag"), as_json=False)
+    columns = ("group", "leader", "members", "end", "lag")
+    print_rows([_group(one) for one in _rows(status["groups"])], columns, as_json=False)
 
 
 def print_leaders(*, json: bool, url: str) -> None:
     """Print the quorum queues and streams of a cluster with the nodes that lead them."""
     body = ask_once(url, "queues.leaders").body
     rows = [row for row in body if isinstance(row, dict)] if isinstance(body, list) else []
-    print_rows(rows, ("queue", "vhost", "group", "leader"), as_json=json)
+    shown = rows if json else [{**row, "members": _names(row.get("members"))} for row in rows]
+    print_rows(shown, ("queue", "vhost", "group", "leader", "members"), as_json=json)
 
 
 def _rows(value: object) -> Sequence[Row]:
     return value if isinstance(value, list) else []
+
+
+def _names(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else ""
 
 
 def _node(row: Row) -> Row:
@@ -58,6 +64,7 @@ def _group(row: Row) -> Row:
     return {
         "group": row["group"],
         "leader": row["leader"] or "none",
+        "members": _names(row.get("members")),
         "end": row["end"],
         "lag": row["trouble"] or " ".join(f"{node}:{batches}" for node, batches in lag.items()),
     }

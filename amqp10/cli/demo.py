@@ -27,7 +27,7 @@ from amqp10.cli.exits import CommandError, Exit, leaves
 from amqp10.cli.remote import path_of
 from amqp10.client import connect
 from amqp10.client_core.errors import ClientError
-from core.engine.quorum.groups import number_in_log
+from core.engine.quorum.group_numbers import number_in_log
 from core.standard_streams import print_notice
 from core.tied_process import tied
 

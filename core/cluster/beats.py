@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import cbor2
@@ -37,6 +38,7 @@ GAP_COUNTS_S = 0.75
 """So much of a gap counts all the same: a node that is here puts its beat half a second after the engine is back."""
 TURN_S = 0.5
 """How long each further node waits for the ones that come before it in the order of a group."""
+NO_GROUPS: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 def node_number(name: str) -> int:
@@ -68,22 +70,25 @@ class Beat:
     """Whether it is in maintenance mode: it claims nothing."""
     node_address: str = ""
     """Where other nodes connect with their certificates; "" if it has no such address."""
+    listed: int = 0
+    """The version of the list of the members that it knew."""
 
     def encoded(self) -> bytes:
         """The beat as the value of a key."""
         facts = [self.count, self.life, list(self.addresses), self.version]
         groups = dict(self.synced), dict(self.applied), dict(self.problems), dict(self.leads)
-        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside, self.node_address])
+        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside, self.node_address, self.listed])
 
     @classmethod
     def decoded(cls, data: bytes) -> "Beat | None":
         """The beat in a value; None if it is none."""
         try:
             count, life, addresses, version, synced, applied, problems, *more = cbor2.loads(data)
-            newer: list[Any] = [*more, *({}, {}, False, "")[len(more) :]]
-            leads, hands, set_aside, node_address, *_ = newer
+            newer: list[Any] = [*more, *({}, {}, False, "", 0)[len(more) :]]
+            leads, hands, set_aside, node_address, listed, *_ = newer
             maps = dict(synced), dict(applied), dict(problems), dict(leads), dict(hands)
-            return cls(int(count), str(life), list(addresses), str(version), *maps, bool(set_aside), str(node_address))
+            rest = bool(set_aside), str(node_address), int(listed)
+            return cls(int(count), str(life), list(addresses), str(version), *maps, *rest)
         except (cbor2.CBORDecodeError, TypeError, ValueError):
             return None
 
@@ -113,6 +118,9 @@ class Beats:
         self.members: list[str] = []
         self.joining: frozenset[str] = frozenset()
         """Those of the members that lead nothing yet, and count for no majority."""
+        self._of_groups: Mapping[int, Sequence[str]] = {}
+        self._listed = 0
+        """The version of the list of the members."""
         self._numbers: dict[int, str] = {}
         self._seen: dict[str, _Seen] = {}
         self._refusals: dict[str, _Refusal] = {}
@@ -124,15 +132,26 @@ class Beats:
         """For each group whose owner is away, since when this node knows it."""
         self.follow(members)
 
-    def follow(self, members: Sequence[str], joining: Collection[str] = ()) -> None:
-        """These are the members from now on."""
-        self.members, self.joining = list(members), frozenset(joining)
+    def follow(
+        self,
+        members: Sequence[str],
+        joining: Collection[str] = (),
+        of_groups: Mapping[int, Sequence[str]] = NO_GROUPS,
+        listed: int = 0,
+    ) -> None:
+        """These are the members from now on. ``of_groups``: those of each group that not every node keeps, in the order
+        in which they should lead it. ``listed``: the version of the list that says so."""
+        self.members, self.joining, self._of_groups = list(members), frozenset(joining), of_groups
+        self._listed = listed
         self._numbers = {node_number(name): name for name in members}
 
-    @property
-    def counted(self) -> list[str]:
-        """The members that count for majorities."""
-        return [name for name in self.members if name not in self.joining]
+    def members_of(self, group: int) -> Sequence[str]:
+        """The members of a group; none if it is not used."""
+        return self._of_groups.get(group, self.members)
+
+    def counted_in(self, group: int) -> list[str]:
+        """The members of a group that count for majorities."""
+        return [name for name in self.members_of(group) if name not in self.joining]
 
     def looked(self, beats: Mapping[str, Beat], now: float) -> None:
         """These are the beats in the engine; those of nodes that are no members do not count. ``now``: when the request
@@ -206,7 +225,7 @@ class Beats:
         """
         name = self.name_of(owner)
         away = self._looked_at > -inf and (name == self.node or not (name and self.can_lead(name, group)))
-        if not away or self.node not in self.counted:
+        if not away or self.node not in self.counted_in(group):
             self._vacant_since.pop(group, None)
             return False
         since = self._vacant_since.setdefault(group, now)
@@ -214,47 +233,53 @@ class Beats:
         return now >= since + TURN_S * len(before)
 
     def can_lead(self, name: str, group: int) -> bool:
-        """Whether a member that does not join is here, is not set aside, and does not say that it cannot keep the
-        group."""
+        """Whether a member of the group that does not join is here, is not set aside, and does not say that it cannot
+        keep the group."""
         beat = self.beat(name)
         return (
-            name in self.counted
+            name in self.counted_in(group)
             and self.is_here(name)
             and (beat is None or (group not in beat.problems and not beat.set_aside))
         )
 
     def order(self, group: int) -> list[str]:
         """The members in the order in which they should lead a group."""
+        if group in self._of_groups:
+            return list(self._of_groups[group])
         first = group % len(self.members)
         return [*self.members[first:], *self.members[:first]]
 
     def synced(self, group: int) -> dict[int, int]:
-        """For each member, by its number, up to which number its copy of a group is synced."""
-        found = {}
-        for name in self.members:
-            beat = self.beat(name)
-            found[node_number(name)] = 0 if beat is None else beat.synced.get(group, 0)
-        return found
+        """For each member of a group, by its number, up to which number its copy is synced."""
+        return {node_number(name): self._synced(name, group) for name in self.members_of(group)}
+
+    def _synced(self, name: str, group: int) -> int:
+        """Up to which number the copy of a member is synced. Of a group that not every node keeps, a beat from before
+        the last change of the list says nothing: its node may have been no member in between, and dropped the copy."""
+        beat = self.beat(name)
+        if beat is None or (group in self._of_groups and beat.listed < self._listed):
+            return 0
+        return beat.synced.get(group, 0)
 
     def copying(self, group: int) -> set[int]:
         """The members, by their numbers, that say that they cannot keep a group from what the engine has."""
-        beats = ((name, self.beat(name)) for name in self.members)
+        beats = ((name, self.beat(name)) for name in self.members_of(group))
         return {node_number(name) for name, beat in beats if beat is not None and group in beat.problems}
 
     def sources(self, group: int) -> list[str]:
         """The other members that can give their copy of a group, the one that has applied most first."""
-        found = [name for name in self.members if name != self.node and self.can_lead(name, group)]
+        found = [name for name in self.members_of(group) if name != self.node and self.can_lead(name, group)]
         beats = {name: beat for name in found if (beat := self.beat(name)) is not None}
         return sorted(beats, key=lambda name: -beats[name].applied.get(group, 0))
 
     def up_to_date(self, group: int, cut: int) -> set[str]:
-        """The members that are here and have all batches of a group up to this number: with what the engine still has,
-        theirs is a whole copy."""
+        """The members of a group that are here and have all its batches up to this number: with what the engine still
+        has, theirs is a whole copy."""
         found = set()
-        for name in self.members:
+        for name in self.members_of(group):
             beat = self.beat(name)
             if beat is not None and self.is_here(name) and group not in beat.problems:
-                found |= {name} if beat.synced.get(group, 0) >= cut else set()
+                found |= {name} if self._synced(name, group) >= cut else set()
         return found
 
     def furthest(self, group: int) -> int:

@@ -63,7 +63,11 @@ class Cuts:
                 if upto > self._drivers[group.number].cut:
                     self._cuts += 1
                     self._drivers[group.number].cut_away(upto)
-        copies = any(driver.copies for driver in self._drivers.values())
+        copies = any(
+            driver.copies
+            for group, driver in self._drivers.items()
+            if self._beats.node in self._beats.members_of(group)
+        )
         if (self._cuts or copies) and now >= self._compact_at + (COPY_COMPACT_S if copies else COMPACT_S):
             self._compact_at, self._cuts = now, 0
             self._ask("KV/Range", range_of(self._key), self._compact)
@@ -78,7 +82,7 @@ class Cuts:
         say so, and those that are away for too long."""
         without = self._beats.copying(group.number)
         synced = self._beats.synced(group.number)
-        for name in self._beats.members:
+        for name in self._beats.members_of(group.number):
             node = node_number(name)
             if node in without or not self._beats.is_silent(name):
                 continue

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import cbor2
 
 from core.cluster.keys import ClusterKeys
-from core.engine.quorum.groups import SharedQueue, number_in_log
+from core.engine.quorum.group_numbers import number_in_log, size_in
+from core.engine.quorum.groups import SharedQueue
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, ChangeKind
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
@@ -97,6 +98,7 @@ def _value(kind: ChangeKind, plain: Plain) -> object:
     match kind, plain:
         case ChangeKind.QUEUE, [host, name, arguments, auto_delete, identity, *more]:
             number_in_log(identity)
+            size_in(identity)
             durable, exclusive, home = more or (True, False, "")
             declaration = QueueDeclaration(
                 name=_text(name),

@@ -190,7 +190,8 @@ class EtcdLog:
         def come_back(response: Message) -> None:
             owner, cut, last, batches = found(response)
             cut_at = NUMBER.unpack(cut[0].value)[0] if cut else 0
-            end = keys.number_of(last[0].key) if last else cut_at
+            # A repeated request can put a batch again that was cut away meanwhile: the last one is not always the end.
+            end = max(cut_at, keys.number_of(last[0].key) if last else 0)
             some = [(keys.number_of(one.key), one.value) for one in batches]
             complete = not response.responses[3].response_range.more
             whole = LogRead(after, self.owner_in(owner), cut_at + 1, end, some, complete)

@@ -118,7 +118,7 @@ class Member:
         )
         self._clock, self._hooks = clock, hooks
         self.changes = MemberChanges(
-            etcd, cluster, list(groups.all), self.beats, clock,
+            etcd, cluster, groups.numbers, self.beats, clock,
             first=members, changed=hooks.members_changed, log=hooks.log,
         )  # fmt: skip
         self.engine_members = EngineMembers(etcd, clock, scheme=scheme, log=hooks.log)
@@ -173,6 +173,8 @@ class Member:
             self._look_at = now
             self._look(now)
         mends = self._first_leader == self._number
+        if mends:
+            self.changes.place()
         self.space.step(mends=mends)
         if any(one.peer for one in self.changes.listed.members):
             self.engine_members.step(self.changes.listed, mends=mends)
@@ -190,7 +192,7 @@ class Member:
         turn = changed = False
         for number in numbers:
             group = self._groups.all[number]
-            if number not in self.trouble:
+            if number not in self.trouble and self._takes_part(group):
                 led = group.queues.leads
                 turn |= self._see_to(group)
                 changed |= group.queues.leads != led
@@ -226,29 +228,28 @@ class Member:
 
     @property
     def _waits_for_leader(self) -> bool:
-        """Whether a group has no leader that says so."""
-        groups = (group for group in self._groups.in_order if group.number not in self.trouble)
-        return any(not group.queues.leads and self.home(group) is None for group in groups)
+        """Whether a group has no leader that says so, and some member could lead it."""
+        groups = (group for group in self.used_groups if group.number not in self.trouble)
+        without = (group for group in groups if not group.queues.leads and self.home(group) is None)
+        return any(self._keeps(group) or self.moves.preferred(group.number) is not None for group in without)
 
-    def rows(self) -> list[dict[str, object]]:
-        """What this node knows of each group."""
-        rows: list[dict[str, object]] = []
-        problems = self._problems()
-        for group in self._groups.in_order:
-            owner, synced = self.owners.get(group.number, group.shared.owner), self.beats.synced(group.number)
-            furthest = max(self.beats.furthest(group.number), group.shared.ends_at)
-            rows.append(
-                {
-                    "group": group.number,
-                    "leader": self.leader(group),
-                    "epoch": owner.epoch,
-                    "end": furthest,
-                    "lag": {name: max(0, furthest - synced[node_number(name)]) for name in self.beats.members},
-                    "leads_here": group.queues.leads,
-                    "trouble": problems.get(group.number, ""),
-                }
-            )
-        return rows
+    @property
+    def used_groups(self) -> list[QuorumGroup]:
+        """The groups that have members."""
+        return [group for group in self._groups.in_order if self.beats.members_of(group.number)]
+
+    @property
+    def _kept_groups(self) -> list[QuorumGroup]:
+        """The groups of which this node is a member."""
+        return [group for group in self._groups.in_order if self._keeps(group)]
+
+    def _keeps(self, group: QuorumGroup) -> bool:
+        return self._node in self.beats.members_of(group.number)
+
+    def _takes_part(self, group: QuorumGroup) -> bool:
+        """Whether this node is a member of a group, or was one and has still to learn what became of its commands."""
+        shared = group.shared
+        return self._keeps(group) or shared.role is not Role.FOLLOWER or shared.in_doubt or shared.unwritten
 
     def tell_that_it_leads(self, *, wanted: bool) -> None:
         """Whether other nodes may forward to this one what it has begun to lead. They must not while it forwards some
@@ -274,27 +275,6 @@ class Member:
             return None
         beat = self.beats.beat(name)
         return name if beat is not None and beat.leads.get(group.number) == owner.epoch else None
-
-    def nodes(self) -> list[dict[str, object]]:
-        """What this node knows of each node."""
-        rows: list[dict[str, object]] = []
-        for name in self.beats.members:
-            beat, listed = self.beats.beat(name), self.changes.listed.named(name)
-            rows.append(
-                {
-                    "node": name,
-                    "state": listed.state.value,
-                    "etcd": listed.etcd,
-                    "etcd_peer": listed.peer,
-                    "here": self.beats.is_here(name) if beat is not None or name == self._node else False,
-                    "addresses": [] if beat is None else list(beat.addresses),
-                    "version": "" if beat is None else beat.version,
-                    "leads": [group for group, owner in self.owners.items() if owner.node == node_number(name)],
-                    "set_aside": beat is not None and beat.set_aside,
-                    "problems": {} if beat is None else {str(key): why for key, why in beat.problems.items()},
-                }
-            )
-        return rows
 
     # --- groups
 
@@ -350,6 +330,24 @@ class Member:
         group.shared.step_down()
         group.queues.see_to()
 
+    def _follow_group(self, group: QuorumGroup, owner: Owner, sent_at: float) -> None:
+        """Copy, read or claim a group, whatever is due."""
+        if group.shared.must_copy:
+            self._copy(group)
+        elif group.shared.role is Role.FOLLOWER and not group.queues.copying:
+            if self.beats.furthest(group.number) > group.shared.ends_at:
+                self._drivers[group.number].more_to_read()
+            self._claim_if_due(group, owner, sent_at)
+
+    def _drop(self, group: QuorumGroup) -> None:
+        """Remove what this node keeps of a group of which it is no member, when all members have as much."""
+        number, upto = group.number, group.queues.kept_upto
+        if upto and self.beats.up_to_date(number, upto).issuperset(self.beats.members_of(number)):
+            self._copy_of(group).end()
+            group.queues.begin_copy()
+            self._drivers[number].end_copy()
+            self._hooks.log("group-dropped", {"group": number, "after": upto})
+
     def _copy(self, group: QuorumGroup) -> None:
         """Have a group copied from another member, unless that is being done, or enough others are."""
         copy = self._drivers[group.number].copy
@@ -367,10 +365,10 @@ class Member:
         assert copy is not None, "each driver has got one"
         return copy
 
-    def _problems(self) -> dict[int, str]:
+    def problems(self) -> dict[int, str]:
         """Why this node does not keep some groups, for the other nodes and operators."""
         problems = dict(self.trouble)
-        for group in self._groups.in_order:
+        for group in self._kept_groups:
             copy = self._copy_of(group)
             if group.shared.must_copy or group.queues.copying:
                 source = self.beats.name_of(copy.source)
@@ -415,14 +413,14 @@ class Member:
         """Begin or end to claim nothing. Raises PreconditionFailed if a group would lose its majority without this
         node, unless ``force`` is set."""
         if wanted and not force and not self.moves.set_aside:
-            self.moves.check_majorities(group.number for group in self._groups.in_order)
+            self.moves.check_majorities(group.number for group in self._kept_groups)
         self.moves.maintenance = wanted
         self._look_at = self._beat_at = -inf
 
     def rebalance(self) -> dict[int, str]:
         """Have each group led by the node that should lead it. Returns the groups that are to move, and where to."""
         wanted: dict[int, str] = {}
-        for group in self._groups.in_order:
+        for group in self.used_groups:
             owner = self.owners.get(group.number, group.shared.owner)
             preferred = self.moves.preferred(group.number)
             if preferred is not None and preferred != self.beats.name_of(owner.node):
@@ -463,9 +461,10 @@ class Member:
     def _put_beat(self) -> None:
         beat = self._beat
         beat.count += 1
-        beat.synced = {group.number: group.shared.synced_number for group in self._groups.in_order}
-        beat.applied = {group.number: group.shared.ends_at for group in self._groups.in_order}
-        beat.problems = self._problems()
+        kept, beat.listed = self._kept_groups, self.changes.listed.version
+        beat.synced = {group.number: group.shared.synced_number for group in kept}
+        beat.applied = {group.number: group.shared.ends_at for group in kept}
+        beat.problems = self.problems()
         leading = [
             group
             for group in self._groups.in_order
@@ -478,8 +477,8 @@ class Member:
 
     def _look(self, sent_at: float) -> None:
         """Ask for the beats, the owners of all groups, and whether the definitions have changed."""
-        keys = self._keys
-        owners = [engine.owner_key for engine in self._engines.values()]
+        keys, used = self._keys, self.used_groups
+        owners = [self._engines[group.number].owner_key for group in used]
         moves, number = range_of(keys.moves, keys.moves_end), range_of(keys.topology_number)
         wanted = range_of(keys.wanted, keys.wanted_end)
         beats, members = range_of(keys.nodes, keys.nodes_end), range_of(keys.members)
@@ -494,7 +493,7 @@ class Member:
                     return
                 wishes = {int(one.key[len(keys.moves) :]): one.value.decode(errors="replace") for one in moves}
                 self.moves.wishes = wishes
-                self._looked(sent_at, beats, changes, owners, self._wanted(wanted))
+                self._looked(sent_at, beats, changes, dict(zip(used, owners, strict=True)), self._wanted(wanted))
 
         def unanswered() -> None:
             self._looks -= 1
@@ -537,11 +536,11 @@ class Member:
     def _change_itself(self) -> None:
         """Become a member when there are copies of all groups, and leave when everything is handed over."""
         mine = self.changes.listed.find(self._node)
-        groups = [group for group in self._groups.in_order if group.number not in self.trouble]
+        groups = [group for group in self._kept_groups if group.number not in self.trouble]
         if mine is None or mine.state is MemberState.MEMBER:
             return
         if mine.state is MemberState.JOINING:
-            if not self._problems() and all(group.shared.has_read for group in groups) and self._votes:
+            if not self.problems() and all(group.shared.has_read for group in groups) and self._votes:
                 self.changes.became_member()
             return
         busy = any(group.queues.leads or group.shared.in_doubt for group in groups)
@@ -562,27 +561,25 @@ class Member:
         sent_at: float,
         beats: list[Message],
         changes: list[Message],
-        owners: list[list[Message]],
+        owners: Mapping[QuorumGroup, list[Message]],
         wanted: Mapping[int, list[CopyWanted]],
     ) -> None:
         names = {one.key[len(self._keys.nodes) :].decode(errors="replace"): Beat.decoded(one.value) for one in beats}
         self.beats.looked({name: beat for name, beat in names.items() if beat is not None}, sent_at)
         self.definitions.heard(NUMBER.unpack(changes[0].value)[0] if changes else 0)
-        for group, kvs in zip(self._groups.in_order, owners, strict=True):
+        for group, kvs in owners.items():
             number = group.number
             owner = self.owners[number] = EtcdLog.owner_in(kvs)
             if number in self.trouble:
                 continue
             driver = self._drivers[number]
-            self._groups.touched[number] = None
             driver.owner_heard(owner, sent_at)
-            driver.give(wanted.get(number, ()))
-            if group.shared.must_copy:
-                self._copy(group)
-            elif group.shared.role is Role.FOLLOWER and not group.queues.copying:
-                if self.beats.furthest(number) > group.shared.ends_at:
-                    driver.more_to_read()
-                self._claim_if_due(group, owner, sent_at)
+            if self._takes_part(group):
+                self._groups.touched[number] = None
+                driver.give(wanted.get(number, ()))
+                self._follow_group(group, owner, sent_at)
+            else:
+                self._drop(group)
             if owner.node != self._number:
                 self.moves.ended(number)
             elif group.queues.leads:

@@ -5,7 +5,7 @@ if both are still the same then. So no cut that an earlier list allowed comes be
 and the change; a leader's cut depends on the list in the same way.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from math import inf
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from core.cluster.etcd_messages import Message, deleting, found, has_value, is_a
 from core.cluster.etcd_messages import transaction as transaction_of
 from core.cluster.keys import NUMBER, ClusterKeys, GroupKeys
 from core.cluster.member_list import ListedMember, MemberList, MemberState, check_copies
+from core.cluster.placement import placed
+from core.engine.quorum.group_numbers import GroupNumbers
 from core.errors import EngineError, PreconditionFailed, StillGoing
 
 ASK_S = 2.0
@@ -58,7 +60,7 @@ class MemberChanges:
         self,
         etcd: Etcd,
         cluster: str,
-        groups: Sequence[int],
+        numbers: GroupNumbers,
         beats: Beats,
         clock: Callable[[], float],
         *,
@@ -73,7 +75,8 @@ class MemberChanges:
         """Whether this node has read the list of the engine."""
         self._value: bytes | None = None
         self._etcd = etcd
-        self._keys, self._cuts = ClusterKeys(cluster), {group: GroupKeys(cluster, group).cut for group in groups}
+        self._keys, self._numbers = ClusterKeys(cluster), numbers
+        self._cuts = {group: GroupKeys(cluster, group).cut for group in numbers.all}
         self._beats, self._clock = beats, clock
         self._changed, self._log = changed, log
         self._wanted: _Wanted | None = None
@@ -114,19 +117,34 @@ class MemberChanges:
 
     def _follow(self, listed: MemberList) -> None:
         joining = [one.name for one in listed.members if one.state is MemberState.JOINING]
-        self._beats.follow(listed.names, joining)
+        self._is_placed = self._placed(listed) == listed
+        of_groups = {group: listed.groups.get(group, ()) for group in self._numbers.sized}
+        self._beats.follow(listed.names, joining, of_groups, listed.version)
 
     def _put_first(self) -> None:
         """The engine has no list yet: that of the first node that says so is it."""
         if self._busy:
             return
         self._busy = True
-        key, first = self._keys.members, self.listed
+        key, first = self._keys.members, self._placed(self.listed)
         request = transaction_of([is_absent(key)], [putting(key, first.encoded())], [])
         self._etcd.ask("KV/Txn", request, lambda _: self._rest(), self._rest, timeout_s=ASK_S)
 
     def _rest(self) -> None:
         self._busy = False
+
+    def _placed(self, listed: MemberList) -> MemberList:
+        return placed(listed, self._numbers)
+
+    def place(self) -> None:
+        """Say who the members of the groups are that not every node keeps, if the list does not: an earlier version has
+        made it."""
+        if self.known and not self._is_placed:
+            self._for_itself(self._placed_anew)
+
+    def _placed_anew(self, state: _State) -> MemberList | None:
+        new = self._placed(state.listed)
+        return None if new == state.listed else new._replace(version=new.version + 1)
 
     # --- changes for operators
 
@@ -156,7 +174,7 @@ class MemberChanges:
             joining = wanted.member._replace(state=MemberState.JOINING)
             return None if joining in listed.members else listed.joined_by(wanted.member)
         there = listed.named(name)
-        rest = listed.without(name)
+        rest = self._placed(listed.without(name))
         here = self._beats.is_here(name)
         if there.state is MemberState.JOINING:
             return rest
@@ -175,7 +193,13 @@ class MemberChanges:
 
     def _check_copies(self, state: _State, name: str, rest: MemberList) -> None:
         cuts = {group: 0 if cut is None else NUMBER.unpack(cut)[0] for group, cut in state.cuts.items()}
-        check_copies(name, rest.counted, {group: self._beats.up_to_date(group, cut) for group, cut in cuts.items()})
+        for group, cut in cuts.items():
+            if name in self._members_of(group, state.listed):
+                remaining = [one for one in rest.counted if one in self._members_of(group, rest)]
+                check_copies(name, remaining, {group: self._beats.up_to_date(group, cut)})
+
+    def _members_of(self, group: int, listed: MemberList) -> Collection[str]:
+        return listed.groups.get(group, () if group in self._numbers.sized else listed.names)
 
     # --- changes that this node wants for itself
 
@@ -187,13 +211,13 @@ class MemberChanges:
         """This node, which leaves, has handed over everything."""
 
         def checked(state: _State) -> MemberList:
-            rest = state.listed.without(self._beats.node)
+            rest = self._placed(state.listed.without(self._beats.node))
             self._check_copies(state, self._beats.node, rest)
             return rest
 
         self._for_itself(checked)
 
-    def _for_itself(self, checked: Callable[[_State], MemberList]) -> None:
+    def _for_itself(self, checked: Callable[[_State], MemberList | None]) -> None:
         now = self._clock()
         if self._busy or now < self._again_at:
             return
@@ -223,6 +247,7 @@ class MemberChanges:
 
         def read(response: Message) -> None:
             members, *cuts = found(response)
+            self.heard(members)  # what nodes have said counts for the list that is checked
             if not members or (listed := MemberList.decoded(members[0].value)) is None:
                 end("etcd has no list of the members yet; try again in a moment")
                 return
@@ -235,10 +260,11 @@ class MemberChanges:
                 return
             if new is None:
                 end("")
-            else:
-                self._etcd.ask(
-                    "KV/Txn", self._put(state, new), lambda done: put(done, new), unanswered, timeout_s=ASK_S
-                )
+                return
+            listed = self._placed(new)
+            self._etcd.ask(
+                "KV/Txn", self._put(state, listed), lambda done: put(done, listed), unanswered, timeout_s=ASK_S
+            )
 
         def put(response: Message, new: MemberList) -> None:
             if response.succeeded:

@@ -10,6 +10,7 @@ gone is their etcd, which is removed by the addresses that the list keeps.
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 import cbor2
@@ -48,6 +49,9 @@ class MemberList(NamedTuple):
     members: tuple[ListedMember, ...]
     gone: tuple[ListedMember, ...] = ()
     """Members that have gone, the last one last."""
+    groups: Mapping[int, tuple[str, ...]] = MappingProxyType({})
+    """The members of each group that not every node keeps, in the order in which they should lead it; see
+    :func:`core.cluster.placement.placed`."""
 
     @classmethod
     def first(cls, names: Sequence[str], etcd: Sequence[str], peers: Sequence[str]) -> "MemberList":
@@ -61,14 +65,18 @@ class MemberList(NamedTuple):
     def decoded(cls, data: bytes) -> "MemberList | None":
         """The list in a value; None if it is none."""
         try:
-            version, members, gone, *_ = cbor2.loads(data)
-            return cls(int(version), tuple(map(_member, members)), tuple(map(_member, gone)))
-        except (cbor2.CBORDecodeError, TypeError, ValueError):
+            version, members, gone, *more = cbor2.loads(data)
+            groups = {int(number): tuple(map(str, names)) for number, names in more[0].items()} if more else {}
+            return cls(int(version), tuple(map(_member, members)), tuple(map(_member, gone)), groups)
+        except (cbor2.CBORDecodeError, AttributeError, TypeError, ValueError):
             return None
 
     def encoded(self) -> bytes:
         """The list as a value."""
-        return cbor2.dumps([self.version, *([_row(one) for one in some] for some in (self.members, self.gone))])
+        members, gone = ([_row(one) for one in some] for some in (self.members, self.gone))
+        return cbor2.dumps(
+            [self.version, members, gone, {number: list(names) for number, names in self.groups.items()}]
+        )
 
     @property
     def names(self) -> list[str]:
@@ -109,13 +117,14 @@ class MemberList(NamedTuple):
         if used := mine & uses:
             raise PreconditionFailed(f"{min(used)} is the address of another node's etcd")
         gone = tuple(one for one in self.gone if one.peer != new.peer)
-        return MemberList(self.version + 1, (*self.members, new._replace(state=MemberState.JOINING)), gone)
+        members = (*self.members, new._replace(state=MemberState.JOINING))
+        return self._replace(version=self.version + 1, members=members, gone=gone)
 
     def with_state(self, name: str, state: MemberState) -> "MemberList":
         """The list with another state of a member. Raises NotFound."""
         self.named(name)
         changed = tuple(one._replace(state=state) if one.name == name else one for one in self.members)
-        return MemberList(self.version + 1, changed, self.gone)
+        return self._replace(version=self.version + 1, members=changed)
 
     def without(self, name: str) -> "MemberList":
         """The list without a member. Raises NotFound, and PreconditionFailed for the last one."""
@@ -123,7 +132,7 @@ class MemberList(NamedTuple):
         if self.counted in ([], [name]):
             raise PreconditionFailed(f"node {name} is the last one of the cluster; stop it instead")
         rest = tuple(one for one in self.members if one.name != name)
-        return MemberList(self.version + 1, rest, (*self.gone, gone)[-GONE_MAX:])
+        return self._replace(version=self.version + 1, members=rest, gone=(*self.gone, gone)[-GONE_MAX:])
 
 
 def check_copies(leaver: str, remaining: Sequence[str], up_to_date: Mapping[int, Collection[str]]) -> None:

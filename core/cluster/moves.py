@@ -88,9 +88,9 @@ class Moves:
 
     def check_majorities(self, groups: Iterable[int]) -> None:
         """Raises PreconditionFailed if one of these groups would lose its majority without this node."""
-        members = self._beats.counted
-        wanted = len(members) // 2 + 1
         for group in groups:
+            members = self._beats.counted_in(group)
+            wanted = len(members) // 2 + 1
             healthy = [name for name in members if name != self._node and self._can_lead(name, group)]
             if len(healthy) < wanted:
                 raise PreconditionFailed(
@@ -100,5 +100,5 @@ class Moves:
 
     def _can_lead(self, name: str, group: int) -> bool:
         if name == self._node:
-            return not self.set_aside and name in self._beats.counted
+            return not self.set_aside and name in self._beats.counted_in(group)
         return self._beats.beat(name) is not None and self._beats.can_lead(name, group)

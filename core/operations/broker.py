@@ -78,7 +78,9 @@ CLUSTER = Shape(
         ),
         AnswerField("nodes", "list", "The nodes: whether they are here, their addresses, the groups that they lead."),
         AnswerField(
-            "groups", "list", "The groups: leader, epoch, last batch, and how many batches each node lags behind."
+            "groups",
+            "list",
+            "The groups: leader, members, epoch, last batch, and how many batches each member lags behind.",
         ),
     ),
 )

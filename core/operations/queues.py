@@ -40,19 +40,22 @@ LEADERS = Shape(
         AnswerField("vhost", "text", "Its virtual host."),
         AnswerField("group", "number", "The group that it belongs to."),
         AnswerField("leader", "text", "The node that leads the group; null if none does."),
+        AnswerField("members", "list", "The nodes that keep the group."),
     ),
 )
 
 
 @operation("queues.leaders", "GET", "/cluster/queues", answer=LEADERS, gives=[])
 def leaders(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
-    """List the quorum queues and streams of a cluster with the nodes that lead them."""
+    """List the quorum queues and streams of a cluster with the nodes that lead them, and those that keep them."""
     rows: list[Snapshot] = []
     for host in control.hosts.all if control.cluster is not None else ():
         for name, one in sorted(host.shown.topology.queues.items()):
             if is_shared(one.declaration):
-                group, leader = control.in_cluster.leader_of(one.identity)
-                rows.append({"queue": name, "vhost": host.virtual_host, "group": group, "leader": leader})
+                group, leader, members = control.in_cluster.leader_of(one.identity)
+                rows.append(
+                    {"queue": name, "vhost": host.virtual_host, "group": group, "leader": leader, "members": [*members]}
+                )
             yield None
     return Reply(200, rows)
 

@@ -110,7 +110,7 @@ class ClusterTask:
         self._answers: deque[Callable[[], None]] = deque()
         self._wake = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
-        self._settings, self._folder = settings, folder
+        self._settings, self._folder, self._groups = settings, folder, groups
         self._hosts, self._log, self._clock = hosts, log, clock
         self._kept_identity = self._read_identity()
         self._to_keep: MemberList | None = None
@@ -131,7 +131,7 @@ class ClusterTask:
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
         self._engine_leader = EngineLeader(self.etcd, lambda: clock().monotonic)
-        self._agreement, self._groups, self._first_time = agreement, groups, not (folder / SHARED_FILE).exists()
+        self._agreement, self._first_time = agreement, not (folder / SHARED_FILE).exists()
         machinery = hosts.default.machinery
         self.member: Member = Member(
             self.etcd,
@@ -158,6 +158,7 @@ class ClusterTask:
             scheme="http" if settings.etcd_ca is None else "https",
         )
         agreement.submit = self._submit
+        agreement.group_sizes = self._group_sizes(listed)
         agreement.leads_here = lambda identity: groups.of(identity)[0].queues.leads
         self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
         dialling.refused = self._refused
@@ -257,11 +258,15 @@ class ClusterTask:
 
     def _members_changed(self, listed: "MemberList") -> None:
         self._agreement.copies = len(listed.members)
+        self._agreement.group_sizes = self._group_sizes(listed)
         for host in self._hosts.all:
             host.policies.copies = len(listed.members)
         if endpoints := endpoints_of(listed):
             self.etcd.follow(endpoints)
         self._to_keep = listed
+
+    def _group_sizes(self, listed: "MemberList") -> frozenset[int]:
+        return frozenset(map(self._groups.numbers.size_of, listed.groups))
 
     def _ask_members(self) -> "Sequence[EngineMember] | None":
         """Called in another thread."""
@@ -410,15 +415,17 @@ class ClusterTask:
         if self.member.refused:
             raise PreconditionFailed(self.member.refused)
 
-    def leader_of(self, identity: str) -> tuple[int, str | None]:
-        """Return the group of a quorum queue, and the node that leads it now."""
+    def leader_of(self, identity: str) -> tuple[int, str | None, Sequence[str]]:
+        """Return the group of a quorum queue, the node that leads it now, and the nodes that keep it."""
         group = self._groups.of(identity)[0]
-        return group.number, self.member.leader(group)
+        return group.number, self.member.leader(group), self.member.beats.members_of(group.number)
 
     # --- what is shown
 
     def status(self) -> Snapshot:
         """The cluster as this node sees it."""
+        from core.cluster.member_rows import group_rows, node_rows
+
         member = self.member
         return {
             "name": self._settings.name,
@@ -434,6 +441,6 @@ class ClusterTask:
                 "own": None if self.own is None else self.own.row(),
             },
             "members_version": member.changes.listed.version,
-            "nodes": member.nodes(),
-            "groups": member.rows(),
+            "nodes": node_rows(member),
+            "groups": group_rows(member),
         }

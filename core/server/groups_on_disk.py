@@ -8,6 +8,7 @@ from core.cluster.beats import node_number
 from core.config.cluster import ClusterSettings
 from core.config.store import StoreSettings
 from core.engine.quorum.annotations import AnnotationCodec
+from core.engine.quorum.group_numbers import GroupNumbers
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import SharedLog
@@ -64,8 +65,9 @@ def open_groups(
             "[cluster], or with the version before, have consumers read them, and delete these streams first"
         )
     groups = QuorumGroups()
+    groups.numbers = GroupNumbers(cluster.groups)
     found = {}
-    for number in range(1, cluster.groups + 1):
+    for number in groups.numbers.all:
         copy = LocalCommandLog(
             disk,
             lane,

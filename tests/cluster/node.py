@@ -4,7 +4,7 @@ The publishers and consumers of the group are in :mod:`tests.cluster.world`. It 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -14,7 +14,7 @@ from core.cluster.group_driver import GroupDriver
 from core.engine.quorum.commands import Messages, decode
 from core.engine.quorum.copying import CopySource, GroupCopy
 from core.engine.quorum.queues import QuorumQueues
-from core.engine.quorum.shared_log import Owner, SharedLog
+from core.engine.quorum.shared_log import Owner, Role, SharedLog
 from core.engine.ready.batch import Batch
 from core.engine.stream.group_stream import GroupStream
 from core.message import Attributes, Return, Run, RunPart
@@ -25,12 +25,11 @@ from core.store.stream_chunk import ChunkCache
 from core.store.stream_chunk import decode as decode_chunk
 from core.store.stream_log import Kept
 from tests.cluster.claims import Seen
-from tests.cluster.engine import Mistake, SimulatedEngine
+from tests.cluster.engine import GROUP, Mistake, Report, SimulatedEngine, View
 from tests.cluster.network import Network
 from tests.cluster.simulated_log import SimulatedLog
 from tests.kit.faulty_disk import MemoryDisk
 
-GROUP = 7
 FILE_BYTES = 2048
 """So small that files are begun, carried and removed all the time."""
 STREAMS = (3,)
@@ -100,6 +99,8 @@ class Node:
         self.number = number
         self.disk = disk
         self.generation = generation
+        self.seen = engine.view()
+        """What it has seen of the others last."""
         self.wall_offset = 0.0
         """By how much its wall clock is wrong, in seconds."""
         self.lane = Lane(QUORUM, generation=generation, sync_interval_s=0.2)
@@ -231,8 +232,36 @@ class Node:
 
     # --- the turn
 
+    @property
+    def is_member(self) -> bool:
+        """Whether it is a member of the group, as far as it knows."""
+        return self.number in self.seen.of_group
+
+    @property
+    def takes_part(self) -> bool:
+        """See :meth:`core.cluster.member.Member._takes_part`."""
+        return self.is_member or self.log.role is not Role.FOLLOWER or self.log.in_doubt or self.log.unwritten
+
+    def look(self, looked: Callable[[], None]) -> None:
+        """Look at the others. ``looked`` is called when the answer has come."""
+
+        def answered(seen: View) -> None:
+            if seen.listed.version >= self.seen.listed.version:
+                self.seen = seen
+                looked()
+
+        self.requests.look(answered)
+
+    def drop(self) -> None:
+        """Remove what it keeps of the group, of which it is no member."""
+        self.copy.end()
+        self.queues.begin_copy()
+        self.driver.end_copy()
+
     def turn(self) -> None:
         """Apply, answer, and send what is to be sent."""
+        if not self.takes_part:
+            return
         copying = self.queues.copying
         self.queues.see_to()
         self._answer()
@@ -243,8 +272,14 @@ class Node:
             self.driver.end_copy()
 
     def report(self) -> None:
-        """Tell the engine how far the copy is synced."""
-        self.requests.report(self.generation, self.log.synced_number, copying=self.log.must_copy or self.queues.copying)
+        """Tell the engine how the copy is."""
+        synced = self.log.synced_number if self.is_member else 0
+        copying = self.is_member and (self.log.must_copy or self.queues.copying)
+        self.requests.report(self.generation, Report(self.seen.listed.version, synced, copying))
+
+    def trim(self) -> None:
+        """Have the engine cut away what no member needs."""
+        self.requests.trim(self.log.ends_at, self.seen, Owner(self.log.epoch, self.number))
 
     def _answer(self) -> None:
         committed = self.log.committed

@@ -9,7 +9,7 @@ from core.engine.quorum.batches import CommandBatch
 from core.engine.quorum.copying import CopyPart, CopyWanted
 from core.engine.quorum.shared_log import Claim, ClaimAnswer, LogRead, Owner, PutAnswer
 from tests.cluster.claims import Seen
-from tests.cluster.engine import SimulatedEngine
+from tests.cluster.engine import Report, SimulatedEngine, View
 from tests.cluster.network import Network
 
 
@@ -89,10 +89,17 @@ class SimulatedLog:
     def end_copy(self, receiver: int) -> None:
         self._ask(lambda: self._engine.end_copy(receiver), lambda _: None, lambda: None)
 
-    def report(self, life: int, number: int, *, copying: bool) -> None:
-        """Tell the engine how far the copy is synced."""
-        report = partial(self._engine.report, self._node, life, number, copying=copying)
-        self._ask(report, lambda _: None, lambda: None)
+    def report(self, life: int, report: Report) -> None:
+        """Tell the engine how the copy is."""
+        self._ask(partial(self._engine.report, self._node, life, report), lambda _: None, lambda: None)
+
+    def look(self, answered: Callable[[View], None]) -> None:
+        """Look at the others."""
+        self._ask(self._engine.view, answered, lambda: None)
+
+    def trim(self, applied: int, seen: View, owner: Owner) -> None:
+        """Have the engine cut away what no member needs."""
+        self._ask_and_note(lambda: self._engine.trim(applied, seen, owner), lambda _: None, lambda: None)
 
     def _ask_and_note(
         self, ask: Callable[[], Owner], answered: Callable[[Owner], None], unanswered: Unanswered

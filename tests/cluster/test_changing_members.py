@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reas
 HOSTS = {"a": "127.0.0.1", "b": "127.0.0.2", "c": "127.0.0.3"}
 SECONDS_MAX = 90.0
 STOP_S = 20.0
+TRIES_MAX = 60
+"""A node keeps three of four groups: that many queues are all on it once in 30 million times."""
 
 
 class Brokers:
@@ -122,6 +124,25 @@ class Publisher(threading.Thread):
             time.sleep(0.02)
 
 
+def members_of(brokers: Brokers, queue: str) -> list[str]:
+    rows = json.loads(run_here("queues", "leaders", "--json", url=brokers.urls["a"]).out)
+    return sorted(next(row["members"] for row in rows if row["queue"] == queue))
+
+
+def declared_with_three_copies(brokers: Brokers, *, without: str) -> str:
+    """Declare queues with three copies until this node keeps none of the last one. Returns its name."""
+    for number in range(TRIES_MAX):
+        name = f"small-{number}"
+        arguments = ["--argument", "x-queue-type=quorum", "--argument", "x-quorum-initial-group-size=3"]
+        declared = run_here("queues", "declare", name, *arguments, url=brokers.urls[without])
+        assert declared.code == 0, declared.err
+        members = members_of(brokers, name)
+        assert len(members) == 3, "there are four nodes"
+        if without not in members:
+            return name
+    raise AssertionError(f"node {without} keeps each group")
+
+
 def test_nodes_join_and_leave_under_load_and_an_etcd_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     brokers, nodes = Brokers(tmp_path), tmp_path / "nodes"
     ports = ["--port", str(brokers.port), "--etcd-port", str(brokers.etcd_port)]
@@ -148,6 +169,11 @@ def test_nodes_join_and_leave_under_load_and_an_etcd_is_replaced(tmp_path: Path,
         brokers.start("d")
         brokers.until(lambda: brokers.states("b").get("d") == "member", "d is a member")
         brokers.until(lambda: brokers.all_led("d"), "d sees all")
+        small = declared_with_three_copies(brokers, without="a")
+        sent = [f"small-{number}" for number in range(20)]
+        brokers.until(  # its leader may know of the queue a quarter of a second later
+            lambda: run_here("publish", f"/queues/{small}", *sent, url=entry).code == 0, "the leader has the queue"
+        )
 
         brokers.stop("c")
         shutil.rmtree(brokers.data("c") / "etcd")
@@ -175,6 +201,8 @@ def test_nodes_join_and_leave_under_load_and_an_etcd_is_replaced(tmp_path: Path,
         brokers.until(lambda: brokers.all_led("a"), "each group has a leader")
         publisher.over = True
         publisher.join(STOP_S)
+        assert members_of(brokers, small) == ["a", "c", "d"], "a has come in for b"
+        assert run_here("consume", f"/queues/{small}", "--drain", url=entry).out.split() == sent
         found = run_here("consume", f"/queues/{QUEUE}", "--drain", url=brokers.urls["d"]).out.split()
         assert set(publisher.confirmed) <= set(found), "lost"
         with capsys.disabled():

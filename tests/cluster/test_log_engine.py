@@ -199,6 +199,18 @@ def test_what_was_cut_away_is_known(place):
     assert (found.first, found.end, list(found.batches)) == (6, 5, [])
 
 
+def test_a_batch_that_comes_again_after_it_was_cut_away_is_not_the_end(place):
+    claim(place, 1, 1)
+    batches = chain(1, 5)
+    for batch in batches:
+        put(place, batch, 1)
+    engine = place.engine(1)
+    assert answer_of(place, lambda *then: engine.cut(5, Owner(1, 1), *then)) == Owner(1, 1)
+    put(place, batches[2], 1)  # it was repeated because it had no answer in time, and was late
+    found = read(place, 5)
+    assert (found.first, found.end, list(found.batches)) == (6, 5, [])
+
+
 def test_a_batch_larger_than_a_request_is_put_once_and_read_whole(place):
     claim(place, 1, 1)
     (small,) = chain(1, 1)

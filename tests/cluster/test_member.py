@@ -2,7 +2,7 @@
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
 import pytest
@@ -10,11 +10,12 @@ import pytest
 from core.cluster.beats import Beat, node_number
 from core.cluster.engine_leader import EngineLeader
 from core.cluster.etcd import STATUS, Etcd
-from core.cluster.etcd_messages import MESSAGES, range_of
-from core.cluster.keys import GroupKeys
+from core.cluster.etcd_messages import MESSAGES, putting, range_of, transaction
+from core.cluster.keys import ClusterKeys, GroupKeys
 from core.cluster.member import Hooks, Member
 from core.cluster.member_changes import ChangeOfMembers
 from core.cluster.member_list import ListedMember, MemberList, MemberState
+from core.cluster.member_rows import group_rows, node_rows
 from core.engine.quorum.batches import OrderEnd
 from core.engine.quorum.commands import CountersRecord, QueueKey, encode
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
@@ -40,20 +41,24 @@ def etcd() -> Iterator[EtcdCluster]:
 
 
 class Node:
-    """A member with one group, whose broker is a list of what it was told."""
+    """A member with one group, or a few, whose broker is a list of what it was told."""
 
     def __init__(
-        self, etcd: EtcdCluster, cluster: str, name: str, *, identity: str, members: Sequence[str] = ("a", "b")
+        self,
+        etcd: EtcdCluster,
+        cluster: str,
+        name: str,
+        *,
+        identity: str,
+        members: Sequence[str] = ("a", "b"),
+        groups: Sequence[int] = (1,),
     ) -> None:
         self._answers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lane = Lane("quorum", generation=1, sync_interval_s=0.2)
         self._disk = MemoryDisk()
-        copy = LocalCommandLog(self._disk, self._lane, file_bytes_max=1 << 20, group=1)
-        shared = SharedLog(copy, node=node_number(name), group=1)
-        self.queues = QuorumQueues(copy, shared=shared)
-        self.queues.recover()
         self.groups = QuorumGroups()
-        self.groups.all = {1: QuorumGroup(1, shared, self.queues)}
+        self.groups.all = {number: self._opened(number, node_number(name)) for number in groups}
+        self.queues = self.groups.all[1].queues
         self.made: list[AgreedChange] = []
         self.log: list[str] = []
         self.etcd = Etcd(etcd.endpoints, self._answers.put)
@@ -76,6 +81,13 @@ class Node:
             away_time_max=AWAY_MAX_S,
         )
         self.cluster = cluster
+
+    def _opened(self, number: int, node: int) -> QuorumGroup:
+        copy = LocalCommandLog(self._disk, self._lane, file_bytes_max=1 << 20, group=number)
+        shared = SharedLog(copy, node=node, group=number)
+        queues = QuorumQueues(copy, shared=shared)
+        queues.recover()
+        return QuorumGroup(number, shared, queues)
 
     kept = True
 
@@ -104,17 +116,17 @@ class Node:
             synced.run(self._disk)
             self._lane.did_sync(synced)
 
-    def append(self, count: int) -> None:
+    def append(self, count: int, group: int = 1) -> None:
         """Append commands of a queue."""
-        shared = self.groups.all[1].shared
+        shared = self.groups.all[group].shared
         for number in range(count):
             payload = encode(QueueKey(5, 0), CountersRecord(number))
             shared.append((payload,), len(payload), shared.epoch, prompt=True)
             self.move()
 
-    def cut(self) -> bool:
-        """Whether the log of the group was cut."""
-        key = GroupKeys(self.cluster, 1).cut
+    def cut(self, group: int = 1) -> bool:
+        """Whether the log of a group was cut."""
+        key = GroupKeys(self.cluster, group).cut
         return bool(self.etcd.ask_now("KV/Range", range_of(key), timeout_s=WAIT_S).kvs)
 
 
@@ -122,8 +134,10 @@ class Node:
 def make(etcd) -> Iterator[Callable[..., Node]]:
     cluster, made = f"c{next(NAMES)}", []
 
-    def node(name: str, identity: str = "one", members: Sequence[str] = ("a", "b")) -> Node:
-        made.append(Node(etcd, cluster, name, identity=identity, members=members))
+    def node(
+        name: str, identity: str = "one", members: Sequence[str] = ("a", "b"), groups: Sequence[int] = (1,)
+    ) -> Node:
+        made.append(Node(etcd, cluster, name, identity=identity, members=members, groups=groups))
         return made[-1]
 
     yield node
@@ -147,11 +161,11 @@ def exchange(kind: ExchangeType) -> AgreedChange:
 def test_one_of_two_nodes_leads_and_both_see_the_same(make):
     a, b = make("a"), make("b", "another")
     until(lambda: a.queues.leads or b.queues.leads, a, b)
-    until(lambda: all(one["here"] for node in (a, b) for one in node.member.nodes()), a, b)
-    until(lambda: a.member.rows()[0]["leader"] == b.member.rows()[0]["leader"] is not None, a, b)
+    until(lambda: all(one["here"] for node in (a, b) for one in node_rows(node.member)), a, b)
+    until(lambda: group_rows(a.member)[0]["leader"] == group_rows(b.member)[0]["leader"] is not None, a, b)
     assert a.queues.leads != b.queues.leads
     assert {a.member.identity, b.member.identity} in ({"one"}, {"another"}), "the first one has named the cluster"
-    assert [one["addresses"] for one in a.member.nodes()] == [["a:1"], ["b:1"]]
+    assert [one["addresses"] for one in node_rows(a.member)] == [["a:1"], ["b:1"]]
 
 
 def test_another_node_leads_when_the_leader_is_silent(make):
@@ -198,7 +212,7 @@ def test_a_node_with_the_data_of_another_cluster_takes_no_part(make):
     a = make("a")
     until(lambda: a.member.joined, a)
     b = make("b", "another")
-    b.groups.all[1].shared.begin_after(OrderEnd(number=1))  # as with data
+    b.groups.all[1].shared.begin_after(OrderEnd(number=1), synced=True)  # as with data
     until(lambda: bool(b.member.refused), a, b)
     assert "etcd has cluster one, and the data folder of this node is of cluster another" in b.member.refused
     assert not b.member.step()
@@ -213,9 +227,9 @@ def test_a_node_that_was_away_for_too_long_copies_another_one(make):
     until(a.cut, a, c)
     b = make("b", members=three)
     # The copy is asked for a step after the node has seen that it needs one.
-    until(lambda: "copied from node" in str(b.member.rows()[0]["trouble"]), a, b, c)
+    until(lambda: "copied from node" in str(group_rows(b.member)[0]["trouble"]), a, b, c)
     until(lambda: "group-copied" in b.log, a, b, c)
-    until(lambda: not any(row["problems"] for row in a.member.nodes()), a, b, c)
+    until(lambda: not any(row["problems"] for row in node_rows(a.member)), a, b, c)
     assert b.groups.all[1].shared.ends_at == a.groups.all[1].shared.ends_at
     assert b.queues.next_sequence(5) == 39
     assert not b.queues.leads
@@ -275,13 +289,13 @@ def change(at: Node, what: ChangeOfMembers, name: str, *nodes: Node, force: bool
 
 
 def states(node: Node) -> dict[str, str]:
-    return {str(one["node"]): str(one["state"]) for one in node.member.nodes()}
+    return {str(one["node"]): str(one["state"]) for one in node_rows(node.member)}
 
 
 def three(make: Callable[..., Node]) -> list[Node]:
     nodes = [make(name, members=("a", "b", "c")) for name in "abc"]
     until(lambda: any(node.queues.leads for node in nodes), *nodes)
-    until(lambda: all(one["here"] for node in nodes for one in node.member.nodes()), *nodes)
+    until(lambda: all(one["here"] for node in nodes for one in node_rows(node.member)), *nodes)
     return nodes
 
 
@@ -341,3 +355,80 @@ def test_a_node_that_nobody_has_taken_in_takes_no_part(make):
     assert "headgate cluster join" in stranger.member.refused
     assert "x" not in states(nodes[0])
     assert nodes[0].member.changes.listed.named("a").state is MemberState.MEMBER
+
+
+# --- groups that not every node keeps
+
+SIZED = 2
+"""Behind the one group of all nodes, the one that should have three members."""
+
+
+def five(make: Callable[..., Node]) -> dict[str, Node]:
+    nodes = {name: make(name, members=tuple("abcde"), groups=(1, SIZED)) for name in "abcde"}
+    until(lambda: any(node.groups.all[SIZED].queues.leads for node in nodes.values()), *nodes.values())
+    until(lambda: all(one["here"] for node in nodes.values() for one in node_rows(node.member)), *nodes.values())
+    return nodes
+
+
+def members_of(node: Node) -> list[str]:
+    (row,) = (row for row in group_rows(node.member) if row["group"] == SIZED)
+    members = row["members"]
+    assert isinstance(members, list)
+    return members
+
+
+def home_of(node: Node) -> str | None:
+    """Where a node forwards what is for the queues of the group."""
+    return node.member.home(node.groups.all[SIZED])
+
+
+def leader_of(nodes: Mapping[str, Node]) -> str:
+    return next(name for name, node in nodes.items() if node.groups.all[SIZED].queues.leads)
+
+
+@pytest.mark.slow
+def test_a_group_has_three_of_five_nodes_and_gets_another_one_when_a_member_is_forgotten(make):
+    nodes = five(make)
+    members = members_of(nodes["a"])
+    others = [name for name in nodes if name not in members]
+    assert len(members) == 3
+    leader = nodes[leader_of(nodes)]
+    assert leader.member.beats.node in members
+    leader.append(40, SIZED)
+    until(lambda: leader.cut(SIZED), *nodes.values())
+    ends = {name: node.groups.all[SIZED].shared.ends_at for name, node in nodes.items()}
+    assert [ends[name] for name in others] == [0, 0], "who is no member reads nothing, and is not waited for"
+    until(lambda: all(home_of(nodes[name]) == leader.member.beats.node for name in others), *nodes.values())
+
+    gone = next(name for name in members if nodes[name] is not leader)
+    rest = [node for name, node in nodes.items() if name != gone]
+    until(lambda: not leader.member.beats.is_here(gone), *rest)
+    assert change(leader, ChangeOfMembers.FORGET, gone, *rest) == ""
+    until(lambda: all(gone not in members_of(node) for node in rest), *rest)
+    (new,) = set(members_of(leader)) - set(members)
+    assert new in others
+    until(lambda: "group-copied" in nodes[new].log, *rest)
+    until(lambda: nodes[new].groups.all[SIZED].shared.ends_at == leader.groups.all[SIZED].shared.ends_at, *rest)
+    assert nodes[new].groups.all[SIZED].queues.next_sequence(5) == 39
+
+
+@pytest.mark.slow
+def test_a_node_that_is_no_member_of_a_group_any_more_hands_it_over_and_drops_it(make):
+    nodes = five(make)
+    left = leader_of(nodes)
+    nodes[left].append(20, SIZED)
+    listed = nodes["a"].member.changes.listed
+    came = next(name for name in nodes if name not in listed.groups[SIZED])
+    groups = {**listed.groups, SIZED: tuple(came if name == left else name for name in listed.groups[SIZED])}
+    changed = listed._replace(version=listed.version + 1, groups=groups).encoded()
+    key = ClusterKeys(nodes["a"].cluster).members
+    nodes["a"].etcd.ask_now("KV/Txn", transaction([], [putting(key, changed)], []), timeout_s=WAIT_S)
+    until(lambda: leader_of_others(nodes, left), *nodes.values())
+    until(lambda: "group-dropped" in nodes[left].log, *nodes.values())
+    assert nodes[left].groups.all[SIZED].queues.kept_upto == 0
+    assert nodes[came].groups.all[SIZED].queues.next_sequence(5) == 19
+    assert not any("group-dropped" in node.log for name, node in nodes.items() if name != left)
+
+
+def leader_of_others(nodes: Mapping[str, Node], left: str) -> bool:
+    return any(node.groups.all[SIZED].queues.leads for name, node in nodes.items() if name != left)

@@ -21,7 +21,7 @@ from random import Random
 from core.cluster.member_list import MemberState
 from core.engine.quorum.shared_log import FRESH_S, Role
 from tests.cluster.claims import Seen, contradiction
-from tests.cluster.engine import MembersSeen, Mistake, SimulatedEngine, joining
+from tests.cluster.engine import MembersSeen, Mistake, SimulatedEngine, View, joining
 from tests.cluster.network import Network
 from tests.cluster.node import STREAMS, Node
 from tests.cluster.stream_subject import Broken, StreamSubject
@@ -57,8 +57,9 @@ class World:
     ) -> None:
         self.rng = Random(seed)
         self.network = Network(self.rng)
-        self.size = self.rng.choice((3, 3, 3, 5))
-        self.engine = SimulatedEngine(range(1, self.size + 1), mistake)
+        self.size = self.rng.choice((3, 3, 5, 5))
+        of_three = self.size > 3 and self.rng.random() < 0.6
+        self.engine = SimulatedEngine(range(1, self.size + 1), mistake, of_three=of_three)
         self.engine.damage = self._damaged
         self._weather_from = 0.0
         """When the network may change again."""
@@ -80,6 +81,9 @@ class World:
         """The node whose copy is damaged; no other one is damaged at the same time."""
         self._wiped: int | None = None
         """The node that has lost its disk and has not everything again."""
+        self._synced_at_stop: dict[int, int] = {}
+        """For each node that is down, up to which batch its disk has the group."""
+        self.engine.check_cut = self._check_cut
         for number in self.members:
             self._start(number)
 
@@ -146,11 +150,28 @@ class World:
         return list(map(int, self.engine.listed.names))
 
     def _counts(self, node: Node) -> bool:
-        return str(node.number) in self.engine.listed.counted
+        return str(node.number) in self.engine.listed.counted and node.number in self.engine.of_group
+
+    @property
+    def _of_group(self) -> list[Node]:
+        """The nodes that are members of the group and awake."""
+        return [node for node in self._awake() if node.number in self.engine.of_group]
 
     @property
     def _down(self) -> list[int]:
         return [number for number in self.members if self.nodes[number] is None]
+
+    def _check_cut(self, upto: int, seen: View) -> None:
+        """What is cut away is on the disks of a majority, not counting what was lost since they said so."""
+        members = [node for node in seen.of_group if str(node) in seen.listed.counted]
+        lost = {self._wiped, self._spoilt, *seen.unheard}
+        having = [node for node in members if node in lost or self._synced(node) >= upto]
+        if len(having) <= len(members) // 2 and seen.losses == self.engine.losses:
+            raise Broken(f"batches up to {upto} are cut away, and only {having} of {members} have them")
+
+    def _synced(self, number: int) -> int:
+        node = self.nodes[number]
+        return self._synced_at_stop.get(number, 0) if node is None else node.log.synced_number
 
     # --- clients act
 
@@ -224,17 +245,36 @@ class World:
                 node.write()
             if self.rng.random() < 0.4:
                 node.sync()
-            if node.copy.wanted:
-                others = [one.number for one in self.nodes if one is not None and one is not node]
-                if others:
-                    source = self.rng.choice(others)
-                    self.say(f"node {node.number}: copies node {source}")
-                    node.copy.begin(source)
-                    self.did["copies"] += 1
-            if self.rng.random() < 0.2:
-                node.driver.look_for_wanted()
-            if node.number == self._wiped and not node.log.must_copy and not node.queues.copying and node.log.has_read:
+            if self.rng.random() < 0.25:
+                node.look(partial(self._drop, node))
+            if node.takes_part:
+                self._copy(node)
+            if node.number == self._wiped and (self._has_all(node) or not node.takes_part):
                 self._wiped = None
+
+    def _copy(self, node: Node) -> None:
+        """Let a node copy, and be copied from."""
+        if node.copy.wanted:
+            members = self.engine.of_group
+            others = [one.number for one in self.nodes if one and one is not node and one.number in members]
+            if others:
+                source = self.rng.choice(others)
+                self.say(f"node {node.number}: copies node {source}")
+                node.copy.begin(source)
+                self.did["copies"] += 1
+        if self.rng.random() < 0.2:
+            node.driver.look_for_wanted()
+
+    def _drop(self, node: Node) -> None:
+        """Let a node that is no member of the group remove what it keeps, as :class:`core.cluster.member.Member`."""
+        upto, here = node.queues.kept_upto, [one.number for one in self._awake()]
+        if upto and not node.takes_part and node.seen.all_have(upto, here):
+            self.say(f"node {node.number}: drops the group after batch {upto}")
+            node.drop()
+            self.did["drops"] += 1
+
+    def _has_all(self, node: Node) -> bool:
+        return node.log.has_read and not node.log.must_copy and not node.queues.copying
 
     def claim(self) -> None:
         """A node takes the group, whether its owner has ended or not: leases lapse early, late or never."""
@@ -250,8 +290,7 @@ class World:
         for node in self._awake():
             node.report()
             if node.log.role is Role.LEADER and self.rng.random() < 0.5:
-                trim = partial(self.engine.trim, node.log.ends_at)
-                self.network.ask(node.number, trim, lambda _: None, lambda: None)
+                node.trim()
 
     def change_members(self) -> None:
         """A node asks for the members, and changes them if it may. One that joins counts when it has a copy; one that
@@ -259,12 +298,13 @@ class World:
         asking = [node for node in self._awake() if node.number in self.members]
         if asking:
             node = self.rng.choice(asking)
-            self.network.ask(node.number, lambda: self.engine.members, partial(self._change, node.number), lambda: None)
+            self.network.ask(node.number, lambda: self.engine.members, partial(self._change, node), lambda: None)
 
-    def _change(self, asker: int, seen: MembersSeen) -> None:
+    def _change(self, asker: Node, seen: MembersSeen) -> None:
         joins = self.rng.random() < 0.5
         spare = [number for number in range(1, len(self.nodes)) if str(number) not in seen.listed.names]
-        ready = [one for one in self._awake() if one.log.has_read and not one.log.must_copy and not one.queues.copying]
+        others = [name for name in seen.listed.counted if int(name) not in self.engine.of_group]
+        ready = [one for one in self._awake() if one.number not in self.engine.of_group or self._has_all(one)]
         caught_up = [
             one.number for one in ready
             if (there := seen.listed.find(str(one.number))) is not None and there.state is MemberState.JOINING
@@ -275,17 +315,21 @@ class World:
         elif joins and spare and self.nodes[spare[0]] is None:
             what, number = "joins", spare[0]
             listed = joining(seen, str(number))
+        elif self.engine.of_three and others and self.rng.random() < 0.5:
+            what, number = "moves", self.rng.choice(self.engine.of_group)
+            listed = self.engine.moving(
+                seen, str(number), self.rng.choice(others), asker.seen, [one.number for one in self._awake()]
+            )
         elif len(seen.listed.counted) > 1:
             what, number = "leaves", self.rng.choice(list(map(int, seen.listed.names)))
-            listed = self.engine.leaving(seen, str(number), [one.number for one in self._awake()])
+            listed = self.engine.leaving(seen, str(number), asker.seen, [one.number for one in self._awake()])
         else:
             return
         if listed is None:
             self.did["changes refused"] += 1
             return
-        self.network.ask(
-            asker, partial(self.engine.change_members, seen, listed), partial(self._changed, what, number), lambda: None
-        )
+        change = partial(self.engine.change_members, seen, asker.seen.losses, listed)
+        self.network.ask(asker.number, change, partial(self._changed, what, number), lambda: None)
 
     def _changed(self, what: str, number: int, made: bool) -> None:
         if made:
@@ -303,6 +347,7 @@ class World:
         """Its disk stays, or not, for when it joins again."""
         if self.rng.random() < 0.5 or number in (self._wiped, self._spoilt):
             self._disks[number] = MemoryDisk()
+            self._synced_at_stop[number] = 0
         self._wiped = None if self._wiped == number else self._wiped
         self._spoilt = None if self._spoilt == number else self._spoilt
 
@@ -348,6 +393,8 @@ class World:
             self.nodes[number] = None
             self._paused.pop(number, None)
             self._disks[number] = node.disk.power_cut(self.rng)
+            done = not (node.log.must_copy or node.queues.copying)
+            self._synced_at_stop[number] = node.log.synced_number if done else 0
             self.did["stops"] += 1
 
     def start(self) -> None:
@@ -391,7 +438,7 @@ class World:
     def away(self) -> None:
         """A node that is down is taken for one that is away for too long: batches are not kept for it."""
         if self._down:
-            self.engine.copying.add(self.rng.choice(self._down))
+            self.engine.away.add(self.rng.choice(self._down))
 
     def spoil(self) -> None:
         """Flip a bit in the copy of a node that is down. Where no mark proves that it was synced, a start takes it for
@@ -456,6 +503,7 @@ class World:
             if round_ > 10 and self._at_rest(epoch):  # right after a turn, which has applied what was read before it
                 return
             self.start()
+            self.report()
             if not round_ % 20 and not self._led_since(epoch):  # by a leader that has delivered nothing
                 counted = [one for one in self._awake() if self._counts(one)]
                 if len(counted) == 1:
@@ -463,13 +511,16 @@ class World:
                 for node in counted[:2]:
                     node.driver.claim()
             self.network.pass_time(0.05)
-        if all(node.log.ends_at < self.engine.cut for node in self._awake()):
+        if all(node.log.ends_at < self.engine.cut for node in self._of_group):
             raise Broken("batches were cut away that no node has")
         raise Broken("the cluster does not come to rest")
 
     def _at_rest(self, epoch: int) -> bool:
-        ends = {node.log.ends_at for node in self._awake()}
-        return self._led_since(epoch) and ends == {self.engine.end} and len(self._awake()) == len(self.members)
+        # What a node has read, it applies in its next turn.
+        ends = {number for node in self._of_group for number in (node.log.ends_at, node.queues.kept_upto)}
+        others = [node.queues.kept_upto for node in self._awake() if node.number not in self.engine.of_group]
+        all_here = len(self._awake()) == len(self.members)
+        return self._led_since(epoch) and ends == {self.engine.end} and all_here and not any(others)
 
     def _led_since(self, epoch: int) -> bool:
         return any(node.serves and node.log.epoch > epoch for node in self._awake())
@@ -483,8 +534,9 @@ class World:
             raise Broken("the last leader has delivered before it was asked to")
         for node in self._awake():
             node.flush()
+        self.did["members of the group"] += len(self._of_group)
         for queue, subject in self.subjects.items():
-            contents = {tuple(node.content(queue)) for node in self._awake()}
+            contents = {tuple(node.content(queue)) for node in self._of_group}
             if len(contents) > 1:
                 raise Broken(f"queue {queue}: the nodes have different messages")
             found = [Found(number, redelivered) for number, redelivered in leader.drain(queue)]
@@ -492,7 +544,7 @@ class World:
             if verdict.broken:
                 raise Broken(f"queue {queue}: {verdict}; found {[one.number for one in found][:50]}")
         for stream, about in self.streams.items():
-            copies = [node.content_of_stream(stream) for node in self._awake()]
+            copies = [node.content_of_stream(stream) for node in self._of_group]
             if any(copy != copies[0] for copy in copies):
                 raise Broken(f"stream {stream}: the nodes have different messages")
             about.audit(copies[0], leader.streams[stream].first, leader.streams[stream].next)
@@ -504,7 +556,7 @@ ACTS: Sequence[Callable[[World], None]] = (
     World.pause, World.jump, World.power, World.start, World.spoil, World.engine_fails, World.wipe, World.away,
     World.publish_to_stream, World.read_stream, World.change_members,
 )  # fmt: skip
-WEIGHTS = (40, 16, 12, 14, 1, 5, 3, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5, 10, 6, 1)
+WEIGHTS = (40, 16, 12, 14, 1, 5, 6, 1.5, 0.7, 0.3, 0.6, 3, 0.5, 1, 0.4, 0.5, 10, 6, 1)
 """How often each of them happens."""
 MEMBERS_WEIGHTS = tuple(
     8 * weight if act in (World.change_members, World.away, World.wipe) else weight

@@ -38,7 +38,7 @@ def test_a_node_has_its_groups_and_finds_its_copies_again(tmp_path):
     data = opened(tmp_path, CLUSTER)
     groups = data.storage.groups
     assert groups is not None
-    assert [group.number for group in groups.in_order] == [1, 2, 3]
+    assert [group.number for group in groups.in_order] == [*range(1, 10)], "3 of all nodes, and as many of each size"
     assert not any(group.queues.leads for group in groups.in_order), "nothing is known of the engine"
     batch = encoded(2, 1, OrderEnd(), [encode(QueueKey(9), CountersRecord(5))])
     log = groups.all[2].queues.log
@@ -48,7 +48,7 @@ def test_a_node_has_its_groups_and_finds_its_copies_again(tmp_path):
     again = opened(tmp_path, CLUSTER)
     groups = again.storage.groups
     assert groups is not None
-    assert [group.shared.ends_at for group in groups.in_order] == [0, 1, 0]
+    assert [group.shared.ends_at for group in groups.in_order][:3] == [0, 1, 0]
     assert groups.all[2].queues.next_sequence(9) == 5
     again.close()
 

@@ -29,15 +29,15 @@ x-queue-version                    1 2                                 c       n
 x-queue-master-locator             string                              c       never: one node
 x-dead-letter-strategy             ``at-most-once`` ``at-least-once``  q       yes
 x-delivery-limit, x-deliver-limit  integer >= -1; -1 is no limit       q       yes
-x-quorum-initial-group-size,       integer > 0                         q       in a cluster: it must be the
-x-quorum-target-group-size                                                     number of nodes
+x-quorum-initial-group-size,       integer > 0                         q       in a cluster: the least copies
+x-quorum-target-group-size
 x-max-in-memory-length,            integer >= 0                        q       never: the broker divides
 x-max-in-memory-bytes                                                          its memory
 x-max-age                          like ``7D`` or ``12h``              s       yes
 x-stream-max-segment-size-bytes    integer > 0                         s       yes
 x-stream-filter-size-bytes         integer 16 to 255                   s       never: filter values are exact
-x-initial-cluster-size,            integer > 0                         s       in a cluster: it must be the
-x-initial-group-size                                                           number of nodes
+x-initial-cluster-size,            integer > 0                         s       in a cluster: the least copies
+x-initial-group-size
 alternate-exchange                 string                              exchanges; yes
 x-delayed-type                     string                              exchanges; never: no type has a delay
 =================================  ==================================  ======  ================================

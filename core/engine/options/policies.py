@@ -9,9 +9,10 @@ both give a number, the lower number applies. For other keys the argument applie
 policy applies. A key means the same as the queue argument with its name and the prefix ``x-``, and takes the same
 values; :mod:`core.engine.options.arguments` documents most of them.
 
-``ha-`` keys and ``target-group-size`` ask for copies on several nodes. They are accepted, checked and shown, and change
-nothing: a broker alone keeps one copy, and in a cluster each node keeps a copy of every quorum queue. An explanation
-says for each key whether what it asks for is so. An exclusive queue never has copies.
+``ha-`` keys and ``target-group-size`` ask for copies on several nodes. They are accepted, checked and shown. A broker
+alone keeps one copy, whatever they say. In a cluster, ``target-group-size`` says how many copies a quorum queue gets
+when it is declared; the others change nothing. An explanation says for each key whether what it asks for is so. An
+exclusive queue never has copies.
 
 Patterns are RE2 expressions (:mod:`core.patterns`), so matching takes linear time for every pattern and name. A policy
 recorded by an earlier version whose pattern RE2 does not support is kept and shown, but applies to nothing until it is
@@ -24,7 +25,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from core.engine.options.arguments import (
     BOOLEAN,
@@ -270,9 +271,25 @@ class KeyEffect:
         return {"key": self.key, "value": self.value, "effect": self.effect.value, "why": self.why}
 
 
-def key_effect(key: str, value: object, queue: QueueDeclaration, copies: int = 1) -> KeyEffect:
-    """Return the effect of a key of the winner's definition on a queue. ``copies``: how many nodes of a cluster keep
-    each quorum queue."""
+class Copies(NamedTuple):
+    """How many copies a queue has where quorum queues have copies."""
+
+    nodes: int = 1
+    """How many nodes the cluster has."""
+    kept: int = 1
+    """How many of them keep the queue."""
+
+    def __str__(self) -> str:
+        if self.kept == self.nodes:
+            return f"each of the {self.nodes} nodes of the cluster keeps a copy"
+        return f"{self.kept} of the {self.nodes} nodes of the cluster keep a copy"
+
+
+ONE_COPY = Copies()
+
+
+def key_effect(key: str, value: object, queue: QueueDeclaration, copies: Copies = ONE_COPY) -> KeyEffect:
+    """Return the effect of a key of the winner's definition on a queue."""
     kind = queue_type(queue.arguments)
     if key == TARGET_GROUP_SIZE or key.startswith("ha-"):
         return _copies_effect(key, value, queue, copies)
@@ -297,16 +314,21 @@ def key_effect(key: str, value: object, queue: QueueDeclaration, copies: int = 1
     return KeyEffect(key, value, effect, f"{argument} is {given!r}, and the lower limit holds")
 
 
-def _copies_effect(key: str, value: object, queue: QueueDeclaration, copies: int) -> KeyEffect:
-    """Return the effect of a key that asks for copies on several nodes. Every quorum queue has one on each node of its
-    cluster, so these keys change nothing; they say something that is so, or is not."""
+def _copies_effect(key: str, value: object, queue: QueueDeclaration, copies: Copies) -> KeyEffect:
+    """Return the effect of a key that asks for copies on several nodes. How many there are was decided when the queue
+    was declared, so these keys change nothing now; they say something that is so, or is not."""
     kind = queue_type(queue.arguments)
     effect = Effect.NONE
-    if copies == 1 or queue.exclusive or kind != QUORUM:
-        why = _why_no_copies(queue, copies)
-    elif key in (TARGET_GROUP_SIZE, "ha-mode", "ha-params"):
-        effect, why = Effect.ACTS, f"each of the {copies} nodes of the cluster keeps a copy"
-        if is_integer(value) and value != copies:
+    if copies.nodes == 1 or queue.exclusive or kind != QUORUM:
+        why = _why_no_copies(queue, copies.nodes)
+    elif key == TARGET_GROUP_SIZE:
+        assert isinstance(value, int), "a policy is checked"
+        effect, why = Effect.ACTS, str(copies)
+        if copies.kept != min(value, copies.nodes):
+            effect, why = Effect.NONE, f"{why}, as when the queue was declared: 3, 5 or all, and no fewer than wanted"
+    elif key in ("ha-mode", "ha-params"):
+        effect, why = Effect.ACTS, str(copies)
+        if is_integer(value) and value != copies.kept:
             effect, why = Effect.NONE, f"{why}, and other numbers are not possible"
     elif key == "ha-promote-on-shutdown" and value == "when-synced":
         effect, why = Effect.ACTS, "only a node that has every accepted message leads"
@@ -419,7 +441,7 @@ class Policies:
         self._recorder = recorder
         self._changed = changed
         self.copies = 1
-        """How many nodes of a cluster keep each quorum queue."""
+        """How many nodes there are in the cluster."""
         self._ranked: list[Policy] = []
         """Sorted by rank: the first policy that matches a queue is its winner."""
 
@@ -493,8 +515,9 @@ class Policies:
         winner = self._of_exchange(name)
         return NO_RATES if winner is None else PublishRates.of(winner.declaration.definition)
 
-    def explain(self, queue: QueueDeclaration) -> Explanation:
-        """Explain the winner for a queue, the effects of its keys, and why the other policies lost."""
+    def explain(self, queue: QueueDeclaration, *, group_size: int = 0) -> Explanation:
+        """Explain the winner for a queue, the effects of its keys, and why the other policies lost. ``group_size``: how
+        many nodes of a cluster should keep the queue; 0 for all."""
         winner = self.winner(queue)
         kind = queue_type(queue.arguments)
         losers = [
@@ -503,7 +526,8 @@ class Policies:
             if policy is not winner
         ]
         definition = {} if winner is None else winner.declaration.definition
-        keys = [key_effect(key, value, queue, self.copies) for key, value in definition.items()]
+        copies = Copies(self.copies, min(group_size or self.copies, self.copies))
+        keys = [key_effect(key, value, queue, copies) for key, value in definition.items()]
         return Explanation(queue, winner, losers, keys, self.copies)
 
     def _of_exchange(self, name: str) -> Policy | None:

@@ -84,6 +84,8 @@ class CopySource:
         self._part_bytes_max = part_bytes_max
         self._asked: dict[int, tuple[int, float]] = {}
         """For each receiver, the file that it reads, and when it has asked."""
+        self._begun: dict[int, int] = {}
+        """For each receiver, the serial with which it has begun last."""
         self._mark: tuple[int, RecordPlace] | None = None
         """A position of the lane, and the end of the log when that was the last one."""
         self._upto: RecordPlace | None = None
@@ -100,7 +102,10 @@ class CopySource:
         place = wanted.place
         if place == BEGIN:
             place = RecordPlace(min(files), 0)
-            self._upto = None if wanted.receiver not in self._asked else self._upto
+            if self._begun.get(wanted.receiver) != wanted.serial:
+                # What was carried out of files that are gone is behind what was the end of the log earlier.
+                self._begun[wanted.receiver] = wanted.serial
+                self._upto = self._mark = None
         elif wanted.life != self._life or place.file not in files:
             return self.refusal(wanted)
         self._asked[wanted.receiver] = place.file, self._clock()
@@ -161,12 +166,19 @@ class GroupCopy:
 
     def begin(self, source: int) -> None:
         """Copy from this node, from the beginning."""
+        self.end()
         self.source = source
         self.bytes = 0
         self._life, self._place, self._rest = 0, BEGIN, b""
-        self._asked = False
         self._heard_at = self._clock()
         self._queues.begin_copy()
+
+    def end(self) -> None:
+        """Ask no node any more. What is under way has another serial than any part that is asked for later: taken for
+        the beginning of another attempt, it would leave out everything before it."""
+        self.source = 0
+        self._serial += 1
+        self._asked = False
 
     def drive(self) -> None:
         """Send what is to be sent now."""

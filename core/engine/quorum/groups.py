@@ -7,13 +7,10 @@ all nodes agree on both without asking.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from core.engine.quorum.group_numbers import GroupNumbers, number_in_log
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.quorum.shared_log import SharedLog
 from core.interface import QueueDeclaration
-
-NUMBER_DIGITS = 15
-"""Hexadecimal digits of the identity that make the number: 60 bits, so that two of a million queues have the same
-number in one of two million clusters."""
 
 
 class SharedQueue(NamedTuple):
@@ -40,6 +37,8 @@ class QuorumGroups:
     def __init__(self) -> None:
         self.all: Mapping[int, QuorumGroup] = {}
         """The groups by number, from 1. They are opened after this object is made."""
+        self.numbers = GroupNumbers(1)
+        """Which groups there are. They are all open, also those of which this node is no member."""
         self.touched: dict[int, None] = {}
         """The groups with which something has happened since the node's last step: the step looks only at these."""
         self.wake: Callable[[], None] = lambda: None
@@ -52,15 +51,9 @@ class QuorumGroups:
 
     def of(self, identity: str) -> tuple[QuorumGroup, int]:
         """Return the group of a queue, and the queue's number in its log."""
-        number = number_in_log(identity)
-        return self.all[number % len(self.all) + 1], number
+        return self.all[self.numbers.of(identity)], number_in_log(identity)
 
     @property
     def in_order(self) -> Sequence[QuorumGroup]:
         """All groups."""
         return list(self.all.values())
-
-
-def number_in_log(identity: str) -> int:
-    """Return the number of a queue in the log of its group."""
-    return int(identity[:NUMBER_DIGITS], 16)

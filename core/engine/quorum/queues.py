@@ -111,7 +111,7 @@ class QuorumQueues:
             if self.copying:  # its other half may be gone from the node that it came from
                 self._shared.begin_copy()
             else:
-                self._shared.begin_after(self._end)
+                self._shared.begin_after(self._end, synced=True)
         if not clean:
             self._flag_delivered()
 
@@ -178,6 +178,7 @@ class QuorumQueues:
         if self.copying and shared.has_read:  # the engine has everything behind what was copied
             self.copying = False
             self._append(COPY_DONE)
+            shared.copy_done(self._end.number, self._copied_at)
         for batch in shared.take_committed():
             self._put(batch, shared)
         leading = shared.epoch if shared.role is Role.LEADER else 0
@@ -203,6 +204,11 @@ class QuorumQueues:
         shared.noted(batch, position)
 
     # --- a copy of another node
+
+    @property
+    def kept_upto(self) -> int:
+        """The number of the last batch that the copy has, complete or not; 0 if it has none."""
+        return self._end.number
 
     def begin_copy(self) -> None:
         """Forget everything, for a copy of another node. What is on disk goes when the beginning of the copy is
@@ -235,7 +241,7 @@ class QuorumQueues:
         follows, ``must_copy`` of the log is true again, and the copy goes on."""
         assert self._shared is not None, "a group that this node alone has"
         self._flag_delivered()
-        self._shared.begin_after(self._end)
+        self._shared.begin_after(self._end, synced=False)
 
     @property
     def is_copy_written(self) -> bool:

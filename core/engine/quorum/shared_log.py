@@ -172,11 +172,11 @@ class SharedLog:
         self._unknown: list[tuple[int, int]] = []
         self._heard_at = -inf
 
-    def begin_after(self, end: OrderEnd) -> None:
+    def begin_after(self, end: OrderEnd, *, synced: bool) -> None:
         """The copy has everything up to this end. Call it at the start, and after :meth:`begin_copy` when the copy of
-        another node is there."""
+        another node is there; that is ``synced`` later, see :meth:`copy_done`."""
         self._taken = end
-        self._synced_number = end.number
+        self._synced_number = end.number if synced else 0
         self.must_copy = False
 
     def begin_copy(self) -> None:
@@ -459,6 +459,11 @@ class SharedLog:
         noted = _Noted(number, self._positions.pop(number, 0), local)
         self._unwritten.append(noted)
         self._unsynced.append(noted)
+
+    def copy_done(self, number: int, local: int) -> None:
+        """The copy of another node goes up to this number, and ends at this position of the lane. A start before that
+        is synced begins it again."""
+        self._unsynced.append(_Noted(number, 0, local))
 
     @property
     def synced_number(self) -> int:

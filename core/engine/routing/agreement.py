@@ -9,7 +9,7 @@ would get at one node.
 Without a cluster nothing is asked for.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from enum import Enum, StrEnum
 from typing import NamedTuple, NoReturn
 
@@ -95,8 +95,8 @@ class Agreement:
     """What this node has asked for, for all virtual hosts."""
 
     def __init__(self, copies: int = 1, *, shares: Callable[[QueueDeclaration], bool] | None = None) -> None:
-        """``copies``: how many nodes keep each quorum queue. ``shares``: which queues are declared at all nodes, among
-        processes on one port; None in a cluster, where it is those of which there are copies."""
+        """``copies``: how many nodes there are in the cluster. ``shares``: which queues are declared at all nodes,
+        among processes on one port; None in a cluster, where it is those of which there are copies."""
         self.shares = shares
         self.node = ""
         """The name of this node, where clients of all nodes see its exclusive queues."""
@@ -109,6 +109,8 @@ class Agreement:
         self.copies = copies
         self.leads_here: Callable[[str], bool] = lambda identity: False
         """Whether this node leads the group of the queue that gets this identity."""
+        self.group_sizes: Collection[int] = ()
+        """The sizes of groups that not every node keeps, as far as there are such groups."""
         self.owed: list[AgreedChange] = []
         """Removals that this node has made, and the others have still to make."""
         self._asked: dict[Hashable, str | None] = {}

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from core.declaring import Recording
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueType
-from core.engine.options.policies import Policies
+from core.engine.options.policies import TARGET_GROUP_SIZE, Policies
+from core.engine.quorum.group_numbers import EVERY_NODE, with_size
 from core.engine.quorum.groups import SharedQueue
 from core.engine.routing.agreement import KEPT_MAX, AgreedChange, AgreedRemoval, ChangeKind, ChangeVerdict
 from core.engine.routing.shared_recorder import SharedRecorder, removal_name
@@ -191,40 +192,53 @@ class SharedNames:
         return recording
 
     def _new(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool) -> AgreedChange:
-        self._check_group(declaration)
-        definition = self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker)
+        self._check_locator(declaration)
+        size = self._group_size(declaration)
+
+        def new_identity() -> str:
+            made = self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker)
+            return with_size(made.identity, size)
+
+        identity = new_identity()
         if self._agreement.shares is None and declaration.arguments.get(LOCATOR) == CLIENT_LOCAL:
-            tries = (self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker) for _ in range(TRIES))
-            here = next((one for one in tries if self._agreement.leads_here(one.identity)), None)
+            tries = (new_identity() for _ in range(TRIES))
+            here = next(filter(self._agreement.leads_here, tries), None)
             if here is None:
+                of_size = "" if size == EVERY_NODE else f" of {size} members"
                 raise PreconditionFailed(
-                    f"queue '{declaration.name}': {LOCATOR} is {CLIENT_LOCAL!r}, and this node leads no group now; "
-                    "declare it at another node, or without this argument"
+                    f"queue '{declaration.name}': {LOCATOR} is {CLIENT_LOCAL!r}, and this node leads no group{of_size} "
+                    "now; declare it at another node, or without this argument"
                 )
-            definition = here
+            identity = here
         home = ""
         if declaration.exclusive:
-            home, self._owners[definition.identity] = self._agreement.node, owner
+            home, self._owners[identity] = self._agreement.node, owner
             if len(self._owners) > KEPT_MAX:
                 del self._owners[next(iter(self._owners))]
-        queue = SharedQueue(self._virtual_host, declaration, definition.identity, home)
+        queue = SharedQueue(self._virtual_host, declaration, identity, home)
         return AgreedChange(ChangeKind.QUEUE, self._virtual_host, declaration.name, queue)
 
-    def _check_group(self, declaration: QueueDeclaration) -> None:
-        """Raises PreconditionFailed for a group that cannot be had. Where queues have no copies, nothing is asked."""
-        if self._agreement.shares is not None:
-            return
-        about, copies = f"queue '{declaration.name}'", self._agreement.copies
-        for name in GROUP_SIZES:
-            size = declaration.arguments.get(name)
-            if size is not None and size != copies:
-                raise PreconditionFailed(
-                    f"{about}: {name} is {size!r}, and each of the {copies} nodes of this cluster keeps a copy of "
-                    f"every quorum queue and stream; use {copies}, or leave it out"
-                )
+    def _check_locator(self, declaration: QueueDeclaration) -> None:
+        """Raises PreconditionFailed for a locator that there is not. Where queues have no copies, nothing is asked."""
         locator = declaration.arguments.get(LOCATOR)
-        if locator is not None and locator not in LOCATORS:
-            raise PreconditionFailed(f"{about}: {LOCATOR} is {locator!r}, it must be one of {', '.join(LOCATORS)}")
+        if self._agreement.shares is None and locator is not None and locator not in LOCATORS:
+            raise PreconditionFailed(
+                f"queue '{declaration.name}': {LOCATOR} is {locator!r}, it must be one of {', '.join(LOCATORS)}"
+            )
+
+    def _group_size(self, declaration: QueueDeclaration) -> int:
+        """Return the size of the group that a queue gets: the smallest that is not below the one that is asked for. As
+        in RabbitMQ, more than there are nodes is every node, and the argument holds before the policy."""
+        if self._agreement.shares is not None:
+            return EVERY_NODE
+        asked = [size for name in GROUP_SIZES if isinstance(size := declaration.arguments.get(name), int)]
+        if not asked and queue_type(declaration.arguments) == QueueType.QUORUM.value:
+            winner = self.policies.winner(declaration)
+            wanted = None if winner is None else winner.declaration.definition.get(TARGET_GROUP_SIZE)
+            asked = [wanted] if isinstance(wanted, int) else []
+        if not asked:
+            return EVERY_NODE
+        return min((size for size in self._agreement.group_sizes if size >= max(asked)), default=EVERY_NODE)
 
     # --- what was agreed on
 

@@ -102,7 +102,7 @@ def test_what_is_cut_is_what_all_members_have():
 
 
 def test_a_beat_comes_back_as_it_was_put():
-    beat = Beat(3, "life", ["h:1"], "1.0", {1: 2}, {1: 3}, {2: "why"})
+    beat = Beat(3, "life", ["h:1"], "1.0", {1: 2}, {1: 3}, {2: "why"}, listed=8)
     assert Beat.decoded(beat.encoded()) == beat
 
 
@@ -200,3 +200,21 @@ def test_a_refusal_says_nothing_of_a_node_without_a_beat_or_that_is_away_already
     assert not cluster.beats.refused("c", cluster.now)
     assert not cluster.beats.refused("b", cluster.now)
     assert cluster.beats.is_here("b")
+
+
+def test_a_beat_from_before_a_change_of_the_members_says_nothing_of_groups_on_some_nodes():
+    beats, everywhere, of_some = Beats("b", NODES), 1, 9
+
+    def follow(listed: int) -> None:
+        beats.follow(NODES, (), {of_some: NODES}, listed)
+
+    follow(4)
+    said = {name: Beat(1, "life", synced={everywhere: 7, of_some: 7}, listed=4) for name in NODES}
+    said["c"].listed = 3
+    beats.looked(said, 100.0)
+    assert beats.up_to_date(of_some, 7) == {"a", "b"}
+    assert beats.up_to_date(everywhere, 7) == {"a", "b", "c"}
+    assert beats.synced(of_some)[node_number("c")] == 0
+    assert beats.synced(everywhere)[node_number("c")] == 7
+    follow(5)
+    assert beats.up_to_date(of_some, 7) == set()

@@ -7,7 +7,8 @@ import pytest
 from core.clock import Now
 from core.config.settings import Settings
 from core.engine.broker import OPERATOR, Broker
-from core.engine.quorum.groups import SharedQueue, number_in_log
+from core.engine.quorum.group_numbers import number_in_log, size_in
+from core.engine.quorum.groups import SharedQueue
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, Answered, ChangeKind, ChangeVerdict
 from core.engine.routing.shared_names import is_shared
 from core.engine.routing.shared_recorder import SharedRecorder
@@ -230,20 +231,79 @@ def test_a_stream_is_shared_but_for_the_one_with_the_flow_events_of_a_node():
     node.agree()
     assert recording.result()[1]
     assert node.broker.queue_info("s", OPERATOR).type == "stream"
-    with pytest.raises(PreconditionFailed, match=r"x-initial-cluster-size is 5.* every quorum queue and stream"):
-        node.begin("t", **{"x-queue-type": "stream", "x-initial-cluster-size": 5})
     own = QueueDeclaration(name="$flow", arguments={"x-queue-type": "stream"})
     assert not is_shared(own)
     assert is_shared(QueueDeclaration(name="$flow", arguments=QUORUM))
 
 
-@pytest.mark.parametrize("argument", ["x-quorum-initial-group-size", "x-quorum-target-group-size"])
-def test_a_group_has_a_member_on_each_node_and_no_other_size(argument):
-    node = Node(copies=3)
-    with pytest.raises(PreconditionFailed, match=f"{argument} is 5, and each of the 3 nodes.* use 3, or leave it out"):
-        node.begin("q", **{argument: 5})
-    node.begin("q", **{argument: 3})
-    assert len(node.asked) == 1
+@pytest.mark.parametrize(
+    ("kind", "argument"),
+    [
+        ("quorum", "x-quorum-initial-group-size"),
+        ("quorum", "x-quorum-target-group-size"),
+        ("stream", "x-initial-cluster-size"),
+        ("stream", "x-initial-group-size"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("nodes", "sizes", "asked", "size"),
+    [
+        (3, (), 1, 0),
+        (3, (), 3, 0),
+        (3, (), 5, 0),  # more than there are is as many as there are
+        (5, (3,), 1, 3),  # never fewer than are asked for
+        (5, (3,), 3, 3),
+        (5, (3,), 4, 0),
+        (7, (3, 5), 3, 3),
+        (7, (5, 3), 4, 5),
+        (7, (3, 5), 6, 0),
+        (7, (3, 5), 1000, 0),
+    ],
+)
+def test_a_queue_gets_into_a_group_of_at_least_the_size_it_asks_for(kind, argument, nodes, sizes, asked, size):
+    node = Node(copies=nodes)
+    node.agreement.group_sizes = sizes
+    node.begin("q", **{"x-queue-type": kind, argument: asked})
+    assert size_in(node.asked[0][0].value.identity) == size
+
+
+@pytest.mark.parametrize("size", [0, -1, "3", True])
+def test_a_size_that_is_no_positive_number_is_refused(size):
+    node = Node(copies=5)
+    with pytest.raises(PreconditionFailed, match=r"x-quorum-initial-group-size is .*must be an integer, 1 or more"):
+        node.begin("q", **{"x-quorum-initial-group-size": size})
+
+
+def test_a_policy_says_the_size_of_a_quorum_queue_unless_an_argument_does():
+    node = Node(copies=7)
+    node.agreement.group_sizes = (3, 5)
+    definition = {"target-group-size": 3}
+    policy = PolicyDeclaration(name="p", pattern=".", definition=definition)
+    node.make(AgreedChange(ChangeKind.POLICY, "/", "p", policy))
+    node.begin("q")
+    node.begin("larger", **{"x-quorum-initial-group-size": 5})
+    node.begin("s", **{"x-queue-type": "stream"})
+    assert [size_in(change.value.identity) for change, _ in node.asked] == [3, 5, 0]
+    node.agree()
+    assert node.broker.explain_policies("q")["keys"] == [
+        {"key": "target-group-size", "value": 3, "effect": "acts", "why": "3 of the 7 nodes of the cluster keep a copy"}
+    ]
+    node.agree()
+    told = node.broker.explain_policies("larger")["keys"][0]
+    assert told["effect"] == "no effect"
+    assert told["why"].startswith("5 of the 7 nodes of the cluster keep a copy, as when the queue was declared")
+
+
+def test_a_queue_asks_for_a_leader_and_a_size():
+    node = Node(copies=5)
+    node.agreement.group_sizes = (3,)
+    wanted = {"x-queue-leader-locator": "client-local", "x-quorum-initial-group-size": 3}
+    node.agreement.leads_here = lambda identity: identity.endswith("-3") and number_in_log(identity) % 7 == 3
+    node.begin("q", **wanted)
+    assert number_in_log(node.asked[0][0].value.identity) % 7 == 3
+    node.agreement.leads_here = lambda identity: not identity.endswith("-3")
+    with pytest.raises(PreconditionFailed, match="this node leads no group of 3 members now"):
+        node.begin("r", **wanted)
 
 
 def test_a_queue_gets_into_a_group_that_this_node_leads_if_it_asks_for_that():

@@ -1,6 +1,7 @@
 """A node gets another node's copy of the log of a group, in parts."""
 
 from array import array
+from collections.abc import Callable
 
 import pytest
 
@@ -31,6 +32,8 @@ class Place:
         self.queues.recover()
         self.asked: list[CopyWanted] = []
         self.part: CopyPart | None = None
+        self.late: list[Callable[[], None]] | None = None
+        """Answers that are under way; None if each comes at once."""
         self.copy = GroupCopy(self.log, self.queues, self, self.clock, serial=100)
         self.source = CopySource(self.files, 55, self.clock, part_bytes_max=PART_BYTES)
         self.queues.cleaner.keeps_from = self.source.keeps_from
@@ -40,10 +43,17 @@ class Place:
 
     def want_copy(self, wanted, answered, unanswered):
         self.asked.append(wanted)
-        answered()
+        self._answer(answered)
 
     def read_copy(self, receiver, answered, unanswered):
-        answered(self.part)
+        part = self.part
+        self._answer(lambda: answered(part))
+
+    def _answer(self, answer: Callable[[], None]) -> None:
+        if self.late is None:
+            answer()
+        else:
+            self.late.append(answer)
 
     def work(self) -> None:
         while self.lane.staged > self.lane.synced:
@@ -194,7 +204,7 @@ def test_another_life_and_a_file_that_is_gone_begin_again(source, receiver, life
     receiver.copy.begin(SOURCE)
     receiver.work()
     receiver.copy.drive()
-    receiver.part = CopyPart(101, 55, False)
+    receiver.part = CopyPart(receiver.asked[-1].serial, 55, False)
     receiver.now += 1
     receiver.copy.drive()
     assert receiver.copy.wanted
@@ -218,6 +228,67 @@ def test_a_source_gives_only_what_it_has_written():
     assert source.source.part(wanted) is None
     source.work()
     assert source.source.part(wanted) is not None
+
+
+def test_a_receiver_that_begins_again_gets_nothing_before_the_present_end_is_written(source):
+    again = CopyWanted(RECEIVER, SOURCE, 2, 0, BEGIN)
+    assert source.source.part(again._replace(serial=1)) is not None
+    batches = chain(1, chain(12)[-1].end, 12)
+    source.log.read_answered(LogRead(12, Owner(1, 9), 1, 13, [(b.end.number, b.data) for b in batches], True), 0.0)
+    source.queues.see_to()
+    assert source.source.part(again) is None
+    assert source.source.part(again) is None
+    source.work()
+    assert source.source.part(again) is not None
+
+
+def test_an_answer_to_an_earlier_attempt_is_not_taken_for_the_beginning(source, receiver):
+    receiver.copy.begin(SOURCE)
+    carry(source, receiver, steps=4)
+    receiver.late = []
+    receiver.now += 0.06
+    receiver.copy.drive()
+    assert receiver.asked[-1].place != BEGIN
+    receiver.copy.begin(SOURCE)
+    receiver.work()
+    late, receiver.late = receiver.late, None
+    for answer in late:
+        answer()
+    receiver.part = source.source.part(receiver.asked[-1])
+    receiver.now += 0.06
+    receiver.copy.drive()
+    assert receiver.numbers() == []
+    carry(source, receiver)
+    receiver.read([])
+    assert receiver.numbers() == list(range(12))
+
+
+def test_a_part_that_comes_when_the_group_was_dropped_is_not_taken(source, receiver):
+    receiver.copy.begin(SOURCE)
+    carry(source, receiver, steps=4)
+    receiver.late = []
+    receiver.part = source.source.part(receiver.asked[-1])
+    receiver.now += 0.06
+    receiver.copy.drive()
+    assert receiver.late
+    receiver.copy.end()
+    receiver.queues.begin_copy()
+    for answer in receiver.late:
+        answer()
+    assert receiver.queues.kept_upto == 0
+    assert receiver.copy.wanted
+
+
+def test_a_copy_counts_as_synced_when_its_end_is_synced(source, receiver):
+    receiver.copy.begin(SOURCE)
+    carry(source, receiver)
+    assert receiver.log.ends_at == 12
+    assert receiver.log.synced_number == 0, "a start would begin the copy again"
+    receiver.log.read_answered(LogRead(12, Owner(1, 9), 1, 12, [], True), receiver.now)
+    receiver.queues.see_to()
+    assert receiver.log.synced_number == 0
+    receiver.work()
+    assert receiver.log.synced_number == 12
 
 
 def test_commands_in_doubt_are_never_known_after_a_copy():

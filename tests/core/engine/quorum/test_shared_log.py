@@ -231,7 +231,7 @@ def test_a_batch_that_does_not_follow_stops_the_group(engine):
 
 def test_an_engine_that_has_gone_back_stops_the_group(engine):
     two = Member(2, engine)
-    two.log.begin_after(OrderEnd(7, 1, bytes(8)))
+    two.log.begin_after(OrderEnd(7, 1, bytes(8)), synced=True)
     with pytest.raises(LogBroken, match="ends at 0"):
         two.log.read_answered(engine.read(7), 0.0)
 
@@ -249,9 +249,7 @@ def test_a_node_whose_batches_are_cut_away_needs_a_copy(engine):
     one.claim()
     for batch in one.take(b"a", b"b"):
         one.put(batch)
-    engine.copying = {2, 3}
-    engine.synced = {1: 2, 2: 2, 3: 0}
-    engine.trim(2)
+    engine.cut_by(2, engine.owner)
     two.read()
     assert two.log.must_copy
     assert two.applied == []
