@@ -498,6 +498,8 @@ def _header_end(data: bytes, at: int, end: int) -> int:
 
 _FOUR_BYTE_TAG_MAX = 0xFFFFFFFF
 _SMALL_HANDLE_MAX = 0xFF
+_NUMBER_FORMAT = {0: "", 4: "I", 8: "Q"}
+"""The struct format of the number in a delivery-tag of so many bytes."""
 _UNSETTLED_END = b"\x43"
 _SETTLED_END = b"\x43\x41"
 """The bytes behind the delivery-tag: message-format 0, and settled true. Absent means unsettled [2.7.5]."""
@@ -528,32 +530,30 @@ def encode_run(
     tag_lead = bytes((codes.BINARY_8, tag_bytes))
     if n == 1 and not settled and not isinstance(header, list):
         tail += header
-        template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
+        template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
         size = template.size + len(entries[0])
         return [template.pack(size, head, first_delivery_id, tag_lead, first_number, tail), entries[0]]
-    if not isinstance(header, list):
-        tail += header
-        if joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries):
-            return [joined]
-    numbers = range(first_number, first_number + n)
     sizes: Iterable[int] = map(len, entries)
     if isinstance(header, list):
         sizes = map(add, sizes, map(len, header))
-    before_wrap = min(n, serial.MASK + 1 - first_delivery_id)
-    ids = chain(range(first_delivery_id, first_delivery_id + before_wrap), range(n - before_wrap))
+    else:
+        tail += header
+        if n >= columns.COLUMNS_MIN and (
+            joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries)
+        ):
+            return [joined]
+    template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
+    pack, overhead = template.pack, template.size
     if settled:
-        template = _template(len(head), "", len(tail))
-        pack, overhead = template.pack, template.size
         leads = [
-            pack(overhead + size, head, delivery_id, tag_lead, tail)
-            for size, delivery_id in zip(sizes, ids, strict=True)
+            pack(overhead + size, head, delivery_id & serial.MASK, tag_lead, tail)
+            for delivery_id, size in enumerate(sizes, first_delivery_id)
         ]
     else:
-        template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
-        pack, overhead = template.pack, template.size
+        ahead = first_delivery_id - first_number
         leads = [
-            pack(overhead + size, head, delivery_id, tag_lead, number, tail)
-            for size, delivery_id, number in zip(sizes, ids, numbers, strict=True)
+            pack(overhead + size, head, number + ahead & serial.MASK, tag_lead, number, tail)
+            for number, size in enumerate(sizes, first_number)
         ]
     if isinstance(header, list):
         parts = [b""] * (3 * n)
