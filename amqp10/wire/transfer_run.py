@@ -59,6 +59,8 @@ publishing link needs one shape, which has two entries and takes 2 KiB with the 
 KiB with all its layouts. More busy links than entries cost each run of a link 7 µs, to learn its shape again."""
 _LAYOUTS_MAX = 8
 """Frame sizes of a shape whose columns are kept. A sender of equal messages has one or two."""
+_BLOCK_FRAMES = 8
+"""Entries that one step takes from many frames: 23 ns for each, where a step for each takes 55 ns."""
 _LOOK_AHEAD_MIN = 4
 """Frames compared at once where the last run was short: enough to begin a run, and about 2 µs if it fails."""
 _ALIKE_MIN = 8
@@ -164,7 +166,7 @@ class _Shape:
     tail_at: int = field(init=False)
     entry_at: int = field(init=False)
     """Where entries begin in a frame: behind the header section."""
-    layouts: dict[int, tuple[Struct, Struct]] = field(init=False, default_factory=dict)
+    layouts: dict[int, tuple[Struct, Struct, Struct]] = field(init=False, default_factory=dict)
     look_ahead: int = field(init=False, default=_LOOK_AHEAD_MIN)
     """Frames to compare at once: those of the last run. A run that the end of the buffer has cut does not lower it."""
     like: "_Shape | None" = field(init=False, default=None)
@@ -196,16 +198,15 @@ class _Shape:
         fixed = chain(range(head), range(head + 4, head + 6), range(self.tail_at, self.template.size))
         return columns.alike(data, at, size, n, fixed)
 
-    def layout(self, size: int) -> tuple[Struct, Struct]:
-        """Two structs for frames of this size: one for all columns that must be equal or count up, one for the
-        entries."""
+    def layout(self, size: int) -> tuple[Struct, Struct, Struct]:
+        """Structs for frames of this size: for all columns that must be equal or count up, for the entry, and for the
+        entries of :data:`_BLOCK_FRAMES` frames."""
         layout = self.layouts.get(size)
         if layout is None:
             head, tail = 4 + len(self.head), self.template.size - self.tail_at
-            layout = (
-                Struct(f">{head}s{self._variable()}{tail}s{size - self.template.size}x"),
-                Struct(f">{self.entry_at}x{size - self.entry_at}s"),
-            )
+            entry = f"{self.entry_at}x{size - self.entry_at}s"
+            fixed = f"{head}s{self._variable()}{tail}s{size - self.template.size}x"
+            layout = Struct(f">{fixed}"), Struct(f">{entry}"), Struct(f">{entry * _BLOCK_FRAMES}")
             if len(self.layouts) >= _LAYOUTS_MAX:
                 self.layouts.clear()
             self.layouts[size] = layout
@@ -301,11 +302,9 @@ class TransferRunParser:
                 shape, previous_size = sibling, 0
                 unpack, content_at, entry_at = shape.template.unpack_from, shape.template.size, shape.entry_at
                 continue
-            if tag_lead != shape.tag_lead or tail != shape.tail:
+            if tag_lead != shape.tag_lead or tail != shape.tail or (shape.checked and length != size - content_at):
                 break
             if size < content_at or size > end - at or size > self._max_frame_size:
-                break
-            if shape.checked and length != size - content_at:
                 break
             if not entries:
                 first_delivery_id = delivery_id
@@ -396,10 +395,13 @@ def _take_alike(
     Returns the number of these frames; ``frames`` is the number of complete frames to compare. The size is among the
     bytes compared, so each equal frame proves where the next one begins.
     """
-    layout, entry = shape.layout(size)
+    layout, entry, block = shape.layout(size)
     view = memoryview(data)[at : at + frames * size]
     if frames >= columns.COLUMNS_MIN and shape.are_alike(data, at, size, frames, delivery_id):
-        entries.extend([content for (content,) in entry.iter_unpack(view)])
+        rest = frames // _BLOCK_FRAMES * _BLOCK_FRAMES * size
+        for contents in block.iter_unpack(view[:rest]):
+            entries += contents
+        entries += [content for (content,) in entry.iter_unpack(view[rest:])]
         return frames
     head, _, tag_lead, tail = layout.unpack_from(data, at - size)
     heads, delivery_ids, tag_leads, tails = zip(*layout.iter_unpack(view), strict=True)
@@ -572,9 +574,7 @@ def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:
 
 
 def _tag_bytes(last_number: int, settled: bool) -> int:
-    if settled:
-        return 0
-    return 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
+    return 0 if settled else 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
 
 
 @lru_cache(maxsize=_TEMPLATES_MAX)
