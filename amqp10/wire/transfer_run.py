@@ -169,6 +169,8 @@ class _Shape:
     layouts: dict[int, tuple[Struct, Struct, Struct]] = field(init=False, default_factory=dict)
     look_ahead: int = field(init=False, default=_LOOK_AHEAD_MIN)
     """Frames to compare at once: those of the last run. A run that the end of the buffer has cut does not lower it."""
+    size: int = field(init=False, default=0)
+    """Bytes of a frame of those that were last compared together; the next one of this size begins a comparison."""
     like: "_Shape | None" = field(init=False, default=None)
     """This shape, extended by the beginning of the last messages that were alike."""
 
@@ -283,14 +285,11 @@ class TransferRunParser:
     def _take(self, shape: _Shape, data: bytes, position: int, limit: int) -> TransferRun | None:
         """The run of frames that equal the shape: first one by one, then many together. They are those of one size, or
         once few in succession have one, those of any size."""
-        unpack = shape.template.unpack_from
-        content_at, entry_at = shape.template.size, shape.entry_at
-        end = len(data)
+        unpack, content_at, entry_at = shape.template.unpack_from, shape.template.size, shape.entry_at
+        at, end = position, len(data)
         entries: list[bytes] = []
-        at = position
         first_delivery_id = delivery_id_due = previous_size = like_sizes = 0
-        uneven = False
-        ahead = shape.look_ahead
+        uneven, ahead = False, shape.look_ahead
         while len(entries) < limit and at < end:
             enough = end - at >= content_at
             if enough:
@@ -314,7 +313,7 @@ class TransferRunParser:
             delivery_id_due = (delivery_id + 1) & serial.MASK
             at += size
             frames = min(ahead, limit - len(entries))
-            if size == previous_size and not uneven and (complete := min(frames, (end - at) // size)):
+            if size == (previous_size or shape.size) and not uneven and (complete := min(frames, (end - at) // size)):
                 like_sizes = _take_alike(shape, data, at, size, complete, delivery_id_due, entries)
                 uneven = like_sizes < min(complete, _ALIKE_MIN)
                 ahead = max(2 * like_sizes, shape.look_ahead if uneven else _LOOK_AHEAD_MIN)
@@ -329,6 +328,7 @@ class TransferRunParser:
         if not entries:
             return None
         shape.look_ahead = max(len(entries), _LOOK_AHEAD_MIN if at < end else shape.look_ahead)
+        shape.size = previous_size if like_sizes else 0
         channel = data[position + 6] << 8 | data[position + 7]
         return TransferRun(
             channel,
