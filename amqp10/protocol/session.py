@@ -34,6 +34,7 @@ from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session_output import SessionOutput
 from amqp10.protocol.settings import SessionLimits
 from amqp10.wire import serial
+from amqp10.wire.flow_frame import encode_flow
 from amqp10.wire.framing import Piece
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Received, Rejected, Released
 from amqp10.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Performative, Transfer
@@ -451,15 +452,11 @@ class Session:
         properties: Mapping[str, object] | None = None,
     ) -> None:
         flow = self._session_flow()
-        flow.handle = handle
-        flow.delivery_count = delivery_count
-        flow.link_credit = link_credit
-        flow.available = available
-        flow.drain, flow.echo = drain, echo
-        flow.properties = dict(properties) if properties else None
+        flow.handle, flow.available = handle, available
+        flow.delivery_count, flow.link_credit = delivery_count, link_credit
+        flow.drain, flow.echo, flow.properties = drain, echo, dict(properties) if properties else None
         sending = isinstance(self._links_out.get(OutputHandle(handle)), SenderLink)
-        self._count_flow("out" if sending else "in", flow)
-        self._write(flow)
+        self._write_flow(flow, "out" if sending else "in")
 
     def extend_delivery_id(self, delivery_id: int, n: int) -> int:
         last = self._last_delivery_id
@@ -489,8 +486,7 @@ class Session:
         """Send the peer a flow with the session's own state [2.7.4]."""
         flow = self._session_flow()
         flow.echo = echo
-        self._count_flow("in", flow)
-        self._write(flow)
+        self._write_flow(flow, "in")
 
     def flush(self) -> None:
         """Put all pending frames into the output."""
@@ -522,6 +518,10 @@ class Session:
         else:
             kind = "echo" if flow.echo else "grant"
         self.connection.flow_frames[direction, kind] += 1
+
+    def _write_flow(self, flow: Flow, direction: str) -> None:
+        self._count_flow(direction, flow)
+        self.write_frames(encode_flow(self.outgoing_channel, flow))
 
     def _write(self, performative: Performative) -> None:
         self.connection.write(self.outgoing_channel, performative, b"")

@@ -59,6 +59,8 @@ publishing link needs one shape, which has two entries and takes 2 KiB with the 
 KiB with all its layouts. More busy links than entries cost each run of a link 7 µs, to learn its shape again."""
 _LAYOUTS_MAX = 8
 """Frame sizes of a shape whose columns are kept. A sender of equal messages has one or two."""
+_BLOCK_FRAMES = 8
+"""Entries that one step takes from many frames: 23 ns for each, where a step for each takes 55 ns."""
 _LOOK_AHEAD_MIN = 4
 """Frames compared at once where the last run was short: enough to begin a run, and about 2 µs if it fails."""
 _ALIKE_MIN = 8
@@ -164,9 +166,11 @@ class _Shape:
     tail_at: int = field(init=False)
     entry_at: int = field(init=False)
     """Where entries begin in a frame: behind the header section."""
-    layouts: dict[int, tuple[Struct, Struct]] = field(init=False, default_factory=dict)
+    layouts: dict[int, tuple[Struct, Struct, Struct]] = field(init=False, default_factory=dict)
     look_ahead: int = field(init=False, default=_LOOK_AHEAD_MIN)
     """Frames to compare at once: those of the last run. A run that the end of the buffer has cut does not lower it."""
+    size: int = field(init=False, default=0)
+    """Bytes of a frame of those that were last compared together; the next one of this size begins a comparison."""
     like: "_Shape | None" = field(init=False, default=None)
     """This shape, extended by the beginning of the last messages that were alike."""
 
@@ -196,16 +200,15 @@ class _Shape:
         fixed = chain(range(head), range(head + 4, head + 6), range(self.tail_at, self.template.size))
         return columns.alike(data, at, size, n, fixed)
 
-    def layout(self, size: int) -> tuple[Struct, Struct]:
-        """Two structs for frames of this size: one for all columns that must be equal or count up, one for the
-        entries."""
+    def layout(self, size: int) -> tuple[Struct, Struct, Struct]:
+        """Structs for frames of this size: for all columns that must be equal or count up, for the entry, and for the
+        entries of :data:`_BLOCK_FRAMES` frames."""
         layout = self.layouts.get(size)
         if layout is None:
             head, tail = 4 + len(self.head), self.template.size - self.tail_at
-            layout = (
-                Struct(f">{head}s{self._variable()}{tail}s{size - self.template.size}x"),
-                Struct(f">{self.entry_at}x{size - self.entry_at}s"),
-            )
+            entry = f"{self.entry_at}x{size - self.entry_at}s"
+            fixed = f"{head}s{self._variable()}{tail}s{size - self.template.size}x"
+            layout = Struct(f">{fixed}"), Struct(f">{entry}"), Struct(f">{entry * _BLOCK_FRAMES}")
             if len(self.layouts) >= _LAYOUTS_MAX:
                 self.layouts.clear()
             self.layouts[size] = layout
@@ -282,14 +285,11 @@ class TransferRunParser:
     def _take(self, shape: _Shape, data: bytes, position: int, limit: int) -> TransferRun | None:
         """The run of frames that equal the shape: first one by one, then many together. They are those of one size, or
         once few in succession have one, those of any size."""
-        unpack = shape.template.unpack_from
-        content_at, entry_at = shape.template.size, shape.entry_at
-        end = len(data)
+        unpack, content_at, entry_at = shape.template.unpack_from, shape.template.size, shape.entry_at
+        at, end = position, len(data)
         entries: list[bytes] = []
-        at = position
         first_delivery_id = delivery_id_due = previous_size = like_sizes = 0
-        uneven = False
-        ahead = shape.look_ahead
+        uneven, ahead = False, shape.look_ahead
         while len(entries) < limit and at < end:
             enough = end - at >= content_at
             if enough:
@@ -301,11 +301,9 @@ class TransferRunParser:
                 shape, previous_size = sibling, 0
                 unpack, content_at, entry_at = shape.template.unpack_from, shape.template.size, shape.entry_at
                 continue
-            if tag_lead != shape.tag_lead or tail != shape.tail:
+            if tag_lead != shape.tag_lead or tail != shape.tail or (shape.checked and length != size - content_at):
                 break
             if size < content_at or size > end - at or size > self._max_frame_size:
-                break
-            if shape.checked and length != size - content_at:
                 break
             if not entries:
                 first_delivery_id = delivery_id
@@ -315,7 +313,7 @@ class TransferRunParser:
             delivery_id_due = (delivery_id + 1) & serial.MASK
             at += size
             frames = min(ahead, limit - len(entries))
-            if size == previous_size and not uneven and (complete := min(frames, (end - at) // size)):
+            if size == (previous_size or shape.size) and not uneven and (complete := min(frames, (end - at) // size)):
                 like_sizes = _take_alike(shape, data, at, size, complete, delivery_id_due, entries)
                 uneven = like_sizes < min(complete, _ALIKE_MIN)
                 ahead = max(2 * like_sizes, shape.look_ahead if uneven else _LOOK_AHEAD_MIN)
@@ -330,6 +328,7 @@ class TransferRunParser:
         if not entries:
             return None
         shape.look_ahead = max(len(entries), _LOOK_AHEAD_MIN if at < end else shape.look_ahead)
+        shape.size = previous_size if like_sizes else 0
         channel = data[position + 6] << 8 | data[position + 7]
         return TransferRun(
             channel,
@@ -396,10 +395,13 @@ def _take_alike(
     Returns the number of these frames; ``frames`` is the number of complete frames to compare. The size is among the
     bytes compared, so each equal frame proves where the next one begins.
     """
-    layout, entry = shape.layout(size)
+    layout, entry, block = shape.layout(size)
     view = memoryview(data)[at : at + frames * size]
     if frames >= columns.COLUMNS_MIN and shape.are_alike(data, at, size, frames, delivery_id):
-        entries.extend([content for (content,) in entry.iter_unpack(view)])
+        rest = frames // _BLOCK_FRAMES * _BLOCK_FRAMES * size
+        for contents in block.iter_unpack(view[:rest]):
+            entries += contents
+        entries += [content for (content,) in entry.iter_unpack(view[rest:])]
         return frames
     head, _, tag_lead, tail = layout.unpack_from(data, at - size)
     heads, delivery_ids, tag_leads, tails = zip(*layout.iter_unpack(view), strict=True)
@@ -498,6 +500,8 @@ def _header_end(data: bytes, at: int, end: int) -> int:
 
 _FOUR_BYTE_TAG_MAX = 0xFFFFFFFF
 _SMALL_HANDLE_MAX = 0xFF
+_NUMBER_FORMAT = {0: "", 4: "I", 8: "Q"}
+"""The struct format of the number in a delivery-tag of so many bytes."""
 _UNSETTLED_END = b"\x43"
 _SETTLED_END = b"\x43\x41"
 """The bytes behind the delivery-tag: message-format 0, and settled true. Absent means unsettled [2.7.5]."""
@@ -528,32 +532,30 @@ def encode_run(
     tag_lead = bytes((codes.BINARY_8, tag_bytes))
     if n == 1 and not settled and not isinstance(header, list):
         tail += header
-        template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
+        template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
         size = template.size + len(entries[0])
         return [template.pack(size, head, first_delivery_id, tag_lead, first_number, tail), entries[0]]
-    if not isinstance(header, list):
-        tail += header
-        if joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries):
-            return [joined]
-    numbers = range(first_number, first_number + n)
     sizes: Iterable[int] = map(len, entries)
     if isinstance(header, list):
         sizes = map(add, sizes, map(len, header))
-    before_wrap = min(n, serial.MASK + 1 - first_delivery_id)
-    ids = chain(range(first_delivery_id, first_delivery_id + before_wrap), range(n - before_wrap))
+    else:
+        tail += header
+        if n >= columns.COLUMNS_MIN and (
+            joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries)
+        ):
+            return [joined]
+    template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
+    pack, overhead = template.pack, template.size
     if settled:
-        template = _template(len(head), "", len(tail))
-        pack, overhead = template.pack, template.size
         leads = [
-            pack(overhead + size, head, delivery_id, tag_lead, tail)
-            for size, delivery_id in zip(sizes, ids, strict=True)
+            pack(overhead + size, head, delivery_id & serial.MASK, tag_lead, tail)
+            for delivery_id, size in enumerate(sizes, first_delivery_id)
         ]
     else:
-        template = _template(len(head), "I" if tag_bytes == 4 else "Q", len(tail))
-        pack, overhead = template.pack, template.size
+        ahead = first_delivery_id - first_number
         leads = [
-            pack(overhead + size, head, delivery_id, tag_lead, number, tail)
-            for size, delivery_id, number in zip(sizes, ids, numbers, strict=True)
+            pack(overhead + size, head, number + ahead & serial.MASK, tag_lead, number, tail)
+            for number, size in enumerate(sizes, first_number)
         ]
     if isinstance(header, list):
         parts = [b""] * (3 * n)
@@ -572,9 +574,7 @@ def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:
 
 
 def _tag_bytes(last_number: int, settled: bool) -> int:
-    if settled:
-        return 0
-    return 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
+    return 0 if settled else 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
 
 
 @lru_cache(maxsize=_TEMPLATES_MAX)

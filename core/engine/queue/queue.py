@@ -238,7 +238,7 @@ class Queue:
 
         Not used if a turn takes on several runs: those go to the backing, which joins them, unless they expire at once.
         """
-        passed, count = 0, len(part)
+        passed, count = 0, part.stop - part.start
         while passed < count and self._letters.room:
             level = self.consumers.first_level()
             if level is None:
