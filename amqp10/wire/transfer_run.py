@@ -289,7 +289,7 @@ class TransferRunParser:
         at, end = position, len(data)
         entries: list[bytes] = []
         first_delivery_id = delivery_id_due = previous_size = like_sizes = 0
-        uneven, ahead = False, shape.look_ahead
+        uneven, ahead = False, shape.look_ahead - 1  # without the frame that is taken by itself
         while len(entries) < limit and at < end:
             enough = end - at >= content_at
             if enough:
