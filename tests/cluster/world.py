@@ -516,8 +516,7 @@ class World:
         raise Broken("the cluster does not come to rest")
 
     def _at_rest(self, epoch: int) -> bool:
-        # What a node has read, it applies in its next turn.
-        ends = {number for node in self._of_group for number in (node.log.ends_at, node.queues.kept_upto)}
+        ends = {node.log.ends_at for node in self._of_group}
         others = [node.queues.kept_upto for node in self._awake() if node.number not in self.engine.of_group]
         all_here = len(self._awake()) == len(self.members)
         return self._led_since(epoch) and ends == {self.engine.end} and all_here and not any(others)
