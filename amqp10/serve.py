@@ -61,6 +61,7 @@ from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
 from core.operations.on_request import OperationsOnRequest
+from core.order_position import OrderPosition
 from core.process import REFUSAL_DELAY_S, UNIQUE_BYTES, headgate_version
 from core.server.dialling import Dialling
 from core.server.drain import DRAINED
@@ -211,6 +212,7 @@ def amqp10_factory(
             rights_of=partial(access.rights_of, peer),
             hosts=control.hosts,
             windows=windows,
+            order=broker.machinery.order,
         )
 
     return FrontEndFactory(
@@ -224,11 +226,16 @@ def amqp10_factory(
 
 def far_nodes(settings: Settings, converter: Converter, dial: "Dial") -> Mapping[str, HomeNode]:
     """The other nodes of the cluster by name; ``dial`` connects to them."""
-    return {node.name: far_node(settings, converter, dial, node.name, node.address) for node in settings.cluster.nodes}
+    order = OrderPosition()  # where addresses are in the configuration, definitions are not in an order that is read
+    return {
+        one.name: far_node(settings, converter, dial, order, one.name, one.address) for one in settings.cluster.nodes
+    }
 
 
-def far_node(settings: Settings, converter: Converter, dial: "Dial", name: str, address: str) -> "FarNode":
-    """Another node of the cluster; ``dial`` connects to it."""
+def far_node(
+    settings: Settings, converter: Converter, dial: "Dial", order: OrderPosition, name: str, address: str
+) -> "FarNode":
+    """Another node of the cluster; ``dial`` connects to it. ``order``: how far this node is."""
     from amqp10.forwarding.node_connection import FarNode  # here and not above: most brokers are alone
 
     announced = connection_settings(settings.amqp10)
@@ -253,6 +260,7 @@ def far_node(settings: Settings, converter: Converter, dial: "Dial", name: str, 
         settings=hosted,
         converter=converter,
         dial=dial,
+        order=order,
         certified=settings.cluster.certificate is not None or address.startswith(UNIX),
     )
 
@@ -325,12 +333,14 @@ class AllProtocols:
         """The other nodes of the cluster, reached over AMQP 1.0."""
         return far_nodes(settings, self.converter, dial)
 
-    def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
+    def node_at(
+        self, settings: Settings, dial: Dialling, order: OrderPosition, name: str, address: str
+    ) -> HomeNode | None:
         """Another node, where nodes have certificates, or trust connections of this machine."""
         trusted = settings.cluster.trust_loopback and is_loopback(parse_address(address)[0])
         if settings.cluster.certificate is None and not trusted:
             return None
-        return far_node(settings, self.converter, dial, name, address)
+        return far_node(settings, self.converter, dial, order, name, address)
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """A packet of flow events as an AMQP 1.0 message."""

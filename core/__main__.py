@@ -31,6 +31,7 @@ from core.flow_facts import PACKET_CONTENT_TYPE
 from core.message import Origin
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
+from core.order_position import OrderPosition
 from core.process import headgate_version, serve
 from core.server.dialling import Dialling
 from core.server.frontends import FrontEndFactory
@@ -78,7 +79,9 @@ class Amqp091Alone:
         """None: nodes speak AMQP 1.0 with each other."""
         return {}
 
-    def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
+    def node_at(
+        self, settings: Settings, dial: Dialling, order: OrderPosition, name: str, address: str
+    ) -> HomeNode | None:
         """Connections between nodes speak AMQP 1.0, so there are none."""
         return None
 

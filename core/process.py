@@ -42,6 +42,7 @@ from core.observe.idle_consumers import IdleConsumers
 from core.observe.log import LogLevel, open_log
 from core.observe.stall_log import StallLog
 from core.observe.stalls import Stalls
+from core.order_position import OrderPosition
 from core.recent_rows import RecentRows
 from core.server.audit_writer import AuditWriter, open_audit
 from core.server.data import OpenData, StartGivenUp
@@ -136,8 +137,11 @@ class Protocols(Protocol):
     def nodes(self, settings: Settings, dial: Dialling) -> Mapping[str, HomeNode]:
         """The other nodes of the cluster by name; ``dial`` connects to them."""
 
-    def node_at(self, settings: Settings, dial: Dialling, name: str, address: str) -> HomeNode | None:
-        """Another node of the cluster, at this address; None where connections between nodes are not possible."""
+    def node_at(
+        self, settings: Settings, dial: Dialling, order: OrderPosition, name: str, address: str
+    ) -> HomeNode | None:
+        """Another node of the cluster, at this address; None where connections between nodes are not possible.
+        ``order``: how far this node is."""
 
     def flow_message(self, packet: bytes, wall: float) -> tuple[bytes, Origin]:
         """A message that carries flow events, made at this wall-clock time (seconds), and its encoding."""
@@ -257,7 +261,8 @@ async def _serve(
         if admin is not None:
             await admin.run()
 
-    joined = join(settings, data, hosts, partial(protocols.node_at, settings, dialling), dialling, clock, log)
+    node_at = partial(protocols.node_at, settings, dialling, broker.machinery.order)
+    joined = join(settings, data, hosts, node_at, dialling, clock, log)
     tasks = flow_tasks(flow, broker, settings=settings.flow_events, message=protocols.flow_message, log=log)
     tasks += [dialling.run, *([IdleRounds(hosts.idle_consumers, idle).run] if settings.admin.enabled else [])]
     tasks += data.tasks(broker.alarms, lambda seconds, whole: server.read_within(seconds, whole))

@@ -86,7 +86,7 @@ class FarSenderLink:
 
     def close(self) -> None:
         self._user = None
-        _close(self.link, self._host)
+        self._host.detach(self.link)
         self._host.forget(self)
 
     # --- what the connection tells -----------------------------------------------------------------------------
@@ -101,13 +101,14 @@ class FarSenderLink:
             target=Target(address=queue_address(self._queue)),
             snd_settle_mode=UNSETTLED,
             rcv_settle_mode=FIRST,
-            properties=None if publisher is None else client_properties(publisher.mailbox.client),
+            properties=self._host.attach_properties
+            | client_properties(None if publisher is None else publisher.mailbox.client),
         )
 
     def attach_answered(self) -> None:
         """The other node has attached; its link credit follows."""
         if self._user is None:
-            _close(self.link, self._host)
+            self._host.detach(self.link)
 
     def event_received(self, event: CreditReceived | DeliveriesSettled) -> None:
         """The other node has given link credit, or has answered messages."""
@@ -182,7 +183,7 @@ class FarReceiverLink:
 
     def close(self) -> None:
         self._user = None
-        _close(self.link, self._host)
+        self._host.detach(self.link)
         self._host.forget(self)
 
     # --- what the connection tells -----------------------------------------------------------------------------
@@ -190,7 +191,9 @@ class FarReceiverLink:
     def attach(self, session: Session) -> None:
         """Attach on this session."""
         options = self._options
-        properties: dict[str, object] = {"rabbitmq:priority": Int(options.priority)} if options.priority else {}
+        properties = self._host.attach_properties
+        if options.priority:
+            properties["rabbitmq:priority"] = Int(options.priority)
         if options.getter:
             properties[GETTER_KEY] = True
         if options.consumer_timeout_ms is not None:
@@ -215,7 +218,7 @@ class FarReceiverLink:
     def attach_answered(self) -> None:
         """The other node has attached."""
         if self._user is None:
-            _close(self.link, self._host)
+            self._host.detach(self.link)
         elif self._grant is not None:
             (n, drain, echo), self._grant = self._grant, None
             self.grant(n, drain=drain, echo=echo)
@@ -296,15 +299,6 @@ def state_of(disposal: Disposal | Return) -> DeliveryState:
 
 def _annotations(added: Mapping[object, object] | None) -> dict[str, object] | None:
     return None if added is None else {str(key): value for key, value in added.items()}
-
-
-def _close(link: SenderLink | ReceiverLink | None, host: LinkHost) -> None:
-    if link is not None and link.end.attached:
-        session = link.channel
-        assert isinstance(session, Session)
-        session.detach(link)
-        link.reference = None
-        host.touch()
 
 
 def _reason(value: object) -> str | None:

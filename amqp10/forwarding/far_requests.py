@@ -34,10 +34,14 @@ class _Asked(NamedTuple):
 class FarRequests:
     """The requests of one connection to another node. It is lost with the connection, and another one is made."""
 
-    __slots__ = ("_current", "_host", "_receiver", "_requests", "_sender", "_sent", "_waiting")
+    __slots__ = (
+        "_current", "_host", "_leaving", "_made", "_receiver", "_requests", "_sender", "_sent", "_waiting",
+    )  # fmt: skip
 
     def __init__(self, host: LinkHost) -> None:
         self._host = host
+        self._made = host.order.made
+        self._leaving = False
         self._requests = Requests("node")
         self._waiting: deque[_Asked] = deque()
         self._current: _Asked | None = None
@@ -50,11 +54,21 @@ class FarRequests:
         self._waiting.append(_Asked(queue_address(queue) + _PATHS[what], recording))
         self._go_on()
 
+    @property
+    def outdated(self) -> bool:
+        """Whether definitions have changed since: the attach says which ones the other node needs for a request."""
+        return self._made != self._host.order.made
+
+    def leave(self) -> None:
+        """Detach the links as soon as all requests are answered."""
+        self._leaving = True
+        self._go_on()
+
     # --- what the connection tells -----------------------------------------------------------------------------
 
     def attach(self, session: Session) -> None:
         """Attach both links on this session."""
-        name = self._host.next_link_name()
+        name, properties = self._host.next_link_name(), PAIRED | self._host.attach_properties
         self._receiver, self._sender = session.new_receiver(name), session.new_sender(name)
         self._receiver.reference = self._sender.reference = self
         self._receiver.attach(
@@ -63,14 +77,14 @@ class FarRequests:
             snd_settle_mode=SETTLED,
             rcv_settle_mode=FIRST,
             credit=ReceiverCredit(),
-            properties=PAIRED,
+            properties=properties,
         )
         self._sender.attach(
             source=Source(),
             target=Target(address=NODE),
             snd_settle_mode=SETTLED,
             rcv_settle_mode=FIRST,
-            properties=PAIRED,
+            properties=properties,
         )
 
     def attach_answered(self) -> None:
@@ -99,6 +113,11 @@ class FarRequests:
     def _go_on(self) -> None:
         """Send the next request, if there is link credit for it and none is being answered."""
         sender, receiver = self._sender, self._receiver
+        if self._leaving and self._current is None and not self._waiting:
+            self._host.detach(sender)
+            self._host.detach(receiver)
+            self._host.forget(self)
+            return
         if self._current is not None or not self._waiting or sender is None or receiver is None:
             return
         if not (sender.end.attached and receiver.end.attached and sender.credit.link_credit > sender.waiting):

@@ -5,9 +5,12 @@ from itertools import count
 from typing import Protocol
 
 from amqp10.forwarding.arriving import ArrivingMessages
-from amqp10.protocol.session import Session
+from amqp10.frontend.held_attaches import DEFINITIONS_KEY
+from amqp10.protocol.session import Link, Session
+from amqp10.wire.types import ULong
 from core.errors import EngineError
 from core.interface import Converter
+from core.order_position import OrderPosition
 
 
 class FarEnd(Protocol):
@@ -23,8 +26,9 @@ class FarEnd(Protocol):
 class LinkHost:
     """The links to one node for one virtual host, over any number of sockets, one after the other."""
 
-    def __init__(self, node: str, converter: Converter, touch: Callable[[], None]) -> None:
-        """``touch`` has the output of the connection sent."""
+    def __init__(self, node: str, converter: Converter, order: OrderPosition, touch: Callable[[], None]) -> None:
+        """``order``: how far this node is. ``touch`` has the output of the connection sent."""
+        self.order = order
         self.converter = converter
         self.arriving = ArrivingMessages()
         self.touch = touch
@@ -39,6 +43,20 @@ class LinkHost:
     def next_link_name(self) -> str:
         """A name that no other link of the connection has had."""
         return f"{self._node}/{next(self._numbers)}"
+
+    @property
+    def attach_properties(self) -> dict[str, object]:
+        """What each attach says: which definitions the other node needs for it."""
+        return {DEFINITIONS_KEY: ULong(self.order.made)} if self.order.made > 0 else {}
+
+    def detach(self, link: Link | None) -> None:
+        """Detach a link, if it is attached. Its user hears no more of it."""
+        if link is not None and link.end.attached:
+            session = link.channel
+            assert isinstance(session, Session)
+            session.detach(link)
+            link.reference = None
+            self.touch()
 
     def enter(self, link: FarEnd) -> None:
         """A link is to be attached."""

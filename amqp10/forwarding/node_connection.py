@@ -8,6 +8,7 @@ tell their publishers and consumers; then the server is asked to connect again, 
 from collections.abc import Callable, Iterator
 
 from amqp10.client_core.opening import open_if_let_in
+from amqp10.errors import ErrorCondition
 from amqp10.forwarding.far_links import FarReceiverLink, FarSenderLink, error_of
 from amqp10.forwarding.far_requests import FarRequests
 from amqp10.forwarding.link_host import FarEnd, LinkHost
@@ -38,6 +39,7 @@ from core.engine.forwarding.nodes import FarChange
 from core.engine.forwarding.outlet import Outlet
 from core.errors import EngineError, HomeLost, Invalid, NotFound
 from core.interface import ConsumeOptions, Converter
+from core.order_position import OrderPosition
 from core.server.dialling import Dialled
 from core.server.frontends import FrontEnd, PeerInfo
 from core.server.orders import Order
@@ -48,7 +50,9 @@ EVENT_PAUSE_S = (0.1, 5.0)
 LOST_PAUSE_S = 0.02
 """Seconds between the loss of a connection over which the node was reached and the next try, which shows whether its
 process has ended. When a process is killed, its sockets are closed one after another, within milliseconds."""
-
+UNKNOWN_PAUSE_MAX_S = 0.8
+"""While the pauses are no longer than this, links wait for a node that does not know the virtual host: it may have been
+added a moment ago. They come to 1.5 s; nodes look for new definitions four times a second."""
 
 Dial = Callable[[Dialled, float], None]
 """Connects after a pause, in seconds."""
@@ -66,12 +70,14 @@ class NodeConnection:
         settings: ConnectionSettings,
         converter: Converter,
         dial: Dial,
+        order: OrderPosition,
         certified: bool = False,
     ) -> None:
-        """``certified``: this node has a certificate, with which it logs in."""
+        """``order``: how far this node is, which each attach says. ``certified``: this node has a certificate, with
+        which it logs in."""
         self._credentials: Credentials = External() if certified else Anonymous()
         self.node = node
-        self.links = LinkHost(node, converter, self._touch)
+        self.links = LinkHost(node, converter, order, self._touch)
         self.down: str | None = None
         """Why the node cannot be reached; None while it is connected, or the first try is under way."""
         self._settings = settings
@@ -91,10 +97,13 @@ class NodeConnection:
         if self.down is not None:
             recording.fail(f"queue '{queue}': its home node {self.node} is down: {self.down}")
             return
-        if self._requests is None or self._requests not in self.links:
-            self._requests = FarRequests(self.links)
-            self.enter(self._requests)
-        self._requests.ask(what, queue, recording)
+        requests = self._requests
+        if requests is None or requests not in self.links or requests.outdated:
+            if requests is not None:
+                requests.leave()
+            self._requests = requests = FarRequests(self.links)
+            self.enter(requests)
+        requests.ask(what, queue, recording)
 
     def enter(self, link: FarEnd) -> None:
         """Attach a link, now or when there is a connection."""
@@ -130,10 +139,14 @@ class NodeConnection:
         self._front_end = NodeFrontEnd(self, info, Connection(self._settings, handshake), touch, tunnel)
         return self._front_end
 
-    def failed(self, why: str) -> None:
-        """There is no connection: it could not be made, or it is lost."""
+    def failed(self, why: str, *, unknown: bool = False) -> None:
+        """There is no connection: it could not be made, or it is lost. ``unknown``: the node does not know the virtual
+        host."""
         was_open, self._inside = self._inside, False
         self._front_end, self._dialling = None, False
+        if unknown and self._pause <= UNKNOWN_PAUSE_MAX_S and not self._let_go:
+            self._try_again()
+            return
         self.down = why
         self.links.lose(self._error(why, was_open=was_open))
         if self._let_go:
@@ -141,6 +154,9 @@ class NodeConnection:
         if was_open:
             self._connect(LOST_PAUSE_S)
             return
+        self._try_again()
+
+    def _try_again(self) -> None:
         self._connect(self._pause)
         self._pause = min(2 * self._pause, EVENT_PAUSE_S[1])
 
@@ -177,6 +193,8 @@ class NodeFrontEnd:
         self._sessions: list[Session] = []
         self._beginning = False
         self._over: str | None = None
+        self._unknown = False
+        """Whether the other node does not know the virtual host."""
         self._lost = False
 
     # --- links ------------------------------------------------------------------------------------------------
@@ -245,7 +263,8 @@ class NodeFrontEnd:
             self._lost = True
             self.connection.forget_sessions()
             broken = "" if self._tunnel is None else self._tunnel.failure
-            self._owner.failed(self._over or self.connection.handshake.refused or broken or "the socket is closed")
+            why = self._over or self.connection.handshake.refused or broken or "the socket is closed"
+            self._owner.failed(why, unknown=self._unknown)
         return False
 
     @property
@@ -316,6 +335,7 @@ class NodeFrontEnd:
                     self._detached(link.reference, error_of(error))
             case ConnectionClosed(error):
                 self._over = "the connection was closed" if error is None else error.description or error.condition
+                self._unknown = error is not None and error.condition == ErrorCondition.NOT_FOUND
 
     def _detached(self, link: object, error: EngineError) -> None:
         if isinstance(link, FarSenderLink | FarReceiverLink | FarRequests):
@@ -334,11 +354,12 @@ class FarNode:
         settings: Callable[[str], ConnectionSettings],
         converter: Converter,
         dial: Dial,
+        order: OrderPosition,
         certified: bool = False,
     ) -> None:
-        """``settings`` returns what a connection announces, for the hostname of its open. ``certified``: this node logs
-        in with its certificate."""
-        self._certified = certified
+        """``settings`` returns what a connection announces, for the hostname of its open. ``order`` and ``certified``
+        as :class:`NodeConnection` has them."""
+        self._certified, self._order = certified, order
         self.name = name
         self._address = address
         self._settings = settings
@@ -384,6 +405,7 @@ class FarNode:
                 settings=self._settings(f"{HOST_PREFIX}{virtual_host}"),
                 converter=self._converter,
                 dial=self._dial,
+                order=self._order,
                 certified=self._certified,
             )
         return connection

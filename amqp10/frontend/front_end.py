@@ -15,6 +15,7 @@ from amqp10.frontend.far_clients import subscribed
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
+from amqp10.frontend.held_attaches import Attached, HeldAttaches
 from amqp10.frontend.incoming import PublisherLink, publisher_link
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.operating import AlarmEffects, Operating
@@ -70,6 +71,7 @@ from core.interface import (
 )
 from core.observe.flow_events.recorder import FlowEvents
 from core.observe.stalls import Stalls
+from core.order_position import OrderPosition
 from core.server.frame_tap import Cutters
 from core.server.frontends import PeerInfo
 from core.server.orders import Order
@@ -84,9 +86,9 @@ class Amqp10FrontEnd:
 
     __slots__ = (
         "_alarms", "_attributes", "_blocks", "_consumers", "_converter", "_dynamic", "_engine", "_eof", "_flow",
-        "_headers", "_hosts", "_lost", "_mailbox", "_management", "_now", "_rechecks", "_releasing", "_rights_of",
-        "_sessions", "_stalls", "_steps", "_until", "_wake", "_windows", "_work", "_work_per_turn_max", "connection",
-        "info", "settings", "traffic",
+        "_headers", "_held", "_hosts", "_lost", "_mailbox", "_management", "_now", "_rechecks", "_releasing",
+        "_rights_of", "_sessions", "_stalls", "_steps", "_until", "_wake", "_windows", "_work", "_work_per_turn_max",
+        "connection", "info", "settings", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -108,10 +110,11 @@ class Amqp10FrontEnd:
         rights_of: Callable[[str], Rights] = all_rights,
         hosts: VirtualHostsByName | None = None,
         windows: PublisherWindows | None = None,
+        order: OrderPosition | None = None,
     ) -> None:
         """``engine`` is of the default virtual host until the connection is open, then of the one of ``hosts`` that the
         client wants, with rights from ``rights_of``. ``unique`` returns the part of a dynamic node's name that no peer
-        can guess; ``wake`` asks for a turn. ``traffic``, ``flow`` and ``work`` count for all connections."""
+        can guess; ``wake`` asks for a turn. ``traffic``, ``flow``, ``work`` and ``order`` are of all connections."""
         self.info, self.connection = info, connection
         self.traffic, self.settings = traffic or Traffic(), settings.amqp10
         self._work, self._work_per_turn_max = work or Work(), settings.engine.work_per_turn.peer
@@ -122,6 +125,7 @@ class Amqp10FrontEnd:
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work, wake)
         self._windows = (windows or PublisherWindows(self.settings)).of_connection(mailbox, wake)
         self._attributes, self._headers = AttributesByHeader(), HeaderByAttributes()
+        self._held = HeldAttaches(order or OrderPosition(), wake)
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
@@ -172,6 +176,8 @@ class Amqp10FrontEnd:
             self._management.go_on((self._work.spent + self._until) // 2, self._fail_receiver)
         if self._mailbox.actions:
             self._take_some_actions()
+        if self._held:
+            self._left_of(self._held.answers(self._attached, now.monotonic), EVENT_WORK)
         if self._releasing is not None:
             self._releasing = self._left_of(self._releasing, EVENT_WORK)
         if self._rechecks is not None:
@@ -221,6 +227,8 @@ class Amqp10FrontEnd:
             deadline = earlier(deadline, rights.deadline(self._now))
         if self._windows.timed:
             deadline = earlier(deadline, self._windows.deadline)
+        if self._held:
+            deadline = earlier(deadline, self._held.deadline)
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
@@ -234,6 +242,8 @@ class Amqp10FrontEnd:
             self._windows.tick(now.monotonic, can_send=not self.connection.backlog_bytes)
         self.connection.tick(now.monotonic)
         self._answer_events(now)
+        if self._held:
+            self._wake()
 
     def shut_down(self, reason: str, now: Now) -> None:
         self._now = now
@@ -315,10 +325,9 @@ class Amqp10FrontEnd:
                 self._opened(event.open, now)
             case SessionBegun():
                 begin_within_limits(event.session, self._engine)
-            case ReceiverAttached():
-                self._publisher_attached(event.link, event.attach)
-            case SenderAttached():
-                self._consumer_attached(event.link, event.attach, now)
+            case ReceiverAttached() | SenderAttached():
+                if self._alarms.node is None or not self._held.holds(event, now.monotonic):
+                    self._attached(event)
             case LinkDetached():
                 self._release(event.link)
             case SessionEnded():
@@ -389,6 +398,12 @@ class Amqp10FrontEnd:
 
     # --- attaching ---------------------------------------------------------------------------------------------------
 
+    def _attached(self, event: Attached) -> None:
+        if isinstance(event, ReceiverAttached):
+            self._publisher_attached(event.link, event.attach)
+        else:
+            self._consumer_attached(event.link, event.attach, self._now)
+
     def _publisher_attached(self, link: ReceiverLink, attach: Attach) -> None:
         session = session_of(link)
         try:
@@ -407,22 +422,13 @@ class Amqp10FrontEnd:
             self._refuse(link, fault_of(error))
             return
         link.reference = publisher.reference = PublisherLink(
-            link,
-            publisher,
-            name=link_identity(self.info, session, link),
-            engine=self._engine,
-            rights=self._engine.rights,
-            attributes=self._attributes,
-            settings=self.settings,
-            traffic=self.traffic,
-            work=self._work,
-            from_node=self._alarms.node is not None,
-        )
+            link, publisher, name=link_identity(self.info, session, link), engine=self._engine,
+            rights=self._engine.rights, attributes=self._attributes, settings=self.settings, traffic=self.traffic,
+            work=self._work, from_node=self._alarms.node is not None,
+        )  # fmt: skip
         self.traffic.publishers += 1
         self._engine.begin_link()
-        if self._alarms.on:
-            self._alarms.close_window(session, self._now)
-            self._blocks.look_at(link.reference)
+        self._alarms.publisher_attached(link.reference, session, self._now)
         link.attach(
             source=attach.source,
             target=effective,
@@ -447,16 +453,11 @@ class Amqp10FrontEnd:
             queue_name = self._dynamic.source_queue(link, attach.name, source)
             self._engine.check_source(queue_name)
             user = ConsumerLink(
-                link,
-                engine=self._engine,
-                converter=self._converter,
-                headers=self._headers,
-                batch=self.settings.max_queue_credit,
-                traffic=self.traffic,
-                bytes_wanted=termini.unsettled_bytes_max(attach),
-                sizes=self._windows.grant_size(),
+                link, engine=self._engine, converter=self._converter, headers=self._headers,
+                batch=self.settings.max_queue_credit, traffic=self.traffic,
+                bytes_wanted=termini.unsettled_bytes_max(attach), sizes=self._windows.grant_size(),
                 to_node=self._alarms.node is not None,
-            )
+            )  # fmt: skip
             queue = self._engine.queue_info(queue_name, self.info.identity)
             user.of_stream = queue.type == "stream"
             stream = termini.checked_filters(source, queue, now.wall)
@@ -508,9 +509,7 @@ class Amqp10FrontEnd:
                 if publisher.target_gone(action.publisher):
                     self._detach(publisher.link, link_fault(action.error))
             case Cancelled():
-                consumer = consumer_link(action.consumer.reference)
-                consumer.consumer = None
-                self._detach(consumer.link, link_fault(action.error))
+                self._detach(consumer_link(action.consumer.reference).cancelled(), link_fault(action.error))
             case ActivityChanged():
                 consumer = consumer_link(action.consumer.reference)
                 consumer.activity_changed(active=action.active)
@@ -537,6 +536,7 @@ class Amqp10FrontEnd:
 
     def _release(self, link: SenderLink | ReceiverLink) -> None:
         """The link is over: release its publisher or consumer in the engine, once."""
+        self._held.forget(link)
         user, link.reference = link.reference, None
         if user is not None:
             flow_totals.link_gone(link, self.traffic.flow)

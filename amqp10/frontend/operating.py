@@ -103,6 +103,12 @@ class AlarmEffects:
             raise LinkFault(ErrorCondition.DETACH_FORCED, DRAINED)
         engine.check_links(client_of(attach, self.node))
 
+    def publisher_attached(self, publisher: PublisherLink, session: Session, now: Now) -> None:
+        """A publisher attaches: while an alarm is on, it cannot send."""
+        if self.on:
+            self.close_window(session, now)
+            self._blocks.look_at(publisher)
+
     def close_window(self, session: Session, now: Now) -> None:
         """Close the window of a session that publishes while an alarm is on. To another node, each link says so: the
         session is shared by many clients."""

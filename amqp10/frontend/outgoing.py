@@ -327,6 +327,11 @@ class ConsumerLink:
         if self.link.end.attached:
             self.tell({ACTIVE_KEY: active})
 
+    def cancelled(self) -> SenderLink:
+        """The engine has ended the consumer. Returns its link, which is to be detached."""
+        self.consumer = None
+        return self.link
+
     def release(self) -> None:
         """The link is over: all unsettled deliveries go back to the queue, in order."""
         if self.consumer is None:

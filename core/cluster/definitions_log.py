@@ -91,7 +91,8 @@ class DefinitionsLog:
         self._asked: deque[_Asked] = deque()
         self._landed: dict[int, Answered] = {}
         """Who waits for changes that are in the order, by their numbers, which grow."""
-        self._putting = self._reading = False
+        self._putting = self._reading = self._read_again = False
+        """Whether a request is under way, and whether one that reads is wanted behind it."""
 
     # --- what the owner calls
 
@@ -114,6 +115,13 @@ class DefinitionsLog:
         """There are so many changes."""
         self._latest = max(self._latest, number)
         if self._latest > self._known or (self._known > number >= 0 and not self._putting):
+            self._read()
+
+    def read_upto(self, number: int) -> None:
+        """Another node has made the change of this number: read now, and not with the next look."""
+        if number > self._known >= 0:
+            self._read_again = self._reading
+            self._latest = max(self._latest, number)
             self._read()
 
     def submit(self, change: AgreedChange, answered: Answered) -> None:
@@ -211,6 +219,9 @@ class DefinitionsLog:
         def come_back(read: ChangesRead) -> None:
             self._reading = False
             self._take(read)
+            if self._read_again:
+                self._read_again = False
+                self._read()
 
         self._engine.read(self._known, come_back, self._not_read)
 

@@ -33,7 +33,7 @@ from core.engine.quorum.group_numbers import size_in
 from core.engine.routing.agreement import ChangeKind
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
-from core.engine.routing.shared_names import Makes, SharedNames
+from core.engine.routing.shared_names import Makes, SharedNames, once_followed
 from core.engine.routing.staged import StagedQueues
 from core.engine.routing.topology import RECORD_WORK, QueueDefinition, Topology
 from core.engine.snapshots import Snapshots
@@ -111,11 +111,10 @@ class Broker:
         ranges_max, touch = engine.publishing_id_ranges_max, self._pump.touch
         context = CourierContext(self._confirms, converter, self._route_inside, self._submit, touch, ranges_max)
         self._maker = QueueMaker(settings, context=context, storage=storage, machinery=shared, host=virtual_host)
-        self._storage = storage
         self.policies = Policies(policies_max=engine.policies_max, recorder=recorder, changed=self._policies_changed)
         self._enforcement = Enforcement(self.policies, self.work)
         self.limits = PublishLimits(virtual_host, self.policies, self._queues)
-        self.publish_limits = self.limits.of
+        self.publish_limits, self._storage = self.limits.of, storage
         self._topology = topology = Topology(
             engine,
             recorder=recorder,
@@ -362,7 +361,9 @@ class Broker:
         if isinstance(queue, RemoteQueue):
             self._topology.queue(name, owner)
         asked = self.machinery.homes.delete(self.virtual_host, name) if may_be_there else None
-        return asked or self.begin_deleting_here(name, owner)
+        if asked is None:
+            return self.begin_deleting_here(name, owner)
+        return once_followed(asked, self.machinery.order, self._topology, name)
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
         self._topology.queue(name, owner)

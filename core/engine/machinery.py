@@ -30,6 +30,7 @@ from core.engine.routing.topology import Topology
 from core.engine.snapshots import Snapshots
 from core.engine.storage import Storage
 from core.engine.totals import EngineTotals
+from core.order_position import OrderPosition
 from core.store.lane import Lane
 from core.store.store import Store
 from core.work import Work
@@ -90,6 +91,8 @@ class Machinery:
     def __init__(self, settings: Settings, storage: Storage | None, homes: Homes | None = None) -> None:
         self.homes = homes or Homes()
         """On which node each queue lives."""
+        self.order = OrderPosition()
+        """How far this node is in the order of definitions of its cluster."""
         self.alarms = AlarmRegistry()
         self.work = Work() if storage is None else storage.work
         self.now = Now(0.0, 0.0)

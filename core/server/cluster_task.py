@@ -163,7 +163,8 @@ class ClusterTask:
         self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
         dialling.refused = self._refused
         groups.wake = self._wake_up
-        machinery.leading_ends = self._leading_ends
+        machinery.leading_ends, self._order = self._leading_ends, machinery.order
+        self._order.read_upto = self.member.definitions.read_upto
 
     def _check(self) -> None:
         from core.cluster.etcd import EtcdAway, EtcdRefused, check_version
@@ -314,7 +315,9 @@ class ClusterTask:
                     await trio.to_thread.run_sync(self._keep, MEMBERS_FILE, listed.encoded())
                 if self._agreement.owed and self.member.definitions.made >= 0:
                     self._pay_owed()
-                if self.member.step() | self._homes.follow(self._clock().monotonic):
+                going_on = self.member.step() | self._homes.follow(self._clock().monotonic)
+                self._order.reached(self.member.definitions.made)
+                if going_on:
                     turn()
                 if self._first_time and self.member.definitions.settled:
                     self._first_time = self.member.definitions.first_time = False

@@ -9,7 +9,12 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from amqp10.blocking.connection import BlockingConnection
+from amqp10.blocking.links import ReceivingLink, SendingLink
+from amqp10.blocking.requests import BlockingManagement
+from amqp10.client_core.url import Url
 from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
+from tests.kit.wire import data_message
 
 QUEUE = "orders"
 DURABLE = pika.BasicProperties(delivery_mode=2)
@@ -98,3 +103,49 @@ def test_a_queue_is_used_at_any_node_and_follows_its_leader():
         assert left <= set(bodies), "lost"
         assert set(later) <= set(bodies)
         assert all(redelivered for body, redelivered in rest if body in held)
+
+
+ROUNDS = 40
+"""A node looks for new definitions four times a second, so that nearly each round finds the leader without them."""
+
+
+@pytest.mark.slow
+def test_a_queue_is_used_at_once_at_a_node_that_does_not_lead_it():
+    with cluster_nodes(groups=1, forwards=True) as nodes:
+        leader = nodes.leaders("a")[1]
+        entry = next(name for name in NAMES if name != leader)
+        arguments = {"x-queue-type": "quorum"}
+        nodes.command(entry, "queues", "declare", QUEUE, "--argument", "x-queue-type=quorum")
+        nodes.until(lambda: len(publish(nodes, entry, ["first"])) == 1, "it is connected to the leader")
+        with connected(nodes, entry) as channel, BlockingConnection.open(Url.parse(nodes.url(entry))) as connection:
+            management = BlockingManagement(connection)
+            for number in range(ROUNDS):
+                name = f"channel-{number}"
+                channel.queue_declare(name, durable=True, arguments=arguments)
+                assert channel.queue_purge(name).method.message_count == 0
+                channel.basic_publish("", name, b"one", DURABLE, mandatory=True)
+                assert channel.basic_get(name, auto_ack=True)[2] == b"one"
+                address = f"/queues/link-{number}"
+                management.request("PUT", address, {"durable": True, "arguments": arguments})
+                receiving, sending = ReceivingLink.open(connection, address), SendingLink.open(connection, address)
+                receiving.stream(1, messages=1)
+                outcomes = sending.send([data_message(b"two")], within_s=COME_S)
+                assert not sending.confirm(outcomes, within_s=COME_S)
+                (run,) = receiving.arrived(within_s=COME_S)
+                assert [entry.endswith(data_message(b"two")) for entry in run.entries] == [True]
+
+
+@pytest.mark.slow
+def test_a_queue_is_deleted_declared_again_and_used_at_once_at_a_node_that_does_not_lead_it():
+    with cluster_nodes(groups=1, forwards=True) as nodes:
+        leader = nodes.leaders("a")[1]
+        entry = next(name for name in NAMES if name != leader)
+        with BlockingConnection.open(Url.parse(nodes.url(entry))) as connection:
+            management, address = BlockingManagement(connection), f"/queues/{QUEUE}"
+            management.request("PUT", address, {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+            nodes.until(lambda: len(publish(nodes, entry, ["first"])) == 1, "it is connected to the leader")
+            for _ in range(ROUNDS):
+                assert management.request("DELETE", address).body == {"message_count": 1}
+                management.request("PUT", address, {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+                sending = SendingLink.open(connection, address)
+                assert not sending.confirm(sending.send([data_message(b"x")], within_s=COME_S), within_s=COME_S)

@@ -1,18 +1,20 @@
 """Definitions of three nodes over a simulated etcd: nodes that are cut off, start again, and contradict each other."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from core.clock import Now
-from core.cluster.definitions_engine import DefinitionsEngine
+from core.cluster.definitions import StateReading, encoded
+from core.cluster.definitions_engine import ChangesRead, DefinitionsEngine
 from core.cluster.definitions_log import DefinitionsLog
 from core.cluster.etcd_definitions import EtcdDefinitions
 from core.cluster.following import Following
 from core.cluster.keys import NUMBER, ClusterKeys
 from core.config.settings import Settings
 from core.engine.broker import OPERATOR, Broker
-from core.engine.routing.agreement import Agreement
+from core.engine.routing.agreement import AgreedChange, Agreement, ChangeKind
 from core.engine.routing.shared_recorder import SharedRecorder
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import EngineError, Inequivalent, NotFound, PreconditionFailed, StillGoing
@@ -300,3 +302,59 @@ def test_an_engine_that_has_lost_everything_deletes_nothing_at_the_nodes():
     for number in range(3):
         world.restart(number)
     assert len(settle(world)) == 1
+
+
+class AskedEngine:
+    """An engine whose requests to read wait for the test."""
+
+    name = advice = trouble = ""
+    everywhere = 0
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[int, Callable[[ChangesRead], None]]] = []
+
+    def tell_made(self, number: int) -> None:
+        """Nothing waits for it."""
+
+    def put(self, *asked: object) -> None:
+        raise AssertionError("no change is put")
+
+    def read(self, known: int, answered: Callable[[ChangesRead], None], unanswered: object) -> None:
+        self.reads.append((known, answered))
+
+    def read_state(self, answered: Callable[[int, StateReading], None], unanswered: object) -> None:
+        answered(0, StateReading(KEYS))
+
+
+def test_what_another_node_has_is_read_at_once_and_behind_a_read_that_may_miss_it():
+    node, engine = World(5).nodes[0], AskedEngine()
+    following = Following(VirtualHosts(node.broker), node.agreement, lambda: 0.0, lambda event, facts: None)
+    log = DefinitionsLog(engine, following, lambda event, facts: None, first_time=False)
+    log.read_upto(1)
+    assert not engine.reads, "the state has not been read, and is not read for another node"
+    log.heard(0)
+    log.step()
+    assert log.made == 0
+    changes = [
+        (number, encoded(AgreedChange(ChangeKind.EXCHANGE, "/", name, exchange(name))))
+        for number, name in enumerate(("one", "two"), 1)
+    ]
+    log.read_upto(1)
+    log.read_upto(2)
+    ((known, answered),) = engine.reads
+    assert known == 0
+    answered(ChangesRead(1, changes[:1]))
+    log.step()
+    assert log.made == 1
+    known, answered = engine.reads[1]
+    assert known == 1
+    answered(ChangesRead(2, changes[1:]))
+    log.step()
+    assert log.made == 2
+    log.read_upto(2)
+    log.read_upto(1)
+    assert len(engine.reads) == 2
+
+
+def exchange(name: str) -> ExchangeDeclaration:
+    return ExchangeDeclaration(name=name, type=ExchangeType.DIRECT, arguments={})

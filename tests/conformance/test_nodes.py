@@ -18,7 +18,7 @@ from core.amqp091.methods import (
 )
 from core.engine.options.policies import PolicyDeclaration
 from core.errors import NotFound
-from core.interface import Binding
+from core.interface import Binding, QueueDeclaration
 from tests.kit.apart import Apart
 from tests.kit.link_pair import LinkPair
 from tests.kit.settings import make_settings
@@ -200,6 +200,28 @@ def test_a_queue_that_its_home_node_does_not_have():
     a = Apart()
     a.peer.attach_receiver("/queues/far-away")
     assert a.peer.detached_with("amqp:not-found")
+
+
+@pytest.mark.parametrize("tries", [1, 4])
+def test_a_virtual_host_that_its_home_node_does_not_have_yet(tries: int):
+    a = Apart()
+    a.entry.control.hosts.add("shop")
+    peer = a.entry.connect(hostname="vhost:shop")
+    peer.begin()
+    peer.attach_sender(a.address)
+    pauses = []
+    for _ in range(tries):
+        assert not peer.take(Flow, Detach)
+        pauses += [pause for _, pause in a.nodes.calls]
+        if tries == 1:
+            a.home.control.hosts.add("shop")
+            a.home.control.hosts.named("shop").declare_queue(QueueDeclaration(name="far", arguments={}), a)
+        a.nodes.call()
+    assert pauses == [0.1, 0.2, 0.4, 0.8][:tries]
+    if tries == 1:
+        assert peer.expect(Flow).link_credit > 0
+    else:
+        assert peer.detached_with("amqp:not-found")
 
 
 def test_an_alarm_of_the_home_node_takes_link_credit_and_no_window():

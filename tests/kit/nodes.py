@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from amqp10.serve import far_nodes
+from amqp10.serve import far_node
 from core.config.cluster import ClusterSettings, NodeSettings
 from core.engine.forwarding.nodes import Homes
 from core.server.dialling import Dialled
@@ -72,7 +72,9 @@ class Joined:
         home.settings = home.settings.model_copy(update={"cluster": ClusterSettings(node=HOME, trust_loopback=True)})
         homes = Homes(ENTRY, cluster.home_of)
         self.entry = InProcessBroker(settings, homes=homes)
-        homes.nodes = far_nodes(settings, self.entry.converter, self._dial)
+        order, (home_node,) = self.entry.engine.machinery.order, cluster.nodes
+        node = far_node(settings, self.entry.converter, self._dial, order, home_node.name, home_node.address)
+        homes.nodes = {node.name: node}
         self.entry.beside.append(home)
         home.beside.append(self.entry)
 

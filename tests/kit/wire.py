@@ -295,6 +295,7 @@ class WirePeer:
             rights_of=lambda user: broker.rights,
             hosts=broker.control.hosts,
             windows=broker.windows,
+            order=broker.engine.machinery.order,
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []

@@ -20,6 +20,7 @@ from core.engine.routing.topology import BUILT_IN_EXCHANGES, QueueDefinition, To
 from core.errors import EngineError, Inequivalent, PreconditionFailed, StillGoing
 from core.flow_facts import FLOW_STREAM
 from core.interface import Binding, ExchangeDeclaration, QueueDeclaration, QueueInfo
+from core.order_position import OrderPosition
 from core.slices import Found
 from core.store.definitions import PolicyDeclaration
 
@@ -353,3 +354,30 @@ def _pass_on(made: Recording[Found], recording: Recording[Found]) -> None:
         recording.fail(str(error))
     else:
         recording.finish(found)
+
+
+def once_followed(asked: Recording[int], order: OrderPosition, topology: Topology, name: str) -> Recording[int]:
+    """Give the result of deleting a queue, which another node does, once this node has made the deletion too: else a
+    client that declares the queue again would be told that it is still there. Nodes without an order have nothing to
+    make."""
+    there = topology.queues.get(name)
+    if there is None or order.made <= 0:
+        return asked
+    recording: Recording[int] = Recording()
+
+    def look() -> None:
+        if topology.queues.get(name) is not there:
+            order.forget(look)
+            _pass_on(asked, recording)
+
+    def answered() -> None:
+        try:
+            asked.result()
+        except PreconditionFailed:
+            _pass_on(asked, recording)
+        else:
+            order.wait(order.made + 1, look)
+            look()
+
+    asked.when_done(answered)
+    return recording

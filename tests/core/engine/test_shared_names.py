@@ -6,14 +6,16 @@ import pytest
 
 from core.clock import Now
 from core.config.settings import Settings
+from core.declaring import Recording
 from core.engine.broker import OPERATOR, Broker
 from core.engine.quorum.group_numbers import number_in_log, size_in
 from core.engine.quorum.groups import SharedQueue
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, Answered, ChangeKind, ChangeVerdict
-from core.engine.routing.shared_names import is_shared
+from core.engine.routing.shared_names import is_shared, once_followed
 from core.engine.routing.shared_recorder import SharedRecorder
 from core.errors import Inequivalent, NotFound, PreconditionFailed, StillGoing
 from core.interface import Binding, ExchangeDeclaration, ExchangeType, QueueDeclaration
+from core.order_position import OrderPosition
 from core.store.definitions import PolicyDeclaration
 from tests.kit.faulty_disk import MemoryDisk
 from tests.kit.storage import KeptDefinitions, open_storage
@@ -345,3 +347,28 @@ def test_an_explanation_says_which_wishes_for_copies_are_so():
     }
     classic = {row["key"]: row["why"] for row in node.broker.explain_policies("c")["keys"]}
     assert "with x-queue-type quorum it has a copy on each of the 3 nodes" in classic["ha-mode"]
+
+
+def test_a_deletion_at_another_node_has_its_answer_when_this_node_has_made_it():
+    node, order, asked = Node(), OrderPosition(), [Recording[int]() for _ in range(4)]
+    topology = node.broker.shown.topology
+    wanted: list[int] = []
+    order.read_upto = wanted.append
+    assert once_followed(asked[0], order, topology, "q") is asked[0], "this node does not have it"
+    node.make(shared("q"))
+    assert once_followed(asked[0], order, topology, "q") is asked[0], "there is no order"
+    order.reached(5)
+    answers = [once_followed(one, order, topology, "q") for one in asked[1:]]
+    asked[1].fail("refused")
+    with pytest.raises(PreconditionFailed, match="refused"):
+        answers[0].result()
+    asked[2].finish(3)
+    assert wanted == [6]
+    order.reached(6)
+    assert not answers[1].done, "it was another change"
+    node.make(AgreedChange(ChangeKind.REMOVAL, "/", "q", AgreedRemoval(queues=("q",))))
+    node.make(shared("q", "cd" * 16))
+    order.reached(7)
+    assert answers[1].result() == 3
+    asked[3].finish(4)
+    assert answers[2].result() == 4
