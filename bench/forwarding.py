@@ -46,7 +46,7 @@ from bench.broker import Broker
 from bench.together.job import Job, Report
 from bench.together.measure import QueueKind, queues
 from bench.trial import LoadProcess
-from tests.kit.broker_process import BrokerAddress, broker_process
+from tests.kit.broker_process import UNPREPARED, BrokerAddress, broker_process
 
 QUEUE, BODY = "/queues/forwarded", b"x" * 12
 BATCH = 1_000
@@ -170,12 +170,12 @@ def nodes(flow: str, of_home: str = "") -> Iterator[tuple[BrokerAddress, BrokerA
     with TemporaryDirectory() as folder:
         file = Path(folder, "home.toml")
         file.write_text(f'{alone}node = "home"\n{of_home}', encoding="utf-8")
-        with broker_process("--config", str(file)) as home:
+        with broker_process("--config", str(file), program=UNPREPARED) as home:
             other = f'[[cluster.nodes]]\nname = "home"\naddress = "{home.host}:{home.port}"\n'
             other += f'queues = ["forwarded", "{SLOW}"]\n'
             file = Path(folder, "entry.toml")
             file.write_text(f'{alone}node = "entry"\n{other}', encoding="utf-8")
-            with broker_process("--config", str(file)) as entry:
+            with broker_process("--config", str(file), program=UNPREPARED) as entry:
                 yield entry, home
 
 

@@ -33,7 +33,7 @@ import trio
 
 from amqp10.client import Message, ReceiverOptions, connect
 from bench.broker import Broker
-from tests.kit.broker_process import broker_process
+from tests.kit.broker_process import UNPREPARED, broker_process
 from tests.kit.one_port import one_port
 
 BATCH, LINK_CREDIT = 500, 2_000
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load = Load(given.queues, given.messages, b"x" * given.size)
     alone, together = [], []
     for _ in range(given.rounds):
-        with broker_process(*FLOW) as broker:
+        with broker_process(*FLOW, program=UNPREPARED) as broker:
             alone.append(sum(costs(broker.url(), {"alone": broker.pid}, load)))
         with TemporaryDirectory() as folder, one_port(Path(folder, "data"), 2, *FLOW) as nodes:
             pids = {f"node {node}": nodes.pid(node) for node in (1, 2)}

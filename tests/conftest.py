@@ -46,9 +46,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest_plugins = ("tests.pyspark_amqp10.spark_fixtures",)
 """One Spark session serves the tests of two folders, so its fixtures are a plugin and not in a folder's conftest."""
 
-GARBAGE_THRESHOLDS = (10_000, 20, 50)
-"""Python's own thresholds are (700, 10, 10). Looking for garbage that often takes a seventh of the tests' processor
-time."""
+# Python's own thresholds are (700, 10, 10). Looking for garbage that often takes a seventh of the processor time of the
+# tests and of their collection.
+gc.set_threshold(10_000, 20, 50)
 
 CLIENTS = {"proton": "python-qpid-proton", "rabbitmq_amqp_python_client": "rabbitmq-amqp-python-client"}
 MISSING = [package for module, package in CLIENTS.items() if find_spec(module) is None]
@@ -96,7 +96,6 @@ def pytest_collection_finish() -> None:
     _first_property()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 MODULES: dict[str, Any] = sys.modules
@@ -46,9 +47,14 @@ def run_broker(
     nodes: int | None,
 ) -> None:
     """See :func:`amqp10.cli.serving.run_broker`."""
+    imported_serving().run_broker(config, listen=listen, data=data, admin=admin, changes=changes, dev=dev, nodes=nodes)
+
+
+def imported_serving() -> ModuleType:
+    """Import :mod:`amqp10.cli.serving` without these modules."""
     with instead(dict.fromkeys(UNUSED) | {name: Later(name) for name in LATER}):
         from amqp10.cli import serving
-    serving.run_broker(config, listen=listen, data=data, admin=admin, changes=changes, dev=dev, nodes=nodes)
+    return serving
 
 
 @contextmanager

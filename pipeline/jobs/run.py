@@ -220,13 +220,13 @@ def _answer(spark: SparkSession, house: Warehouse, span: list[str], progress: Pr
     """Make the answers of some days that follow each other, and the records with which the days after them begin."""
     bronze = house.contents.tables[BRONZE]
     small = house.size_of(name for day in span for name in bronze[day]) <= SMALL_BYTES
-    with _settings(spark, SMALL_SETTINGS if small else {}):
+    with other_settings(spark, SMALL_SETTINGS if small else {}):
         _make(spark, house, span, progress, small=small)
 
 
 @contextmanager
-def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Other settings, until the block ends."""
+def other_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Other settings of the session, until the block ends."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

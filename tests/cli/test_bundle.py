@@ -19,7 +19,7 @@ from core.access.passwords import hash_password
 from tests.kit.broker_process import ROOT, STOP_SECONDS
 
 PASSWORD, TOKEN, BODY, FILTER = "pw-Tr0ub4dor", "token-c0rrecthorse", "body-b4ttery", "pw-in-a-name"
-KEYS = hash_password(PASSWORD, salt=b"0123456789abcdef").render()
+KEYS = hash_password(PASSWORD, salt=b"0123456789abcdef", iterations=4096).render()
 SECRETS = [PASSWORD, TOKEN, BODY, *re.split(r"[$:]", KEYS)[2:]]
 
 

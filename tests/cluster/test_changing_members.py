@@ -3,7 +3,6 @@ gets it anew, and one leaves. Nothing that was confirmed is lost."""
 
 import json
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -19,9 +18,10 @@ from pika.adapters.blocking_connection import BlockingChannel
 from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
 from tests.cluster.test_hand_over import QUEUE
-from tests.kit.broker_process import READY, ROOT
+from tests.kit.broker_process import READY
 from tests.kit.command_line import run_here
 from tests.kit.etcd_cluster import free_ports
+from tests.kit.prepared_broker import PreparedBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")]
 
@@ -39,17 +39,14 @@ class Brokers:
         self.folder = folder
         self.port, self.etcd_port = free_ports(2)
         self.urls: dict[str, str] = {}
-        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._processes: dict[str, PreparedBroker] = {}
 
     def start(self, name: str) -> None:
         files = self.folder / "nodes" / name
         words = ["serve", "--config", str(files / "headgate.toml"), "--admin", "off", "--data", str(self.data(name))]
         with (files / "log").open("a") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "amqp10", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
-            )
+            process = PreparedBroker(*words, stderr=log.fileno())
         self._processes[name] = process
-        assert process.stdout is not None
         match = READY.search(process.stdout.readline())
         assert match is not None, self.log(name)
         self.urls[name] = f"amqp://guest:guest@{match['host']}:{match['port']}"
@@ -68,7 +65,6 @@ class Brokers:
         finally:
             process.kill()
             process.wait()
-            assert process.stdout is not None
             process.stdout.close()
 
     def stop_all(self) -> None:

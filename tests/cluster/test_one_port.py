@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,13 @@ def named_at(node: int, prefix: str = "orders") -> str:
     return next(name for name in (f"{prefix}-{number}" for number in range(100)) if home_of("/", name) == str(node))
 
 
+@pytest.fixture(scope="module")
+def shared_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnePort]:
+    """Two nodes for the tests that stop none. The exchanges and queues of each have names of their own."""
+    with one_port(tmp_path_factory.mktemp("shared") / "data") as nodes:
+        yield nodes
+
+
 def drained(channel, queue: str) -> list[str]:
     found = []
     while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
@@ -36,82 +44,80 @@ def drained(channel, queue: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_clients_of_both_protocols_use_every_queue_at_either_node(tmp_path):
-    with one_port(tmp_path / "data") as nodes:
-        first, second = nodes.connect(1).channel(), nodes.connect(2).channel()
-        for channel in (first, second):
-            channel.confirm_delivery()
-        names = [named_at(1), named_at(2)]
+def test_clients_of_both_protocols_use_every_queue_at_either_node(shared_nodes: OnePort):
+    first, second = shared_nodes.connect(1).channel(), shared_nodes.connect(2).channel()
+    for channel in (first, second):
+        channel.confirm_delivery()
+    names = [named_at(1), named_at(2)]
+    for name in names:
+        first.queue_declare(name, durable=True)
+        second.queue_declare(name, passive=True)  # at once: a client is answered when all nodes have it
+    stream = named_at(2, "events")
+    first.queue_declare(stream, durable=True, arguments={"x-queue-type": "stream"})
+    first.exchange_declare("news", "fanout", durable=True)
+    for name in (*names, stream):
+        second.queue_bind(name, "news")
+    for channel, text in ((first, "from 1"), (second, "from 2")):
+        channel.basic_publish("news", "", text.encode(), DURABLE, mandatory=True)
         for name in names:
-            first.queue_declare(name, durable=True)
-            second.queue_declare(name, passive=True)  # at once: a client is answered when all nodes have it
-        stream = named_at(2, "events")
-        first.queue_declare(stream, durable=True, arguments={"x-queue-type": "stream"})
-        first.exchange_declare("news", "fanout", durable=True)
-        for name in (*names, stream):
-            second.queue_bind(name, "news")
-        for channel, text in ((first, "from 1"), (second, "from 2")):
-            channel.basic_publish("news", "", text.encode(), DURABLE, mandatory=True)
-            for name in names:
-                channel.basic_publish("", name, f"{text} to {name}".encode(), DURABLE, mandatory=True)
-        assert drained(second, names[0]) == ["from 1", f"from 1 to {names[0]}", "from 2", f"from 2 to {names[0]}"]
-        assert drained(first, names[1]) == ["from 1", f"from 1 to {names[1]}", "from 2", f"from 2 to {names[1]}"]
+            channel.basic_publish("", name, f"{text} to {name}".encode(), DURABLE, mandatory=True)
+    assert drained(second, names[0]) == ["from 1", f"from 1 to {names[0]}", "from 2", f"from 2 to {names[0]}"]
+    assert drained(first, names[1]) == ["from 1", f"from 1 to {names[1]}", "from 2", f"from 2 to {names[1]}"]
 
-        async def over_amqp10() -> list[str]:
-            found = []
-            for _ in range(4):  # connections are at either node
-                async with connect(nodes.url) as connection:
-                    sender = await connection.open_sender(f"/queues/{names[1]}")
-                    await sender.send(Message("over AMQP 1.0"))
-                    receiver = await connection.open_receiver(f"/queues/{names[1]}")
-                    delivery = await receiver.receive()
-                    found.append(delivery.message.body)
-                    delivery.accept()
-            return found
+    async def over_amqp10() -> list[str]:
+        found = []
+        for _ in range(4):  # connections are at either node
+            async with connect(shared_nodes.url) as connection:
+                sender = await connection.open_sender(f"/queues/{names[1]}")
+                await sender.send(Message("over AMQP 1.0"))
+                receiver = await connection.open_receiver(f"/queues/{names[1]}")
+                delivery = await receiver.receive()
+                found.append(delivery.message.body)
+                delivery.accept()
+        return found
 
-        assert trio.run(over_amqp10) == ["over AMQP 1.0"] * 4
-        assert second.queue_delete(names[0]).method.message_count == 0
-        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue"):
-            first.queue_declare(names[0], passive=True)
+    assert trio.run(over_amqp10) == ["over AMQP 1.0"] * 4
+    assert second.queue_delete(names[0]).method.message_count == 0
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue"):
+        first.queue_declare(names[0], passive=True)
 
 
 @pytest.mark.slow
-def test_exclusive_and_transient_queues_and_replies_reach_clients_of_the_other_node(tmp_path):
-    with one_port(tmp_path / "data") as nodes:
-        at_first, at_second = nodes.connect(1), nodes.connect(2)
-        first, second = at_first.channel(), at_second.channel()
-        first.confirm_delivery()
-        own = second.queue_declare("", exclusive=True).method.queue
-        first.exchange_declare("news", "fanout")
-        second.queue_bind(own, "news")
-        first.basic_publish("news", "", b"through the exchange", mandatory=True)
-        first.basic_publish("", own, b"by name", mandatory=True)
-        assert drained(second, own) == ["through the exchange", "by name"]
-        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="exclusive"):
-            at_first.channel().queue_declare(own, passive=True)
+def test_exclusive_and_transient_queues_and_replies_reach_clients_of_the_other_node(shared_nodes: OnePort):
+    at_first, at_second = shared_nodes.connect(1), shared_nodes.connect(2)
+    first, second = at_first.channel(), at_second.channel()
+    first.confirm_delivery()
+    own = second.queue_declare("", exclusive=True).method.queue
+    first.exchange_declare("passing-news", "fanout")
+    second.queue_bind(own, "passing-news")
+    first.basic_publish("passing-news", "", b"through the exchange", mandatory=True)
+    first.basic_publish("", own, b"by name", mandatory=True)
+    assert drained(second, own) == ["through the exchange", "by name"]
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="exclusive"):
+        at_first.channel().queue_declare(own, passive=True)
 
-        replies: list[bytes] = []
-        second.basic_consume("amq.rabbitmq.reply-to", lambda *delivery: replies.append(delivery[3]), auto_ack=True)
-        first.queue_declare("requests")
-        asking = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
-        second.basic_publish("", "requests", b"a question", asking)
-        questions: list[str] = []
-        first.basic_consume("requests", lambda *delivery: questions.append(delivery[2].reply_to), auto_ack=True)
-        until(lambda: at_first.process_data_events(0.1) is None and bool(questions), "the request")
-        first.basic_publish("", questions[0], b"an answer", mandatory=True)
-        until(lambda: at_second.process_data_events(0.1) is None and bool(replies), "the answer")
-        assert replies == [b"an answer"]
+    replies: list[bytes] = []
+    second.basic_consume("amq.rabbitmq.reply-to", lambda *delivery: replies.append(delivery[3]), auto_ack=True)
+    first.queue_declare("requests")
+    asking = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to")
+    second.basic_publish("", "requests", b"a question", asking)
+    questions: list[str] = []
+    first.basic_consume("requests", lambda *delivery: questions.append(delivery[2].reply_to), auto_ack=True)
+    until(lambda: at_first.process_data_events(0.1) is None and bool(questions), "the request")
+    first.basic_publish("", questions[0], b"an answer", mandatory=True)
+    until(lambda: at_second.process_data_events(0.1) is None and bool(replies), "the answer")
+    assert replies == [b"an answer"]
 
-        shared = named_at(1, "passing")
-        second.queue_declare(shared, auto_delete=True)
-        tags = [channel.basic_consume(shared, lambda *delivery: None) for channel in (first, second)]
-        second.basic_cancel(tags[1])
-        second.queue_declare(shared, passive=True)
-        first.basic_cancel(tags[0])
-        until(lambda: not is_there(at_second, shared), "its last consumer has gone")
+    shared = named_at(1, "passing")
+    second.queue_declare(shared, auto_delete=True)
+    tags = [channel.basic_consume(shared, lambda *delivery: None) for channel in (first, second)]
+    second.basic_cancel(tags[1])
+    second.queue_declare(shared, passive=True)
+    first.basic_cancel(tags[0])
+    until(lambda: not is_there(at_second, shared), "its last consumer has gone")
 
-        at_second.close()
-        until(lambda: is_unroutable(first, own), "the exclusive queue has gone with its connection")
+    at_second.close()
+    until(lambda: is_unroutable(first, own), "the exclusive queue has gone with its connection")
 
 
 def is_unroutable(channel, queue: str) -> bool:
@@ -131,7 +137,7 @@ def is_there(connection, queue: str) -> bool:
 
 
 @pytest.mark.slow
-def test_a_dynamic_node_gets_answers_from_either_node(tmp_path):
+def test_a_dynamic_node_gets_answers_from_either_node(shared_nodes: OnePort):
     async def ask(url: str) -> list[str]:
         async with connect(url) as asker:
             receiver = await asker.open_receiver(None)
@@ -141,8 +147,7 @@ def test_a_dynamic_node_gets_answers_from_either_node(tmp_path):
                     await sender.send(Message(f"answer {number}"))
             return sorted([(await receiver.receive()).message.body for _ in range(8)])
 
-    with one_port(tmp_path / "data") as nodes:
-        assert trio.run(ask, nodes.url) == [f"answer {number}" for number in range(8)]
+    assert trio.run(ask, shared_nodes.url) == [f"answer {number}" for number in range(8)]
 
 
 @pytest.mark.slow
@@ -282,6 +287,7 @@ def test_the_data_folder_keeps_how_many_nodes_there_are_and_the_messages(tmp_pat
 
 
 def refusal(nodes: OnePort, count: int) -> str:
-    done = subprocess.run(nodes.command(count), cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "amqp10", *nodes.command(count)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (2, 11)
     return done.stderr

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,9 +14,10 @@ from amqp10.cli.exits import Exit
 from amqp10.cli.main import run
 from core.cluster.etcd import Etcd, EtcdAway, EtcdTlsFiles
 from core.config import load
-from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
+from tests.kit.broker_process import READY, STOP_SECONDS
 from tests.kit.command_line import run_here
 from tests.kit.etcd_cluster import free_ports
+from tests.kit.prepared_broker import PreparedBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")]
 
@@ -31,10 +31,7 @@ def broker(configuration: Path, data: Path) -> Iterator[str]:
     """A broker with this configuration; gives its URL, and ends it in order."""
     words = ["serve", "--config", str(configuration), "--admin", "off", "--data", str(data)]
     with (configuration.parent / "log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "amqp10", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-    assert process.stdout is not None
+        process = PreparedBroker(*words, stderr=log.fileno())
     try:
         match = READY.search(process.stdout.readline())
         assert match is not None, (configuration.parent / "log").read_text()

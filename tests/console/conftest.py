@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 from tests.kit.browser import CHROMIUM, TIME_OUT_MS, Watch, started_browser
 from tests.kit.busy_broker import BusyBroker, busy_broker
@@ -38,8 +38,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser context without cookies and storage."""
-    with browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light") as fresh:
+    """A browser context without cookies and storage. Nothing moves in it: drawing what does takes CPU all the time."""
+    size = ViewportSize(width=1440, height=900)
+    with browser.new_context(viewport=size, color_scheme="light", reduced_motion="reduce") as fresh:
         fresh.set_default_timeout(TIME_OUT_MS)
         yield fresh
 

@@ -25,7 +25,8 @@ expect.set_options(timeout=TIME_OUT_MS)
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The console of a broker with an administrator, and some users with fewer tags."""
-    with broker_with_console(tmp_path_factory.mktemp("broker"), users_only=True) as (_, url):
+    fast = "[access]\npassword_iterations = 4096\n"
+    with broker_with_console(tmp_path_factory.mktemp("broker"), users_only=True, more=fast) as (_, url):
         made = httpx.Client(base_url=f"{url}/api", auth=("guest", "guest"))
         made.put("/users/root", json={"password": ROOT_PASSWORD, "tags": "administrator"}).raise_for_status()
         made.auth = ("root", ROOT_PASSWORD)

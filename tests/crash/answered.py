@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from subprocess import Popen
 
 import trio
 
@@ -25,6 +24,7 @@ from amqp10.client import ClientConnection, connect
 from amqp10.client_core.errors import ClientError
 from amqp10.wire.messaging import Accepted
 from tests.crash.cycle import CLIENT, Subject, broker, declare, encoded, read_all
+from tests.kit.prepared_broker import PreparedBroker
 
 PURGE, DELETE = "purge", "delete"
 CASES = (
@@ -79,7 +79,7 @@ async def _audit(connection: ClientConnection, case: tuple[str, str]) -> int:
     return len(found)
 
 
-async def _answered_until_killed(url: str, process: Popen[str], last: int) -> list[tuple[str, str]]:
+async def _answered_until_killed(url: str, process: PreparedBroker, last: int) -> list[tuple[str, str]]:
     """Fill the queues, purge or delete them, and kill the broker when it has given this many answers. Returns the cases
     that it has answered."""
     answered: list[tuple[str, str]] = []

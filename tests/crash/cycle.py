@@ -7,8 +7,6 @@ never wait for more than the outcome of the last burst but one; consumers take s
 import random
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,8 +31,8 @@ from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
 from amqp10.wire.types import Described, Symbol
 from tests.crash.ledger import BARRIERS, Found, Ledger, Verdict
+from tests.kit.prepared_broker import PreparedBroker
 
-ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"amqp://guest:guest@[^:]+:(?P<port>\d+)")
 KINDS = ("classic", "quorum", "stream")
 BURST_MAX = 40
@@ -66,10 +64,9 @@ class Subject:
 
 
 @asynccontextmanager
-async def broker(folder: Path, *arguments: str) -> AsyncIterator[tuple[str, subprocess.Popen[str]]]:
+async def broker(folder: Path, *arguments: str) -> AsyncIterator[tuple[str, PreparedBroker]]:
     """A broker on this data folder. It is killed at the end of the block if it still lives."""
     process = _spawned(folder, arguments)
-    assert process.stdout is not None
     try:
         line = await trio.to_thread.run_sync(process.stdout.readline)
         match = READY.search(line)
@@ -81,12 +78,11 @@ async def broker(folder: Path, *arguments: str) -> AsyncIterator[tuple[str, subp
         process.stdout.close()
 
 
-def _spawned(folder: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:
+def _spawned(folder: Path, arguments: tuple[str, ...]) -> PreparedBroker:
     admin = () if "--admin" in arguments else ("--admin", "off")
-    command = [sys.executable, "-m", "amqp10", "serve", "--listen", "127.0.0.1:0", *admin]
-    command += ["--data", str(folder), *arguments]
+    command = ["serve", "--listen", "127.0.0.1:0", *admin, "--data", str(folder), *arguments]
     with log_of(folder).open("a") as log:
-        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+        return PreparedBroker(*command, stderr=log.fileno())
 
 
 def log_of(folder: Path) -> Path:
@@ -262,9 +258,7 @@ def describe(subject: Subject, ledger: Ledger, found: list[Found], verdict: Verd
     )
 
 
-async def _work_until_killed(
-    url: str, process: subprocess.Popen[str], subjects: list[Subject], rng: random.Random
-) -> None:
+async def _work_until_killed(url: str, process: PreparedBroker, subjects: list[Subject], rng: random.Random) -> None:
     before = sum(len(subject.ledger.confirmed) for subject in subjects)
 
     async def kill_later() -> None:

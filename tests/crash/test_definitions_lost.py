@@ -24,7 +24,9 @@ from amqp10.wire.sections import Header
 from core.engine.routing.topology import numbered_identities
 from core.store.definitions import COPY_FILE, DEFINITIONS_FILE, open_definitions
 from core.store.descriptions import DESCRIPTION_FILE, folder_of
-from tests.crash.cycle import CLIENT, KINDS, ROOT, Subject, broker, declare, log_of, read_all
+from tests.crash.cycle import CLIENT, KINDS, Subject, broker, declare, log_of, read_all
+from tests.kit.broker_process import ROOT
+from tests.kit.prepared_broker import PreparedBroker
 
 COUNT = 20
 BOTH = (DEFINITIONS_FILE, COPY_FILE)
@@ -54,7 +56,7 @@ async def described(folder: Path) -> None:
     raise AssertionError(f"a queue is not described after 30 s: {files}")
 
 
-async def stop(process: subprocess.Popen[str]) -> None:
+async def stop(process: PreparedBroker) -> None:
     process.terminate()
     assert await trio.to_thread.run_sync(partial(process.wait, 30)) == 0
 

@@ -12,8 +12,7 @@ The clients run in a thread of their own, with an event loop of their own, so th
 """
 
 import json
-import subprocess
-import sys
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ from amqp10.addresses import percent_encode
 from amqp10.client import ClientConnection, ClientSettings, Message, Receiver, ReceiverOptions, Sender, connect
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
-from tests.kit.broker_process import READY, ROOT, STOP_SECONDS
+from tests.kit.broker_process import READY, STOP_SECONDS
+from tests.kit.prepared_broker import PreparedBroker
 
 HTML_NAME = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 """The name of a queue. The script in it runs if a page ever takes the name for HTML."""
@@ -79,20 +79,17 @@ def broker_with_console(
         config += f"token_file = {json.dumps(str(folder / 'token'))}\n"
     (folder / "broker.toml").write_text(config + more)
     options = ["--config", str(folder / "broker.toml"), "--listen", "127.0.0.1:0", "--data", str(folder / "data")]
-    command = [sys.executable, "-m", "amqp10", "serve", *options]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            ready = READY.search(process.stdout.readline())
-            assert ready is not None
-            lines = map(json.loads, process.stderr)
-            place = next(line["addresses"] for line in lines if line["event"] == "admin-listening")
-            Thread(target=process.stderr.read, name="log").start()  # otherwise the pipe fills, and the broker waits
-            yield f"amqp://guest:guest@{ready['host']}:{ready['port']}", f"http://{place}"
-        finally:
-            process.terminate()
-            process.wait(STOP_SECONDS)
+    process = PreparedBroker("serve", *options)
+    try:
+        line = process.stdout.readline()
+        ready, console = READY.search(line), re.search(r"console at (http://[^\s,]+)/", line)
+        assert ready is not None, f"the broker said {line!r}"
+        assert console is not None, f"the broker said {line!r}"
+        yield f"amqp://guest:guest@{ready['host']}:{ready['port']}", console[1]
+    finally:
+        process.terminate()
+        process.wait(STOP_SECONDS)
+        process.stdout.close()
 
 
 class _Clients:

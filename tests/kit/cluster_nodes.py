@@ -3,17 +3,16 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.kit.broker_process import ROOT, BrokerAddress
+from tests.kit.broker_process import BrokerAddress
 from tests.kit.command_line import run_here
 from tests.kit.etcd_cluster import EtcdCluster, etcd_cluster, free_ports
+from tests.kit.prepared_broker import PreparedBroker
 
 NAMES = ("a", "b", "c")
 WAIT_S = 30.0
@@ -30,7 +29,7 @@ class ClusterNodes:
         """Variables of each node; ``{}`` in a value is its number."""
         self._folder = folder
         self._ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
-        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self.processes: dict[str, PreparedBroker] = {}
         for name in NAMES:
             members = ", ".join(f'"{one}"' for one in NAMES)
             endpoints = ", ".join(f'"{one}"' for one in etcd.endpoints)
@@ -68,19 +67,16 @@ class ClusterNodes:
         return self._first_line(name)
 
     def _begin(self, name: str) -> None:
-        command = [sys.executable, "-m", "amqp10", "serve", "--config", str(self._folder / f"{name}.toml")]
         log = (self._folder / f"{name}.log").open("a", encoding="utf-8")
         number = NAMES.index(name)
         environment = os.environ | {key: value.format(number) for key, value in self.environment.items()}
         with log:
-            self.processes[name] = subprocess.Popen(
-                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            self.processes[name] = PreparedBroker(
+                "serve", "--config", str(self._folder / f"{name}.toml"), stderr=log.fileno(), environment=environment
             )
 
     def _first_line(self, name: str) -> str:
-        stdout = self.processes[name].stdout
-        assert stdout is not None
-        return stdout.readline()
+        return self.processes[name].stdout.readline()
 
     def log(self, name: str) -> str:
         """The last lines of a node's log."""
@@ -91,7 +87,6 @@ class ClusterNodes:
         process = self.processes.pop(name)
         process.kill()
         process.wait()
-        assert process.stdout is not None
         process.stdout.close()
 
     def stop(self) -> None:

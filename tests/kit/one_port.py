@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +12,9 @@ import pika
 import pika.exceptions
 from pika.adapters.blocking_connection import BlockingConnection
 
-from tests.kit.broker_process import READY, ROOT
+from tests.kit.broker_process import READY
 from tests.kit.command_line import run_here
+from tests.kit.prepared_broker import PreparedBroker
 
 WAIT_S = 30.0
 TRIES = 60
@@ -31,10 +30,7 @@ class OnePort:
         self._connections: list[BlockingConnection] = []
         self.log = folder.parent / f"{folder.name}.log"
         with self.log.open("a", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                self.command(nodes), cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        assert self.process.stdout is not None
+            self.process = PreparedBroker(*self.command(nodes), stderr=log.fileno())
         line = self.process.stdout.readline()
         match = READY.search(line)
         assert match is not None, f"it said {line!r}: {self.log.read_text(encoding='utf-8')[-4000:]}"
@@ -44,7 +40,7 @@ class OnePort:
     def command(self, nodes: int) -> list[str]:
         """The command that starts them."""
         options = ["--nodes", str(nodes), "--listen", "127.0.0.1:0", "--data", str(self.folder), "--admin", "off"]
-        return [sys.executable, "-m", "amqp10", "serve", *options, *self._arguments]
+        return ["serve", *options, *self._arguments]
 
     def pid(self, node: int) -> int:
         """The process of a node: that which has its data folder locked."""
@@ -85,7 +81,6 @@ class OnePort:
 
     def wait_for(self, node: int) -> None:
         """Wait until a node that was killed is ready again."""
-        assert self.process.stdout is not None
         said = ""
         while f"node {node} is ready again" not in said:
             said = self.process.stdout.readline()
@@ -98,7 +93,6 @@ class OnePort:
             return self.process.wait(WAIT_S)
         finally:
             self.process.kill()
-            assert self.process.stdout is not None
             self.process.stdout.close()
 
 

@@ -47,6 +47,7 @@ from amqp10.wire.sections import DATA, Header, encode_header, encode_section
 from pyspark_amqp10.errors import ClientError
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.requests import queue_path
+from tests.kit.prepared_broker import PreparedBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,25 +110,24 @@ class Broker:
     def kill(self) -> None:
         """SIGKILL, and a start on what is left."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._process.stdout.close()
         self._process = self._started()
 
     def close(self) -> None:
         """Stop it."""
         self._process.terminate()
-        self._process.communicate(timeout=30)
+        self._process.wait(30)
+        self._process.stdout.close()
 
     def connect(self) -> BlockingConnection:
         """As guest."""
         return Login.parse(self.url, user="guest", password_file=str(self.password_file)).connect()
 
-    def _started(self) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "amqp10", "serve", "--data", str(self._folder), "--admin", "off"]
-        process = subprocess.Popen(
-            [*command, "--listen", f"127.0.0.1:{self.port}"], cwd=ROOT, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
-        assert process.stdout is not None
+    def _started(self) -> PreparedBroker:
+        options = ["--data", str(self._folder), "--admin", "off", "--listen", f"127.0.0.1:{self.port}"]
+        with open(os.devnull, "wb") as log:
+            process = PreparedBroker("serve", *options, stderr=log.fileno())
         if "is ready" not in process.stdout.readline():
             raise Wrong("the broker did not start")
         return process

@@ -11,7 +11,7 @@ from core.config import ConfigError, Settings, UserSettings, load
 from core.server.reload import Reload, differences
 from tests.kit.serving import serving, settled
 
-ALICE = UserSettings(name="alice", scram=hash_password("secret", salt=b"0123456789abcdef"))
+ALICE = UserSettings(name="alice", scram=hash_password("secret", salt=b"0123456789abcdef", iterations=4096))
 
 
 class Changing:

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.jobs.run import SMALL_SETTINGS, other_settings
 from pipeline.tables.bottlenecks import bottleneck_seconds, bottlenecks, stages_in_flow
 from pipeline.tables.days import of_days
 from pipeline.tables.gold import blocked_shares, links
@@ -40,7 +41,8 @@ def test_some_blocks_in_seven_of_eight_seconds_are_no_bottleneck_and_a_fifth_of_
     seen = links(events)
     seconds = bottleneck_seconds(stages_in_flow(events))
     found = bottlenecks(seconds, blocked_shares(intervals(events), events), seen)
-    verdicts = {row.connection: row for row in found.collect()}
+    with other_settings(spark, SMALL_SETTINGS):  # those of a run over so few records
+        verdicts = {row.connection: row for row in found.collect()}
     healthy, slow = verdicts["healthy"], verdicts["slow"]
     assert (healthy.bottleneck, healthy.culprit) == (None, None)
     assert healthy.share == pytest.approx(7 * 0.02 / 8, rel=1e-6)
