@@ -138,7 +138,7 @@ def _tell_ended(running: dict[int, int]) -> None:
         if not process:
             return
         news = running.pop(process)
-        with suppress(BrokenPipeError):  # nobody waits for it any more
+        with suppress(BrokenPipeError):  # the test waits for it no more
             os.write(news, NUMBER.pack(os.waitstatus_to_exitcode(status)))
         os.close(news)
 
