@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from amqp10.wire.codec import format_codes as codes
-from amqp10.wire.sections import AMQP_VALUE, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, are_plain_annotations
+from amqp10.wire.sections import AMQP_VALUE, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, SCALAR_WIDTHS, are_plain_annotations
 
 TEXT_BYTES_MAX = 48
 """The longest text in the properties that is compared: a UUID has 36 characters. Each length is a branch of the
@@ -138,11 +138,9 @@ class PlainMessageReader:
         return header_ends, addresses
 
     def _learn(self, message: bytes, header_end: int, address: bytes) -> None:
-        layout = _layout_of(message, header_end, address)
-        if layout is not None:
-            if len(self._layouts) >= _LAYOUTS_MAX:
-                self._layouts.clear()
-            self._layouts[len(message)] = layout
+        if len(self._layouts) >= _LAYOUTS_MAX:
+            self._layouts.clear()
+        self._layouts[len(message)] = _layout_of(message, header_end, address)
 
 
 class _Layout(NamedTuple):
@@ -223,14 +221,12 @@ def _read(message: bytes, user_ids: tuple[bytes | None, ...], key: bytes) -> tup
     return (header_end, to) if end == len(message) else _OTHER
 
 
-def _layout_of(message: bytes, header_end: int, address: bytes) -> _Layout | None:
-    """The layout of a plain message; None if it has message annotations, which are compared each time."""
+def _layout_of(message: bytes, header_end: int, address: bytes) -> _Layout:
+    """The layout of a plain message."""
     free: list[tuple[int, int, bool]] = []
     at = 0
     while at < len(message):
         section, code = message[at + 2], message[at + 3]
-        if section == MESSAGE_ANNOTATIONS:
-            return None
         value_at = at + _VALUE_AT[code]
         if section in (DATA, AMQP_VALUE):
             end = len(message)
@@ -239,7 +235,9 @@ def _layout_of(message: bytes, header_end: int, address: bytes) -> _Layout | Non
         else:
             long = code in (codes.LIST_32, codes.MAP_32)
             end = at + 8 + int.from_bytes(message[at + 4 : at + 8]) if long else at + 5 + message[at + 4]
-        if section == PROPERTIES and code != codes.LIST_0:
+        if section == MESSAGE_ANNOTATIONS:
+            free += _free_in_annotations(message, value_at, end)
+        elif section == PROPERTIES and code != codes.LIST_0:
             free += _free_in_fields(message, value_at, end)
         else:
             free.append((value_at, end, False))
@@ -252,6 +250,16 @@ def _layout_of(message: bytes, header_end: int, address: bytes) -> _Layout | Non
     unpack = struct.Struct(f"{bounds}{len(message) - place}s").unpack
     unpack_texts = struct.Struct(f"{texts}{len(message) - place}x").unpack
     return _Layout(unpack, unpack(message), unpack_texts, header_end, address)
+
+
+def _free_in_annotations(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Where the values of the message annotations are, and whether they are texts. The keys stay as they are."""
+    while at < end:
+        at += 2 + message[at + 1]
+        text = message[at] in _TEXTS
+        start = at + (2 if text else 1)
+        at = start + (message[at + 1] if text else SCALAR_WIDTHS[message[at]])
+        yield start, at, text
 
 
 def _free_in_fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, bool]]:

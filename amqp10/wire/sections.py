@@ -373,7 +373,7 @@ def decode_map_section(payload: bytes, start: int, end: int) -> dict[object, obj
 
 _SHORT_ANNOTATIONS = bytes((code.DESCRIBED, code.SMALL_ULONG, MESSAGE_ANNOTATIONS, code.MAP_8))
 _SIZED = frozenset({code.STRING_8, code.SYMBOL_8})
-_WIDTHS = {
+SCALAR_WIDTHS = {
     format_code: width
     for width, format_codes in (
         (0, (code.NULL, code.BOOLEAN_TRUE, code.BOOLEAN_FALSE, code.UINT_0, code.ULONG_0)),
@@ -409,7 +409,7 @@ def are_plain_annotations(payload: bytes, start: int, end: int, *, without: byte
                 position = behind + 2 + payload[behind + 1]
                 plain = payload[behind + 2 : position].isascii()
             else:
-                position = behind + 1 + _WIDTHS[format_code]
+                position = behind + 1 + SCALAR_WIDTHS[format_code]
                 plain = True
             if not (plain and key.startswith(b"x-") and key.isascii() and key != without):
                 return False

@@ -28,7 +28,7 @@ from amqp10.wire.sections import (
     encode_section,
     scan,
 )
-from amqp10.wire.types import Symbol, ULong
+from amqp10.wire.types import Symbol, Timestamp, ULong
 from tests.kit.amqp10_frames import headers, properties
 from tests.kit.amqp10_values import names, scalars, texts, values
 
@@ -55,7 +55,8 @@ def in_any_form(sections: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 ascii_texts = st.text(st.characters(codec="ascii"), max_size=TEXT_BYTES_MAX)
 ids = st.none() | ascii_texts | st.binary(max_size=TEXT_BYTES_MAX) | st.uuids() | st.integers(0, 2**64 - 1).map(ULong)
-times = st.none() | st.integers(-(2**63), 2**63 - 1)
+stamps = st.integers(-(2**63), 2**63 - 1)
+times = st.none() | stamps
 ordinary_properties = st.builds(
     Properties,
     message_id=ids,
@@ -80,7 +81,13 @@ ordinary = st.tuples(
     in_any_form(headers.map(encode_header)),
     st.just(b"")
     | st.dictionaries(
-        names.map("x-{}".format).filter(lambda key: key != "x-cc").map(Symbol), st.booleans(), max_size=2
+        names.map("x-{}".format).filter(lambda key: key != "x-cc").map(Symbol),
+        st.booleans()
+        | ascii_texts
+        | ascii_texts.map(Symbol)
+        | stamps.map(Timestamp)
+        | st.integers(0, 2**64 - 1).map(ULong),
+        max_size=2,
     ).map(lambda items: encode_section(MESSAGE_ANNOTATIONS, items)),
     in_any_form(ordinary_properties),
     in_any_form(application_properties.map(lambda items: encode_section(APPLICATION_PROPERTIES, items))),
@@ -181,6 +188,7 @@ def test_every_byte_of_a_message_whose_layout_is_known_is_compared_or_free():
     message = b"".join(
         (
             encode_header(Header(priority=3)),
+            encode_section(MESSAGE_ANNOTATIONS, {Symbol("x-a"): "b", Symbol("x-c"): ULong(2**33)}),
             encode_properties(properties),
             encode_section(APPLICATION_PROPERTIES, {"number": 7}),
             BODY,
