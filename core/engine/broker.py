@@ -29,7 +29,6 @@ from core.engine.publish_limits import PublishLimits
 from core.engine.queue.consumers import Attachment
 from core.engine.queue.courier import CourierContext
 from core.engine.queue.kinds import AnyQueue
-from core.engine.quorum.group_numbers import size_in
 from core.engine.routing.agreement import ChangeKind
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE
 from core.engine.routing.router import Queues, Router
@@ -405,7 +404,7 @@ class Broker:
         """Explain which policy applies to a queue, why others do not, and what each key does. Raises NotFound."""
         if (definition := self._topology.queues.get(queue)) is None:
             raise NotFound(f"there is no queue '{queue}'")
-        return self.policies.explain(definition.declaration, group_size=size_in(definition.identity)).shown()
+        return self.policies.explain(definition.declaration, group_size=definition.group_size).shown()
 
     # --- the process ----------------------------------------------------------------------------------------
 

@@ -157,14 +157,18 @@ class ClusterTask:
             quota=settings.engine_quota,
             scheme="http" if settings.etcd_ca is None else "https",
         )
-        agreement.submit = self._submit
-        agreement.group_sizes = self._group_sizes(listed)
-        agreement.leads_here = lambda identity: groups.of(identity)[0].queues.leads
+        self._agree(listed)
         self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
         dialling.refused = self._refused
         groups.wake = self._wake_up
         machinery.leading_ends, self._order = self._leading_ends, machinery.order
         self._order.read_upto = self.member.definitions.read_upto
+
+    def _agree(self, listed: "MemberList") -> None:
+        """Have what this broker declares agreed with the other nodes."""
+        self._agreement.submit = self._submit
+        self._agreement.group_sizes = self._group_sizes(listed)
+        self._agreement.leads_here = lambda identity: self._groups.of(identity)[0].queues.leads
 
     def _check(self) -> None:
         from core.cluster.etcd import EtcdAway, EtcdRefused, check_version

@@ -29,6 +29,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from core.engine.options.arguments import check_exchange_arguments, check_queue, check_same_exchange, check_same_queue
+from core.engine.quorum.group_numbers import size_in
 from core.engine.routing.edges import BindingIndex, Edge, Node
 from core.engine.routing.exchanges import DEFAULT_EXCHANGE, Exchange
 from core.engine.routing.names import check_name, check_not_default, check_not_reserved, check_x_match, default_binding
@@ -78,6 +79,11 @@ class QueueDefinition:
     """New with each declaration: a queue that is deleted and declared again has another identity."""
     id: int | None = None
     """Its number in the recorded definitions, never used twice; None if the queue does not outlive the broker."""
+
+    @property
+    def group_size(self) -> int:
+        """How many nodes of a cluster should keep it; see :func:`core.engine.quorum.group_numbers.size_in`."""
+        return size_in(self.identity)
 
 
 def numbered_identities() -> Callable[[], str]:
