@@ -22,8 +22,6 @@ from tests.kit.broker_process import ROOT
 from tests.kit.cluster_nodes import NAMES, READY, ClusterNodes
 from tests.kit.etcd_cluster import EtcdCluster, free_ports
 
-STARTED_S = 2.0
-"""A member of etcd that has found damage has ended within this time."""
 QUOTA = 64 << 20
 """Of etcd: so small that it can be used up in a moment."""
 SETTINGS = f"""engine_quota = {QUOTA}
@@ -37,6 +35,8 @@ level = "info"
 """Files of one mebibyte, so that they are begun and removed in a run of minutes."""
 ETCD = ("--snapshot-count", "1000", "--quota-backend-bytes", str(QUOTA))
 FILLER = bytes(1 << 20)
+FILL_S = 2.0
+"""For the answer of etcd to one of these."""
 FULL_BYTES = 96 << 20
 """The size of the disk that becomes full."""
 WRONG_CLOCK = Path(__file__).with_name("wrong_clock.c")
@@ -208,8 +208,7 @@ def flip_etcd(machines: Machines, rng: Random) -> tuple[str, Mend]:
 
     def mend() -> None:
         machines.etcd.start(member)
-        time.sleep(STARTED_S)
-        if machines.etcd.ended(member):
+        if not machines.etcd.started(member):
             machines.did.append(f"etcd {member} refused its log")
             machines.etcd.kill(member)
             flip_bit(path, bit)
@@ -300,7 +299,7 @@ def fill_etcd(machines: Machines, rng: Random) -> tuple[str, Mend]:
     try:
         while puts < 2 * QUOTA // len(FILLER):  # it is refused before, when etcd has noticed
             request = transaction([], [putting(b"filler", FILLER)], [])
-            etcd.ask_now("KV/Txn", request, timeout_s=STARTED_S)
+            etcd.ask_now("KV/Txn", request, timeout_s=FILL_S)
             puts += 1
     except EtcdAway as refused:
         return f"put {puts} MiB, then: {refused}", lambda: None

@@ -13,7 +13,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from core.cluster.etcd import Etcd, EtcdAway
-from core.cluster.etcd_messages import MESSAGES
+from core.cluster.etcd_messages import MESSAGES, Message
 
 START_S = 30.0
 ASK_S = 1.0
@@ -95,6 +95,17 @@ class EtcdCluster:
         """Whether the process of a member has ended by itself."""
         return self._processes[member].poll() is not None
 
+    def started(self, member: int) -> bool:
+        """Wait until a member that was started answers, or has ended by itself. Returns whether it answers."""
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            if self.ended(member):
+                return False
+            if self._status(member) is not None:
+                return True
+            time.sleep(0.05)
+        raise AssertionError(f"member {member} of etcd neither answers nor ends")
+
     def leader(self) -> int:
         """The member that leads. Waits until there is one."""
         deadline = time.monotonic() + START_S
@@ -106,14 +117,18 @@ class EtcdCluster:
         raise AssertionError("etcd has no leader")
 
     def _leads(self, member: int) -> bool:
+        status = self._status(member)
+        return status is not None and bool(status.leader) and status.leader == status.header.member_id
+
+    def _status(self, member: int) -> Message | None:
+        """What a member says of itself; None if it does not answer."""
         etcd = Etcd([f"127.0.0.1:{self.client_ports[member]}"], lambda act: None)
         try:
-            status = etcd.ask_now("Maintenance/Status", MESSAGES["StatusRequest"](), timeout_s=ASK_S)
+            return etcd.ask_now("Maintenance/Status", MESSAGES["StatusRequest"](), timeout_s=ASK_S)
         except EtcdAway:
-            return False
+            return None
         finally:
             etcd.close()
-        return bool(status.leader) and status.leader == status.header.member_id
 
     def stop(self) -> None:
         """End all members."""
