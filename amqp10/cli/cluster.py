@@ -11,7 +11,12 @@ def print_cluster(*, json: bool, url: str) -> None:
     status = row_of(ask_once(url, "cluster.status"))
     if json:
         print_json(status)
-        return
+    else:
+        tell_status(status)
+
+
+def tell_status(status: Row) -> None:
+    """Print a status for people."""
     if status["name"] is None:
         print("this broker is in no cluster")
         return
@@ -25,6 +30,9 @@ def print_cluster(*, json: bool, url: str) -> None:
     print_rows(
         [_node(one) for one in _rows(status["nodes"])], ("node", "state", "here", "addresses", "leads"), as_json=False
     )
+    for one in _rows(status["nodes"]):
+        if said := progress_of(one):
+            print(said)
     columns = ("group", "leader", "members", "end", "lag")
     print_rows([_group(one) for one in _rows(status["groups"])], columns, as_json=False)
 
@@ -39,6 +47,33 @@ def print_leaders(*, json: bool, url: str) -> None:
 
 def _rows(value: object) -> Sequence[Row]:
     return value if isinstance(value, list) else []
+
+
+def progress_of(row: Row) -> str:
+    """What a node that joins, or that copies groups, has got, and what it waits for; "" for another node. ``row``: one
+    of the nodes of a status, which a broker of an earlier version gives without ``progress``."""
+    progress, joins = row.get("progress"), row["state"] == "joining"
+    if not (joins or progress):
+        return ""
+    parts = [] if row["here"] else ["it is away"]
+    if isinstance(progress, dict):
+        groups, waits_for = progress["groups"], progress["waits_for"]
+        if groups:
+            copied, seconds = progress["copied"], progress["seconds"]
+            parts.append(f"{copied} of {groups} groups copied, {_size(progress['bytes'])} in {seconds:.0f} s")
+        waits_for = [one for one in waits_for if one != "copies" or not groups]
+        parts += ["it waits for " + " and ".join(map(str, waits_for))] if waits_for else []
+    head = f"node {row['node']} is {'joining' if joins else 'copying'}"
+    return f"{head}: {'; '.join(parts)}" if parts else head
+
+
+def _size(count: float) -> str:
+    """Bytes in the largest unit of which there is one, at most GiB."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.{0 if unit == 'B' else 1}f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
 
 
 def _names(value: object) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import cbor2
 
@@ -44,6 +44,31 @@ NO_GROUPS: Mapping[int, Sequence[str]] = MappingProxyType({})
 def node_number(name: str) -> int:
     """The number by which the engine knows a node: 48 bits of a digest of its name."""
     return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")
+
+
+class Progress(NamedTuple):
+    """How far a node is that joins, or that copies groups from other nodes."""
+
+    copied: int
+    """Of how many of the groups it has a copy."""
+    groups: int
+    """The groups that it had to copy, or has to."""
+    bytes: int
+    """How many have come. A copy that begins again counts anew."""
+    seconds: float
+    """How long it has copied."""
+    waits_for: tuple[str, ...]
+    """What it has to get before it is through, in words for operators."""
+
+    @classmethod
+    def of(cls, value: object) -> "Progress | None":
+        """The progress in the value of a beat; None if it is none. A beat counts also without: its node is there."""
+        match value:
+            case [int(copied), int(groups), int(came), int(seconds) | float(seconds), [*waits_for], *_] if (
+                0 <= copied <= groups and came >= 0 and 0 <= seconds < inf
+            ):
+                return cls(copied, groups, came, seconds, tuple(map(str, waits_for)))
+        return None
 
 
 @dataclass(slots=True)
@@ -72,24 +97,28 @@ class Beat:
     """Where other nodes connect with their certificates; "" if it has no such address."""
     listed: int = 0
     """The version of the list of the members that it knew."""
+    progress: Progress | None = None
+    """How far it is with joining, or with copies; None if it does neither. Its place in the value is empty then."""
 
     def encoded(self) -> bytes:
         """The beat as the value of a key."""
         facts = [self.count, self.life, list(self.addresses), self.version]
         groups = dict(self.synced), dict(self.applied), dict(self.problems), dict(self.leads)
-        return cbor2.dumps([*facts, *groups, dict(self.hands), self.set_aside, self.node_address, self.listed])
+        rest = self.set_aside, self.node_address, self.listed
+        progress = () if self.progress is None else (list(self.progress),)
+        return cbor2.dumps([*facts, *groups, dict(self.hands), *rest, *progress])
 
     @classmethod
     def decoded(cls, data: bytes) -> "Beat | None":
         """The beat in a value; None if it is none."""
         try:
             count, life, addresses, version, synced, applied, problems, *more = cbor2.loads(data)
-            newer: list[Any] = [*more, *({}, {}, False, "", 0)[len(more) :]]
-            leads, hands, set_aside, node_address, listed, *_ = newer
+            newer: list[Any] = [*more, *({}, {}, False, "", 0, None)[len(more) :]]
+            leads, hands, set_aside, node_address, listed, progress, *_ = newer
             maps = dict(synced), dict(applied), dict(problems), dict(leads), dict(hands)
-            rest = bool(set_aside), str(node_address), int(listed)
+            rest = bool(set_aside), str(node_address), int(listed), Progress.of(progress)
             return cls(int(count), str(life), list(addresses), str(version), *maps, *rest)
-        except (cbor2.CBORDecodeError, TypeError, ValueError):
+        except (cbor2.CBORDecodeError, OverflowError, TypeError, ValueError):
             return None
 
 

@@ -4,12 +4,13 @@ It does not wait. Its owner calls :meth:`step` when ``groups.wake`` is called an
 two calls what answers have led to. Everything runs in one thread.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import inf
 from typing import NamedTuple
 
 from core.cluster.beats import BEAT_S, LOOK_S, Beat, Beats, node_number
+from core.cluster.copies import GroupCopies
 from core.cluster.copy_values import decoded_wanted
 from core.cluster.cuts import Cuts
 from core.cluster.definitions_log import DefinitionsLog, Follower
@@ -48,8 +49,6 @@ LOOK_ELSEWHERE_S = 0.15
 leader, would hold this node up until the look is given up."""
 LOOKS_MAX = 3
 """The most looks without an answer."""
-COPIES_MAX = 2
-"""Groups that a node copies at the same time, 4 MiB a second each at most."""
 
 
 class Hooks(NamedTuple):
@@ -130,6 +129,7 @@ class Member:
         life = node_number(beat.life)
         for group in groups.in_order:
             self._give_and_take(group, life)
+        self.copies = GroupCopies(groups, self._drivers, self.beats, clock, hooks.log)
         self._cuts = Cuts(
             etcd, self._keys.identity, groups, self._drivers, self.beats, self.space,
             away_time_max=away_time_max, away_bytes_max=away_bytes_max,
@@ -138,8 +138,6 @@ class Member:
         self._joining, self._looks = False, 0
         self._looked_at = -inf
         """When the last look that had an answer was sent."""
-        self._asked_before: dict[int, str] = {}
-        """For each group, from which member this node has begun to copy it last."""
         self._tells = True
         self.moves = Moves(node, self.beats)
         self.definitions = DefinitionsLog(
@@ -333,7 +331,7 @@ class Member:
     def _follow_group(self, group: QuorumGroup, owner: Owner, sent_at: float) -> None:
         """Copy, read or claim a group, whatever is due."""
         if group.shared.must_copy:
-            self._copy(group)
+            self.copies.begin_if_due(group)
         elif group.shared.role is Role.FOLLOWER and not group.queues.copying:
             if self.beats.furthest(group.number) > group.shared.ends_at:
                 self._drivers[group.number].more_to_read()
@@ -343,40 +341,14 @@ class Member:
         """Remove what this node keeps of a group of which it is no member, when all members have as much."""
         number, upto = group.number, group.queues.kept_upto
         if upto and self.beats.up_to_date(number, upto).issuperset(self.beats.members_of(number)):
-            self._copy_of(group).end()
+            self.copies.of(number).end()
             group.queues.begin_copy()
             self._drivers[number].end_copy()
             self._hooks.log("group-dropped", {"group": number, "after": upto})
 
-    def _copy(self, group: QuorumGroup) -> None:
-        """Have a group copied from another member, unless that is being done, or enough others are."""
-        copy = self._drivers[group.number].copy
-        sources = self.beats.sources(group.number)
-        copying = sum(one.shared.must_copy and not self._copy_of(one).wanted for one in self._groups.in_order)
-        if copy is None or not copy.wanted or not sources or copying >= COPIES_MAX:
-            return
-        source = sources[0] if sources[0] != self._asked_before.get(group.number) else sources[-1]
-        self._asked_before[group.number] = source
-        self._hooks.log("group-copy-begins", {"group": group.number, "from": source})
-        copy.begin(node_number(source))
-
-    def _copy_of(self, group: QuorumGroup) -> GroupCopy:
-        copy = self._drivers[group.number].copy
-        assert copy is not None, "each driver has got one"
-        return copy
-
     def problems(self) -> dict[int, str]:
         """Why this node does not keep some groups, for the other nodes and operators."""
-        problems = dict(self.trouble)
-        for group in self._kept_groups:
-            copy = self._copy_of(group)
-            if group.shared.must_copy or group.queues.copying:
-                source = self.beats.name_of(copy.source)
-                what = (
-                    f"it is copied from node {source}, {copy.bytes} bytes so far" if source else "it waits for a copy"
-                )
-                problems[group.number] = f"the engine has cut away batches that this node has not: {what}"
-        return problems
+        return self.trouble | self.copies.problems(self._kept_groups)
 
     def _leads_until(self) -> float:
         leading = [group.shared for group in self._groups.in_order if group.queues.leads]
@@ -464,7 +436,9 @@ class Member:
         kept, beat.listed = self._kept_groups, self.changes.listed.version
         beat.synced = {group.number: group.shared.synced_number for group in kept}
         beat.applied = {group.number: group.shared.ends_at for group in kept}
-        beat.problems = self.problems()
+        copying = self.copies.problems(kept)
+        beat.problems = self.trouble | copying
+        beat.progress = self.copies.progress(copying, self._waits_for(copying))
         leading = [
             group
             for group in self._groups.in_order
@@ -524,6 +498,19 @@ class Member:
             group.queues.see_to()
         self._hooks.leads_until(inf)
 
+    def _waits_for(self, copying: Collection[int]) -> list[str]:
+        """What this node has to get to have what it should keep, and to be a member if it joins, in words for
+        operators. ``copying``: the groups that need a copy."""
+        lacks = ["copies"] if copying else []
+        if self._node in self.beats.joining:
+            groups = [group for group in self._kept_groups if group.number not in copying]
+            lacks += ["groups that have stopped"] if self.trouble else []
+            lacks += ["definitions"] if self.definitions.made < 0 else []
+            read = all(group.shared.has_read for group in groups if group.number not in self.trouble)
+            lacks += [] if read else ["batches"]
+            lacks += ["the vote of its etcd"] if not (lacks or self._votes) else []
+        return lacks
+
     @property
     def _votes(self) -> bool:
         """Whether the etcd that this broker starts, if it starts one, has its vote."""
@@ -534,15 +521,16 @@ class Member:
         return True
 
     def _change_itself(self) -> None:
-        """Become a member when there are copies of all groups, and leave when everything is handed over."""
+        """Become a member when there are the definitions and copies of all groups, and leave when everything is handed
+        over."""
         mine = self.changes.listed.find(self._node)
-        groups = [group for group in self._kept_groups if group.number not in self.trouble]
         if mine is None or mine.state is MemberState.MEMBER:
             return
         if mine.state is MemberState.JOINING:
-            if not self.problems() and all(group.shared.has_read for group in groups) and self._votes:
+            if not self._waits_for(self.copies.problems(self._kept_groups)):
                 self.changes.became_member()
             return
+        groups = [group for group in self._kept_groups if group.number not in self.trouble]
         busy = any(group.queues.leads or group.shared.in_doubt for group in groups)
         if not busy and self._number not in {owner.node for owner in self.owners.values()}:
             self.changes.has_left()

@@ -28,17 +28,21 @@ def group_rows(member: Member) -> list[dict[str, object]]:
 
 
 def node_rows(member: Member) -> list[dict[str, object]]:
-    """What this node knows of each node."""
+    """What this node knows of each node. ``progress``: see :class:`core.cluster.beats.Progress`; None for a node that
+    is away, whose last beat says how far it was."""
     rows: list[dict[str, object]] = []
     for name in member.beats.members:
         beat, listed = member.beats.beat(name), member.changes.listed.named(name)
+        is_here = member.beats.is_here(name) if beat is not None or name == member.beats.node else False
+        progress = beat.progress if beat is not None and is_here else None
         rows.append(
             {
                 "node": name,
                 "state": listed.state.value,
                 "etcd": listed.etcd,
                 "etcd_peer": listed.peer,
-                "here": member.beats.is_here(name) if beat is not None or name == member.beats.node else False,
+                "here": is_here,
+                "progress": None if progress is None else {**progress._asdict(), "waits_for": list(progress.waits_for)},
                 "addresses": [] if beat is None else list(beat.addresses),
                 "version": "" if beat is None else beat.version,
                 "leads": [group for group, owner in member.owners.items() if owner.node == node_number(name)],

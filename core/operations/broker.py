@@ -76,7 +76,13 @@ CLUSTER = Shape(
             "etcd: its addresses, the one that is asked, requests, those without an answer, and in own the etcd that "
             "this broker has started; null if it starts none.",
         ),
-        AnswerField("nodes", "list", "The nodes: whether they are here, their addresses, the groups that they lead."),
+        AnswerField(
+            "nodes",
+            "list",
+            "The nodes: whether they are here, their state (member, joining or leaving), their addresses, the groups "
+            "that they lead, and progress, which is null unless a node joins or copies groups: how many groups are "
+            "copied, of how many, bytes that have come, seconds, and in waits_for what the node waits for.",
+        ),
         AnswerField(
             "groups",
             "list",

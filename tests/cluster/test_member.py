@@ -218,6 +218,11 @@ def test_a_node_with_the_data_of_another_cluster_takes_no_part(make):
     assert not b.member.step()
 
 
+def progress(node: Node) -> dict[str, object]:
+    """What a node knows of how far each node is."""
+    return {str(one["node"]): one["progress"] for one in node_rows(node.member)}
+
+
 @pytest.mark.slow
 def test_a_node_that_was_away_for_too_long_copies_another_one(make):
     three = ("a", "b", "c")
@@ -228,8 +233,14 @@ def test_a_node_that_was_away_for_too_long_copies_another_one(make):
     b = make("b", members=three)
     # The copy is asked for a step after the node has seen that it needs one.
     until(lambda: "copied from node" in str(group_rows(b.member)[0]["trouble"]), a, b, c)
+    until(lambda: progress(b)["b"] is not None, b)  # the others do not move, so that the copy does not end before
+    assert progress(b) == {"a": None, "b": progress(b)["b"], "c": None}
+    said = progress(b)["b"]
+    assert isinstance(said, dict)
+    assert (said["copied"], said["groups"], said["waits_for"]) == (0, 1, ["copies"])
     until(lambda: "group-copied" in b.log, a, b, c)
     until(lambda: not any(row["problems"] for row in node_rows(a.member)), a, b, c)
+    assert set(progress(a).values()) == {None}
     assert b.groups.all[1].shared.ends_at == a.groups.all[1].shared.ends_at
     assert b.queues.next_sequence(5) == 39
     assert not b.queues.leads

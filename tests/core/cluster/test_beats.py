@@ -1,8 +1,9 @@
 """Who of the nodes is away, and who should claim a group."""
 
+import cbor2
 import pytest
 
-from core.cluster.beats import AWAY_S, LOOK_S, TURN_S, Beat, Beats, node_number
+from core.cluster.beats import AWAY_S, LOOK_S, TURN_S, Beat, Beats, Progress, node_number
 
 NODES = ("a", "b", "c")
 
@@ -104,6 +105,44 @@ def test_what_is_cut_is_what_all_members_have():
 def test_a_beat_comes_back_as_it_was_put():
     beat = Beat(3, "life", ["h:1"], "1.0", {1: 2}, {1: 3}, {2: "why"}, listed=8)
     assert Beat.decoded(beat.encoded()) == beat
+
+
+def test_a_beat_says_how_far_its_node_is():
+    beat = Beat(
+        3, "life", ["h:1"], listed=8, progress=Progress(3, 16, 13 << 20, 8.2, ("copies", "the vote of its etcd"))
+    )
+    assert Beat.decoded(beat.encoded()) == beat
+
+
+def test_a_beat_of_a_node_that_copies_nothing_is_that_of_an_earlier_version():
+    value = cbor2.loads(Beat(3, "life", listed=8).encoded())
+    assert value == [3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8]
+    copying = cbor2.loads(Beat(3, "life", listed=8, progress=Progress(0, 1, 0, 0.0, ())).encoded())
+    assert copying[:-1] == value, "earlier versions read what is before, and nothing behind it"
+
+
+@pytest.mark.parametrize("more", [(None,), ([1, 2, 30, 4.5, [], "newer"], "newer")])
+def test_a_beat_of_a_later_version_is_read_as_far_as_it_is_known(more):
+    data = cbor2.dumps([3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8, *more])
+    progress = Progress(1, 2, 30, 4.5, ()) if more[0] else None
+    assert Beat.decoded(data) == Beat(3, "life", [], listed=8, progress=progress)
+
+
+BAD_PROGRESS = [
+    7, "12345", b"12345", {}, [], [1, 2, 30, 4.5], [3, 2, 30, 4.5, []], [-1, 2, 30, 4.5, []], [1, 2, -30, 4.5, []],
+    [1, 2, 30, -4.5, []], [1, 2, 30, float("inf"), []], [1, 2, 30, float("nan"), []], ["1", 2, 30, 4.5, []],
+    [1, 2, 30.5, 4.5, []], [1, 2, 30, 4.5, "copies"], [1, 2, 30, 4.5, None],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", BAD_PROGRESS, ids=repr)
+def test_a_node_whose_progress_makes_no_sense_is_here_all_the_same(value):
+    data = cbor2.dumps([3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8, value])
+    assert Beat.decoded(data) == Beat(3, "life", [], listed=8)
+
+
+def test_a_count_without_an_end_is_no_beat():
+    assert Beat.decoded(cbor2.dumps([float("inf"), "life", [], "", {}, {}, {}])) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", b"\x01", b"\x87aaaaaaa"])

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { card, element, empty, figures, heading, say } from "../dom.js";
-import { number } from "../format.js";
+import { bytes, duration, number } from "../format.js";
 import { Table } from "../table.js";
 
 export function clusterPage() {
@@ -11,7 +11,7 @@ export function clusterPage() {
   const engine = element("p", { class: "faint" });
   const nodes = new Table("Nodes", [
     { title: "node", of: (row) => row.node, sort: (row) => row.node },
-    { title: "state", of: (row) => (row.here ? "here" : { text: "away", tone: "halt" }) },
+    { title: "state", of: stateOf },
     { title: "addresses", of: (row) => row.addresses.join(", ") || "–", wide: true },
     { title: "leads", number: true, of: (row) => number(row.leads.length), sort: (row) => row.leads.length },
     { title: "version", of: (row) => row.version || "–" },
@@ -49,10 +49,26 @@ export function clusterPage() {
   };
 }
 
+/** Whether a node is here; as a badge, what it is if it is no ordinary member, or what it does; and how far it is with that. */
+function stateOf({ state, here, progress }) {
+  const badge = state !== "member" ? state : progress ? "copying" : undefined;
+  if (!here) return { badge, text: "away", tone: "halt" };
+  return badge ? { badge, text: progress ? progressOf(progress) : "" } : "here";
+}
+
+function progressOf({ copied, groups, bytes: came, seconds, waits_for }) {
+  const waits = waits_for.filter((what) => what !== "copies" || groups === 0);
+  return [
+    groups > 0 && `${number(copied)} of ${number(groups)} groups copied, ${bytes(came)} in ${duration(seconds)}`,
+    waits.length > 0 && `waits for ${waits.join(" and ")}`,
+  ].filter(Boolean).join("; ");
+}
+
 /** What the strip says, and what follows from it. */
 function judged({ nodes, groups, trouble, joined }) {
   const here = nodes.filter((node) => node.here).length;
-  const spare = here - (Math.floor(nodes.length / 2) + 1);
+  const counted = nodes.filter((node) => node.state !== "joining"); // no majority counts one that joins
+  const spare = counted.filter((node) => node.here).length - (Math.floor(counted.length / 2) + 1);
   const led = groups.filter((group) => group.leader !== null).length;
   const behind = groups.reduce((sum, group) => sum + Object.values(group.lag).filter((batches) => batches > 0).length, 0);
   return {
