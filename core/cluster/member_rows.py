@@ -39,7 +39,7 @@ def node_rows(member: Member) -> list[dict[str, object]]:
                 "etcd": listed.etcd,
                 "etcd_peer": listed.peer,
                 "here": member.beats.is_here(name) if beat is not None or name == member.beats.node else False,
-                "addresses": [] if beat is None else list(beat.addresses),
+                "addresses": [] if beat is None else [*beat.addresses, *beat.tls_addresses],
                 "version": "" if beat is None else beat.version,
                 "leads": [group for group, owner in member.owners.items() if owner.node == node_number(name)],
                 "set_aside": beat is not None and beat.set_aside,
