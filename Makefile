@@ -10,7 +10,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 HYPOTHESIS_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 FUZZERS := fuzz-decoder fuzz-connection fuzz-decoder091 fuzz-connection091
 # Not in `make test`: what comes from other package registries than that of Python.
-OTHER_LANGUAGES := tests/console/accessibility.py tests/interop/other_languages.py tests/interop/over_tls.py tests/interop/amqp091/other_languages.py tests/bench/other_languages.py
+OTHER_LANGUAGES := tests/console/accessibility.py tests/interop/other_languages.py tests/interop/over_tls.py tests/interop/other_nodes.py tests/interop/amqp091/other_languages.py tests/bench/other_languages.py
 
 .PHONY: run setup wheels sbom deb formula test test-ci test-all check lint types fuzz $(FUZZERS) crash faults soak interop bench bench-two-senders bench-one-sender-one-receiver bench-calls bench-growth pipeline-demo pipeline-bench docs site
 

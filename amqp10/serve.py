@@ -18,6 +18,7 @@ from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
+from amqp10.frontend.failover import other_nodes_property
 from amqp10.frontend.far_clients import NODE_KEY
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
@@ -55,6 +56,7 @@ from core.control_plane import BrokerControl
 from core.counters.traffic import Traffic
 from core.engine.broker import Broker
 from core.engine.forwarding.nodes import HomeNode
+from core.engine.machinery import no_nodes
 from core.engine.virtual_hosts import VirtualHosts
 from core.interface import Converter, Mailbox
 from core.message import Origin
@@ -181,6 +183,8 @@ def amqp10_factory(
         login_bytes, own = access.largest_login(announced.pre_open_frame_size_max), announced
         if login_bytes != own.pre_open_frame_size_max:
             own = replace(announced, pre_open_frame_size_max=login_bytes)
+        if (other_nodes := broker.machinery.other_nodes) is not no_nodes:
+            own = replace(own, more_properties=partial(other_nodes_property, other_nodes, peer))
         return Connection(own, handshake(peer, own.pre_open_frame_size_max))
 
     def handshake(peer: LoginPeer, frame_size_max: int) -> ServerHandshake:

@@ -13,9 +13,10 @@ uncertain, and deliveries that were not settled come again.
 """
 
 import errno
+import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
 from math import inf
@@ -24,6 +25,7 @@ import anyio
 from anyio.abc import ByteStream, TaskStatus
 from anyio.streams.tls import TLSStream
 
+from amqp10.client.addresses import BrokerAddresses, urls_of
 from amqp10.client.endpoint_status import EndpointStatus
 from amqp10.client.management import Management
 from amqp10.client.receiver import Receiver, ReceiverOptions
@@ -39,17 +41,24 @@ from amqp10.client_core.requests import Answer
 from amqp10.client_core.url import Url
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import ConnectionClosed
+from amqp10.protocol.failover_servers import failover_servers
 from amqp10.protocol.settings import ConnectionSettings
+
+LOG = logging.getLogger("amqp10.client")
 
 
 @asynccontextmanager
-async def connect(url: str | Url, settings: ClientSettings | None = None) -> AsyncIterator["ClientConnection"]:
+async def connect(
+    url: str | Url | Sequence[str | Url], settings: ClientSettings | None = None
+) -> AsyncIterator["ClientConnection"]:
     """A connection for the block, which is closed at the end of the block.
+
+    Of several URLs the first that can be reached is used; the others follow in turn when the connection is lost.
 
     Raises BadUrl, Unreachable, NotEncrypted, NotLetIn, TimedOut, and ConnectionLost for a broker that closes it at
     once.
     """
-    connection = ClientConnection(Url.parse(url) if isinstance(url, str) else url, settings or ClientSettings())
+    connection = ClientConnection(urls_of(url), settings or ClientSettings())
     with single_errors():
         async with anyio.create_task_group() as tasks:
             await tasks.start(connection.run)
@@ -63,8 +72,8 @@ async def connect(url: str | Url, settings: ClientSettings | None = None) -> Asy
 class ClientConnection:
     """A connection with its sessions and links, made by :func:`connect`."""
 
-    def __init__(self, url: Url, settings: ClientSettings) -> None:
-        self.url = url
+    def __init__(self, urls: Sequence[Url], settings: ClientSettings) -> None:
+        self._addresses = BrokerAddresses(urls)
         self.settings = settings
         self.status = EndpointStatus()
         self.container_id = settings.container_id or random_name("headgate-client")
@@ -81,6 +90,11 @@ class ClientConnection:
         self._management: Management | None = None
 
     # --- the user's side -------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> Url:
+        """Where the connection is, or is being made."""
+        return self._addresses.current
 
     @property
     def broker(self) -> Mapping[str, object]:
@@ -143,18 +157,29 @@ class ClientConnection:
     # --- the connection's life -------------------------------------------------------------------------------------
 
     async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Connect, and connect again after each loss. Raises only when the first attempt fails."""
+        """Connect, and connect again after each loss. Raises only when no address can be reached the first time."""
         self._task_status = task_status
-        backoff, attempt = self.settings.reconnect, 0
+        backoff, attempt, texts = self.settings.reconnect, 0, list[str]()
         while True:
             began = anyio.current_time()
             failure = await self._connect_once()
             if not self._established:
-                raise failure
+                texts.append(failure.text)
+                if isinstance(failure, NotLetIn) or self._addresses.next():
+                    raise type(failure)("; ".join(texts), failure.condition)
+                continue
+            was_up = self.status.up
             self._lose(failure)
-            if backoff is not None and anyio.current_time() - began > backoff.longest_s:
+            if was_up and backoff is not None and anyio.current_time() - began > backoff.longest_s:
                 attempt = 0
-            if self._closing or backoff is None or isinstance(failure, NotLetIn) or not backoff.allows(attempt):
+                self._addresses.lasted()
+            refused = isinstance(failure, NotLetIn) and not self._addresses.forget()
+            if self._closing or backoff is None or refused:
+                self._end(failure)
+                return
+            if not self._addresses.next():
+                continue
+            if not backoff.allows(attempt):
                 self._end(failure)
                 return
             await anyio.sleep(backoff.delay_s(attempt, self.settings.random_fraction()))
@@ -210,6 +235,7 @@ class ClientConnection:
         engine = self._engine
         if engine is not None and engine.opened and not self.status.up:
             self._opening.deadline = inf
+            self._hear(engine)
             for session in self._sessions:
                 session.begin(engine)
             self.status.came_up()
@@ -218,6 +244,19 @@ class ClientConnection:
                 self._task_status.started()
         for session in self._sessions:
             session.shared.look_at_closing()
+
+    def _hear(self, engine: Connection) -> None:
+        """Note where else the broker says that clients may connect. It has let us in, and where the mechanism is SCRAM
+        it has proved that it knows the user."""
+        if not self.settings.use_failover_servers or engine.remote is None:
+            return
+        try:
+            servers = failover_servers(engine.remote.properties or {})
+        except ValueError as error:
+            LOG.warning("the failover-server-list of the broker at %s is ignored: %s", self.url.place, error)
+            return
+        if servers is not None:
+            self._addresses.heard(servers)
 
     def _settle(self) -> None:
         """Call this before output: it settles, in ranges, the deliveries that were accepted one by one."""

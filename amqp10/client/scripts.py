@@ -18,7 +18,7 @@ with ``receive_batch``. Whatever is not accepted is an error here: :class:`~amqp
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import current_thread
 from types import TracebackType
@@ -51,7 +51,9 @@ T = TypeVar("T")
 
 
 @contextmanager
-def connect(url: str | Url, settings: ClientSettings | None = None) -> Iterator["ScriptConnection"]:
+def connect(
+    url: str | Url | Sequence[str | Url], settings: ClientSettings | None = None
+) -> Iterator["ScriptConnection"]:
     """A connection for the block, which is closed at the end of the block. Raises what the connect that awaits does."""
     with start_blocking_portal() as portal:
         portal.call(_name_thread)

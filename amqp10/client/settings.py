@@ -25,7 +25,8 @@ class Backoff:
     first_s: float = 0.1
     longest_s: float = 10.0
     attempts_max: int | None = None
-    """The connection is given up after so many failures in a row. None: never."""
+    """The connection is given up after so many failures in a row, of each address where there are several. None:
+    never."""
 
     def delay_s(self, attempt: int, fraction: float) -> float:
         """The delay in seconds before attempt 0, 1, 2 …; ``fraction`` is random, from 0 to 1."""
@@ -46,7 +47,11 @@ class ClientSettings:
     mechanisms: tuple[MechanismName, ...] = MECHANISMS
     """SASL mechanisms for a user with a password, the preferred first. Without a user it is ANONYMOUS."""
     reconnect: Backoff | None = field(default_factory=Backoff)
-    """None: a connection that is lost stays lost. The first attempt is never repeated."""
+    """None: a connection that is lost stays lost. The first attempt is never repeated. With several addresses, the next
+    one is tried at once, and the delay comes after all of them have failed."""
+    use_failover_servers: bool = True
+    """Whether a connection that is lost is opened again also at the addresses that the broker has announced, as nodes
+    of a cluster do (``failover-server-list``), with the login, TLS files and virtual host of the URL."""
     connect_time_out_s: float = 10.0
     """The time from the look-up of the host name to the broker's open. A broker may take 3 s to refuse a password."""
     write_time_out_s: float = 60.0

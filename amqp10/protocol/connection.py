@@ -293,7 +293,7 @@ class Connection:
             idle_time_out=settings.idle_time_out_ms,
             offered_capabilities=settings.offered_capabilities,
             desired_capabilities=settings.desired_capabilities,
-            properties=dict(settings.properties) or None,
+            properties={**settings.properties, **settings.more_properties(self.remote)} or None,
         )
         self.write(0, own, b"")
 

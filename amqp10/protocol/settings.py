@@ -3,8 +3,10 @@
 This module must not know where the values come from: a configuration, or the arguments of a client.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from amqp10.wire.performatives import Open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,11 @@ class SessionLimits:
     """256 links a session."""
     initial_outgoing_id: int = 0
     """Our first transfer-id. Some clients never read it and assume 0."""
+
+
+def no_more(remote: Open | None) -> Mapping[str, object]:
+    """An open that has the same properties for each peer."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,5 +67,7 @@ class ConnectionSettings:
     of a single connection needs no limit."""
     session: SessionLimits = field(default_factory=SessionLimits)
     properties: Mapping[str, object] = field(default_factory=dict)
+    more_properties: Callable[[Open | None], Mapping[str, object]] = no_more
+    """Returns what our open has in addition, by the peer's open where that came first."""
     offered_capabilities: tuple[str, ...] = ()
     desired_capabilities: tuple[str, ...] = ()

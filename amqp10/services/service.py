@@ -15,7 +15,7 @@ service has commands, and a sender for each destination. Link credit is per link
 Durations are seconds of the clock of asyncio or Trio. The options of the connection provide the randomness.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar, overload
@@ -28,6 +28,7 @@ from amqp10.client.receiver import Delivery, Receiver, ReceiverOptions
 from amqp10.client.session import ClientSession
 from amqp10.client.settings import Backoff
 from amqp10.client_core.errors import ClientError, LinkClosed
+from amqp10.client_core.url import Url
 from amqp10.errors import DecodeError
 from amqp10.services.bodies import read
 from amqp10.services.calls import CallResult
@@ -136,7 +137,7 @@ class Service:
     @asynccontextmanager
     async def open(
         cls,
-        url: str,
+        url: str | Url | Sequence[str | Url],
         *,
         type: str,  # noqa: A002 - it is the field's word
         host: str,

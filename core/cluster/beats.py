@@ -79,7 +79,7 @@ class Beat:
     life: str
     """Another one for each start."""
     addresses: Sequence[str] = ()
-    """Where its clients connect."""
+    """Where its clients connect without TLS."""
     version: str = ""
     synced: Mapping[int, int] = field(default_factory=dict)
     """For each group, up to which number its copy is synced."""
@@ -97,6 +97,8 @@ class Beat:
     """Where other nodes connect with their certificates; "" if it has no such address."""
     listed: int = 0
     """The version of the list of the members that it knew."""
+    tls_addresses: Sequence[str] = ()
+    """Where its clients connect with TLS."""
     progress: Progress | None = None
     """How far it is with joining, or with copies; None if it does neither. Its place in the value is empty then."""
 
@@ -104,7 +106,7 @@ class Beat:
         """The beat as the value of a key."""
         facts = [self.count, self.life, list(self.addresses), self.version]
         groups = dict(self.synced), dict(self.applied), dict(self.problems), dict(self.leads)
-        rest = self.set_aside, self.node_address, self.listed
+        rest = self.set_aside, self.node_address, self.listed, list(self.tls_addresses)
         progress = () if self.progress is None else (list(self.progress),)
         return cbor2.dumps([*facts, *groups, dict(self.hands), *rest, *progress])
 
@@ -113,10 +115,11 @@ class Beat:
         """The beat in a value; None if it is none."""
         try:
             count, life, addresses, version, synced, applied, problems, *more = cbor2.loads(data)
-            newer: list[Any] = [*more, *({}, {}, False, "", 0, None)[len(more) :]]
-            leads, hands, set_aside, node_address, listed, progress, *_ = newer
+            newer: list[Any] = [*more, *({}, {}, False, "", 0, (), None)[len(more) :]]
+            leads, hands, set_aside, node_address, listed, tls_addresses, progress, *_ = newer
             maps = dict(synced), dict(applied), dict(problems), dict(leads), dict(hands)
-            rest = bool(set_aside), str(node_address), int(listed), Progress.of(progress)
+            addressed = str(node_address), int(listed), tuple(map(str, tls_addresses))
+            rest = bool(set_aside), *addressed, Progress.of(progress)
             return cls(int(count), str(life), list(addresses), str(version), *maps, *rest)
         except (cbor2.CBORDecodeError, OverflowError, TypeError, ValueError):
             return None
@@ -237,6 +240,18 @@ class Beats:
         says."""
         seen = self._seen.get(name)
         return name != self.node and (seen is None or self._looked_at - seen.changed_at >= AWAY_S)
+
+    def of_clients(self, encrypted: bool) -> list[Sequence[str]]:
+        """Where clients connect to each of the other nodes that are here and lead, or could lead, something. The member
+        behind this one is the first, so that the clients of different nodes try different nodes first."""
+        begin = self.members.index(self.node) + 1 if self.node in self.members else 0
+        found: list[Sequence[str]] = []
+        for name in [*self.members[begin:], *self.members[:begin]]:
+            beat = self.beat(name)
+            if name == self.node or name in self.joining or beat is None or beat.set_aside or not self.is_here(name):
+                continue
+            found.append(beat.tls_addresses if encrypted else beat.addresses)
+        return found
 
     def away_s(self, name: str) -> float:
         """For how long the beat of a node has stayed the same, in seconds; infinity if it never had one."""

@@ -43,7 +43,7 @@ def node_rows(member: Member) -> list[dict[str, object]]:
                 "etcd_peer": listed.peer,
                 "here": is_here,
                 "progress": None if progress is None else {**progress._asdict(), "waits_for": list(progress.waits_for)},
-                "addresses": [] if beat is None else list(beat.addresses),
+                "addresses": [] if beat is None else [*beat.addresses, *beat.tls_addresses],
                 "version": "" if beat is None else beat.version,
                 "leads": [group for group, owner in member.owners.items() if owner.node == node_number(name)],
                 "set_aside": beat is not None and beat.set_aside,

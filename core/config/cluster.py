@@ -99,6 +99,10 @@ class ClusterSettings(Section):
     advertise: str = Field(default="", max_length=255)
     """HOST:PORT that clients and the other nodes are told for this node. When empty, the addresses of server.listen."""
 
+    advertise_tls: str = Field(default="", max_length=255)
+    """HOST:PORT that clients with TLS are told for this node. When empty, the host of advertise with the port of
+    server.tls_listen; without advertise, the addresses of server.tls_listen."""
+
     first_node: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$")
     """The name of the node that keeps the definitions of all, without etcd. headgate serve --nodes sets it; all nodes
     are processes of one machine and one port then, and each queue lives on the node that its name decides."""

@@ -5,7 +5,7 @@ is one of it for each virtual host, and one machinery for all of them. So a turn
 virtual hosts in one order and within one amount of work, and an alarm holds for all.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from math import inf
 
@@ -85,6 +85,11 @@ def open_store_stage(settings: Settings, storage: Storage | None, lanes: Lanes |
     return StoreStage(spec, lane=storage.store.classic, written=lanes.classic_written)
 
 
+def no_nodes(encrypted: bool) -> Sequence[Sequence[str]]:
+    """The other nodes of a broker alone."""
+    return ()
+
+
 class Machinery:
     """The parts of one broker that belong to no virtual host."""
 
@@ -123,6 +128,8 @@ class Machinery:
         seconds); infinity if it leads none."""
         self.leading_ends: Callable[[Now], None] = lambda now: None
         """Called at that time, before any message moves."""
+        self.other_nodes: Callable[[bool], Sequence[Sequence[str]]] = no_nodes
+        """Where clients connect to each other node that is here, HOST:PORT; whether they do so with TLS."""
         self._sampled_at = -inf
         if storage is not None:
             storage.quorum.leadership_changed = self._leadership_changed

@@ -18,6 +18,7 @@ from core.clock import Now
 from core.config import Settings
 from core.config.address import parse_address
 from core.config.cluster import NAME, ClusterSettings
+from core.config.server import ServerSettings
 from core.engine.forwarding.nodes import HomeNode
 from core.engine.quorum.groups import QuorumGroups
 from core.engine.routing.agreement import AgreedChange, Agreement, Answered, ChangeVerdict
@@ -84,6 +85,16 @@ def _node_address(settings: ClusterSettings, listen: Sequence[str]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def tls_addresses(settings: ClusterSettings, tls_listen: Sequence[str]) -> Sequence[str]:
+    """Where clients connect with TLS; nothing if this node does not listen with TLS."""
+    if not tls_listen or settings.advertise_tls:
+        return (settings.advertise_tls,) if tls_listen else ()
+    if not settings.advertise:
+        return tls_listen
+    host, port = parse_address(settings.advertise)[0], parse_address(tls_listen[0])[1]
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}",)
+
+
 def endpoints_of(listed: "MemberList") -> list[str]:
     """The addresses of etcd in a list; none if brokers start no etcd."""
     return [one.etcd for one in listed.members if one.etcd]
@@ -106,7 +117,7 @@ class ClusterTask:
     ) -> None:
         """``node_at`` returns another node by its name and address. Blocks for a few seconds. Raises Invalid for an
         etcd that must not be used, and without the packages for it."""
-        settings, folder, listen = of_broker.cluster, of_broker.data.folder, of_broker.server.listen
+        settings, folder = of_broker.cluster, of_broker.data.folder
         self._answers: deque[Callable[[], None]] = deque()
         self._wake = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -139,7 +150,7 @@ class ClusterTask:
             cluster=settings.name,
             node=settings.node,
             members=listed,
-            beat=self._first_beat(listen),
+            beat=self._first_beat(of_broker.server),
             identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
             clock=lambda: clock().monotonic,
             hooks=Hooks(
@@ -162,6 +173,7 @@ class ClusterTask:
         dialling.refused = self._refused
         groups.wake = self._wake_up
         machinery.leading_ends, self._order = self._leading_ends, machinery.order
+        machinery.other_nodes = self.member.beats.of_clients
         self._order.read_upto = self.member.definitions.read_upto
 
     def _agree(self, listed: "MemberList") -> None:
@@ -193,13 +205,15 @@ class ClusterTask:
         else:
             self._log.info("etcd-found", versions=versions, endpoints=list(self._settings.etcd))
 
-    def _first_beat(self, listen: Sequence[str]) -> "Beat":
+    def _first_beat(self, server: ServerSettings) -> "Beat":
         from core.cluster.beats import Beat
 
         settings = self._settings
-        addresses = (settings.advertise,) if settings.advertise else listen
-        life, node_address = secrets.token_hex(LIFE_BYTES), _node_address(settings, listen)
-        return Beat(0, life, addresses, headgate_version(), node_address=node_address)
+        addresses = (settings.advertise,) if settings.advertise and server.listen else server.listen
+        beat = Beat(0, secrets.token_hex(LIFE_BYTES), addresses, headgate_version())
+        beat.node_address = _node_address(settings, [*server.listen, *server.tls_listen])
+        beat.tls_addresses = tls_addresses(settings, server.tls_listen)
+        return beat
 
     # --- hooks
 

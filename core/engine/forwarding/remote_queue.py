@@ -23,13 +23,13 @@ from core.engine.confirms import Confirms, Submission
 from core.engine.forwarding.inlet import Inlet
 from core.engine.forwarding.nodes import FarChange, HomeNode
 from core.engine.forwarding.outlet import Outlet
-from core.engine.options.in_force import QueueOptions
+from core.engine.options.in_force import QueueOptions, QueueType
 from core.engine.queue.attachments import Attachments
 from core.engine.queue.consumers import Attachment, Consumers
 from core.engine.queue.kinds import AnyQueue, Peeked
 from core.engine.queue.queue_counters import QueueCounters
 from core.engine.ready.remains import LetGo
-from core.errors import EngineError, Invalid, NotFound
+from core.errors import EngineError, HomeLost, Invalid, NotFound
 from core.interface import Cancelled, Disposal, Publisher, PublisherBlocked, Target
 from core.message import Return
 from core.slices import Walk
@@ -218,7 +218,7 @@ class RemoteQueue:
     # --- consumers ------------------------------------------------------------------------------------------
 
     def attach(self, attachment: Attachment) -> None:
-        """Attach a link for a consumer. Raises NotFound when the home node cannot be reached."""
+        """Attach a link for a consumer. Raises NotFound or HomeLost when the home node cannot be reached."""
         if (down := self._home.down(self._virtual_host)) is not None:
             raise self.unreachable(down)
         if attachment.consumer.options.holder or attachment.consumer.options.copies is not None:
@@ -227,9 +227,11 @@ class RemoteQueue:
         self.attachments.attach(attachment)
         inlet.link = self._home.new_receiver(self._virtual_host, self.name, attachment.consumer.options, inlet)
 
-    def unreachable(self, why: str) -> NotFound:
-        """The error for what is attached while the home node cannot be reached."""
-        return NotFound(f"queue '{self.name}': its home node {self._home.name} is down: {why}")
+    def unreachable(self, why: str) -> NotFound | HomeLost:
+        """The error for what is attached while the home node cannot be reached. A queue with copies will be there in a
+        moment, at another node."""
+        kind = NotFound if self.options.type is QueueType.CLASSIC else HomeLost
+        return kind(f"queue '{self.name}': its home node {self._home.name} is down: {why}")
 
     def grant(self, attachment: Attachment, n: int, drain: bool) -> None:
         """Set the grant; the home node answers, if the client has asked."""

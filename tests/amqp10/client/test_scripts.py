@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -47,6 +48,25 @@ def listed(connection: ScriptConnection, kind: str) -> list[dict[str, object]]:
     body = connection.request("GET", f"/headgate/{kind}").body
     assert isinstance(body, dict)
     return body["items"]
+
+
+def port_of(connection: ScriptConnection) -> object:
+    """Where the connection is. A request that was under way when the connection was lost is made again."""
+    while True:
+        try:
+            return listed(connection, "connections")[0]["local_port"]
+        except ConnectionLost:
+            continue
+
+
+def test_a_script_goes_on_at_another_broker(broker: BrokerAddress):
+    settings = ClientSettings(reconnect=Backoff(first_s=0.05))
+    with ExitStack() as ending:
+        other = ending.enter_context(broker_process())
+        with connect([other.url(), broker.url()], settings) as connection:
+            assert port_of(connection) == other.port
+            ending.close()
+            assert port_of(connection) == broker.port
 
 
 def test_a_script_sends_and_receives(broker: BrokerAddress):

@@ -103,7 +103,7 @@ def test_what_is_cut_is_what_all_members_have():
 
 
 def test_a_beat_comes_back_as_it_was_put():
-    beat = Beat(3, "life", ["h:1"], "1.0", {1: 2}, {1: 3}, {2: "why"}, listed=8)
+    beat = Beat(3, "life", ["h:1"], "1.0", {1: 2}, {1: 3}, {2: "why"}, listed=8, tls_addresses=("h:2",))
     assert Beat.decoded(beat.encoded()) == beat
 
 
@@ -116,14 +116,14 @@ def test_a_beat_says_how_far_its_node_is():
 
 def test_a_beat_of_a_node_that_copies_nothing_is_that_of_an_earlier_version():
     value = cbor2.loads(Beat(3, "life", listed=8).encoded())
-    assert value == [3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8]
+    assert value == [3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8, []]
     copying = cbor2.loads(Beat(3, "life", listed=8, progress=Progress(0, 1, 0, 0.0, ())).encoded())
     assert copying[:-1] == value, "earlier versions read what is before, and nothing behind it"
 
 
 @pytest.mark.parametrize("more", [(None,), ([1, 2, 30, 4.5, [], "newer"], "newer")])
 def test_a_beat_of_a_later_version_is_read_as_far_as_it_is_known(more):
-    data = cbor2.dumps([3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8, *more])
+    data = cbor2.dumps([3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8, [], *more])
     progress = Progress(1, 2, 30, 4.5, ()) if more[0] else None
     assert Beat.decoded(data) == Beat(3, "life", [], listed=8, progress=progress)
 
@@ -137,7 +137,7 @@ BAD_PROGRESS = [
 
 @pytest.mark.parametrize("value", BAD_PROGRESS, ids=repr)
 def test_a_node_whose_progress_makes_no_sense_is_here_all_the_same(value):
-    data = cbor2.dumps([3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8, value])
+    data = cbor2.dumps([3, "life", [], "", {}, {}, {}, {}, {}, False, "", 8, [], value])
     assert Beat.decoded(data) == Beat(3, "life", [], listed=8)
 
 
@@ -148,6 +148,18 @@ def test_a_count_without_an_end_is_no_beat():
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", b"\x01", b"\x87aaaaaaa"])
 def test_a_value_that_is_no_beat_is_none(data):
     assert Beat.decoded(data) is None
+
+
+def test_clients_are_told_of_the_other_nodes_that_are_here_the_one_behind_this_first():
+    beats = Beats("b", (*NODES, "d", "e", "f"))
+    beats.follow(beats.members, joining={"d"})
+    of_a = Beat(1, "life", ["a:1"], tls_addresses=["a:2"])
+    shown = {"a": of_a, "b": Beat(1, "life", ["b:1"]), "c": Beat(1, "life", ["c:1"]), "d": Beat(1, "life", ["d:1"])}
+    beats.looked(shown | {"e": Beat(1, "life", ["e:1"], set_aside=True)}, 1.0)
+    assert beats.of_clients(False) == [["c:1"], ["a:1"]], "not one that joins, is in maintenance, or never had a beat"
+    assert beats.of_clients(True) == [(), ["a:2"]]
+    beats.refused("c", 1.1)
+    assert beats.of_clients(False) == [["a:1"]]
 
 
 def test_a_group_whose_owner_says_that_it_cannot_keep_it_is_claimed():

@@ -5,6 +5,7 @@ import pytest
 from core.config.settings import Settings
 from core.engine.broker import Broker
 from core.engine.forwarding.nodes import FarChange, Homes
+from core.engine.options.in_force import QueueOptions, QueueType
 from core.errors import HomeLost, NotFound, PreconditionFailed
 from core.interface import Confirmed, Outcome, PublisherBlocked, PublisherClosed, PublisherCredit, QueueTarget
 from core.message import Attributes
@@ -112,6 +113,15 @@ def test_a_consumer_of_a_home_that_is_down_is_told_why():
     entry = Entry()
     entry.home.trouble = "Connection refused"
     with pytest.raises(NotFound, match="its home node b is down: Connection refused"):
+        entry.peer.consume("q")
+
+
+@pytest.mark.parametrize("kind", [QueueType.QUORUM, QueueType.STREAM])
+def test_a_queue_with_copies_whose_leader_is_down_can_be_attached_to_again(kind):
+    entry = Entry()
+    entry.broker.shown.queues["q"].apply(QueueOptions(type=kind), entry.broker.machinery.now)
+    entry.home.trouble = "Connection refused"
+    with pytest.raises(HomeLost, match="its home node b is down: Connection refused"):
         entry.peer.consume("q")
 
 

@@ -1,0 +1,51 @@
+"""What a node of a cluster tells its clients in the open: where the other nodes are."""
+
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import ip_address
+
+from amqp10.frontend.far_clients import NODE_KEY
+from amqp10.frontend.virtual_host import HOST_PREFIX
+from amqp10.protocol.failover_servers import FailoverServer, failover_property
+from amqp10.wire.performatives import Open
+from core.access.login import LoginPeer
+from core.config.address import is_loopback, parse_address
+
+
+def other_nodes_property(
+    other_nodes: Callable[[bool], Sequence[Sequence[str]]], peer: LoginPeer, remote: Open | None
+) -> dict[str, object]:
+    """The property with the other nodes for a client, one address of each; nothing for another node.
+
+    ``other_nodes`` returns the addresses of each node that is here, with or without TLS. A client is told those of the
+    kind that it uses: with its settings it can reach no others.
+    """
+    if peer.node_names is not None or (remote is not None and NODE_KEY in (remote.properties or {})):
+        return {}
+    return failover_property(_servers(other_nodes(peer.encrypted), peer, remote))
+
+
+def _servers(nodes: Sequence[Sequence[str]], peer: LoginPeer, remote: Open | None) -> Iterator[FailoverServer]:
+    wanted = "" if remote is None else remote.hostname or ""
+    for addresses in nodes:
+        usable = (found for one in addresses if (found := _reachable(one, loopback=peer.loopback)) is not None)
+        for host, port in list(usable)[:1]:
+            # Qpid JMS uses this in place of what it was configured with, so a client has to keep its virtual host.
+            hostname = wanted if wanted.startswith(HOST_PREFIX) else host
+            yield FailoverServer(host, port, "amqps" if peer.encrypted else "amqp", hostname)
+
+
+def _reachable(address: str, *, loopback: bool) -> tuple[str, int] | None:
+    """Host and port of an address, if a client can use it: one on this machine can use those of loopback too."""
+    try:
+        host, port = parse_address(address)
+    except ValueError:
+        return None
+    return None if port == 0 or _is_unspecified(host) or (is_loopback(host) and not loopback) else (host, port)
+
+
+def _is_unspecified(host: str) -> bool:
+    """Whether the host stands for every address of a machine, which no client can connect to."""
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False

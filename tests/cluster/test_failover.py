@@ -1,0 +1,124 @@
+"""Three real brokers and a real etcd: the node at which a publisher and a consumer are connected is killed, and both go
+on at another, which the first has announced."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pytest
+import trio
+
+from amqp10.client import ClientConnection, LinkClosed, Message, connect
+from amqp10.client_core.url import Url
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
+from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
+
+QUEUE = "/queues/orders"
+RUN = 20
+"""Messages that are sent before their outcomes are awaited."""
+BEFORE, AFTER = 200, 200
+"""Messages that are accepted before the kill, and after it."""
+WHOLE_S = 60.0
+
+L = TypeVar("L")
+
+
+@dataclass
+class Ledger:
+    """What the publisher and the consumer know. A message is its number."""
+
+    accepted: set[int] = field(default_factory=set)
+    sent_again: set[int] = field(default_factory=set)
+    """Those that had no outcome when their connection or link was lost."""
+    received: dict[int, list[bool]] = field(default_factory=dict)
+    """For each time that a message came, whether it was flagged as one that may have been delivered before."""
+    half: trio.Event = field(default_factory=trio.Event)
+    whole: trio.Event = field(default_factory=trio.Event)
+    """All messages are accepted, and have come."""
+
+    def look(self) -> None:
+        """Whether it is the whole now."""
+        if len(self.accepted) == BEFORE + AFTER and self.accepted <= set(self.received):
+            self.whole.set()
+
+
+async def opened(error: LinkClosed, again: Callable[[], Awaitable[L]]) -> L:
+    """A new link in place of one that has ended with its leader; while no node leads, new links end too."""
+    while True:
+        assert error.condition == "amqp:link:detach-forced", error
+        try:
+            return await again()
+        except LinkClosed as another:
+            error = another
+            await trio.sleep(0.02)
+
+
+async def publish(connection: ClientConnection, ledger: Ledger) -> None:
+    """Send messages until enough are accepted; one without an outcome again."""
+    sender, wanted = await connection.open_sender(QUEUE), list(range(BEFORE + AFTER))
+    while wanted:
+        run = wanted[:RUN]
+        try:
+            receipt = await sender.post(Message(str(number), header=Header(durable=True)) for number in run)
+            if len(ledger.accepted) >= BEFORE:
+                ledger.half.set()
+            fates = await receipt.fates()
+        except LinkClosed as error:
+            ledger.sent_again.update(run)
+            sender = await opened(error, lambda: connection.open_sender(QUEUE))
+            continue
+        for known in fates:
+            numbers = run[known.first - receipt.first : known.last - receipt.first + 1]
+            (ledger.accepted if known.fate == Accepted() else ledger.sent_again).update(numbers)
+        wanted = [number for number in wanted if number not in ledger.accepted]
+    ledger.look()
+
+
+async def consume(connection: ClientConnection, ledger: Ledger) -> None:
+    """Take and accept what comes, until cancelled."""
+    receiver = await connection.open_receiver(QUEUE)
+    while True:
+        try:
+            delivery = await receiver.receive()
+        except LinkClosed as error:
+            receiver = await opened(error, lambda: connection.open_receiver(QUEUE))
+            continue
+        header = delivery.view.header
+        flagged = header is not None and (bool(header.delivery_count) or header.first_acquirer is False)
+        ledger.received.setdefault(int(str(delivery.message.body)), []).append(flagged)
+        delivery.accept()
+        ledger.look()
+
+
+async def lose_node(nodes: ClusterNodes, entry: str) -> tuple[Ledger, Url]:
+    """Returns what both know, and where they are connected in the end."""
+    ledger = Ledger()
+    async with connect(nodes.url(entry)) as publisher, connect(nodes.url(entry)) as consumer:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consume, consumer, ledger)
+            nursery.start_soon(publish, publisher, ledger)
+            with trio.fail_after(WHOLE_S):
+                await ledger.half.wait()
+                nodes.kill(entry)
+                await ledger.whole.wait()
+            nursery.cancel_scope.cancel()
+        assert publisher.url == consumer.url
+        return ledger, publisher.url
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leads", [False, True])
+def test_both_go_on_at_another_node_and_nothing_is_lost(leads):
+    with cluster_nodes(groups=1, forwards=True) as nodes:
+        leader = nodes.leaders("a")[1]
+        entry = next(name for name in NAMES if (name == leader) is leads)
+        nodes.command(entry, "queues", "declare", "orders", "--argument", "x-queue-type=quorum")
+        for name in NAMES:
+            nodes.until(lambda name=name: "orders" in nodes.command(name, "queues", "list"), "each node has the queue")
+        nodes.until(lambda: all(row["here"] for row in nodes.status(entry)["nodes"]), "the others are here")
+        ledger, url = trio.run(lose_node, nodes, entry)
+        assert str(url) in [str(Url.parse(nodes.url(name))) for name in NAMES if name != entry]
+        again = {number for number, times in ledger.received.items() if len(times) > 1}
+        unflagged = {number for number in again if not all(ledger.received[number][1:])}
+        assert unflagged <= ledger.sent_again, "a message came again that neither side could know of"
