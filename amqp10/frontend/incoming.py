@@ -349,7 +349,7 @@ class PublisherLink:
         return Rejected(error=None if action.error is None else error_from(link_fault(action.error)))
 
     def _settle(self, first: int, last: int, state: DeliveryState) -> None:
-        self.link.settle(first, last, state)  # which looks at the link credit, too
+        self.link.settle(first, last, state)  # settling looks at the link credit, too
         self.link.credit.confirmed(last - first + 1)
         if self.flow is not None:
             self.flow.settled(last - first + 1, settled_as(state))

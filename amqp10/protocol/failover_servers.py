@@ -30,7 +30,7 @@ class FailoverServer:
     """The hostname for the open of a client there [2.7.1]; "" for the one that it uses by itself."""
 
     def encoded(self) -> dict[Symbol, object]:
-        """The map that stands for it."""
+        """Return this broker as a map of the list, with AMQP types."""
         # Qpid JMS reads any number as the port, and Artemis sends an int.
         keys = {"hostname": self.hostname, "network-host": self.network_host, "port": Int(self.port)}
         return {Symbol(key): value for key, value in (keys | {"scheme": self.scheme}).items() if value != ""}

@@ -186,11 +186,17 @@ def test_a_read_goes_page_by_page(place):
     assert numbers == list(range(1, 21))
 
 
-def test_what_was_cut_away_is_known(place):
+def led_with_five(place):
+    """Claim the group for node 1, put five batches, and return them."""
     claim(place, 1, 1)
     batches = chain(1, 5)
     for batch in batches:
         put(place, batch, 1)
+    return batches
+
+
+def test_what_was_cut_away_is_known(place):
+    led_with_five(place)
     engine = place.engine(1)
     assert answer_of(place, lambda *then: engine.cut(9, Owner(1, 2), *then)) == Owner(1, 1), "not the owner"
     assert read(place).first == 1
@@ -200,10 +206,7 @@ def test_what_was_cut_away_is_known(place):
 
 
 def test_a_batch_that_comes_again_after_it_was_cut_away_is_not_the_end(place):
-    claim(place, 1, 1)
-    batches = chain(1, 5)
-    for batch in batches:
-        put(place, batch, 1)
+    batches = led_with_five(place)
     engine = place.engine(1)
     assert answer_of(place, lambda *then: engine.cut(5, Owner(1, 1), *then)) == Owner(1, 1)
     put(place, batches[2], 1)  # it was repeated because it had no answer in time, and was late
