@@ -44,8 +44,9 @@ from pyspark_amqp10.values import TYPES, text_of
 
 SAME_MAX: Final = 512
 """The most bytes that are compared in one step; longer ones are compared in several."""
-SHORT_BYTES: Final = 48
-"""Up to this mean size the bytes of values are copied one by one by numpy, above it value by value by Python."""
+SPARE_MAX: Final = 4
+"""Values of different sizes are copied as if all were as long as the longest, by numpy, while these are at most so many
+times their bytes; otherwise value by value, by Python."""
 TEXTS: Final = frozenset({code.STRING_8, code.SYMBOL_8})
 SHORTS: Final = TEXTS | {code.BINARY_8}
 IS_SHORT: Final = np.isin(np.arange(256), list(SHORTS))
@@ -216,8 +217,9 @@ class Walk:
     def __init__(self, entries: Sequence[bytes], layout: Layout) -> None:
         sizes = np.fromiter(map(len, entries), np.int64, len(entries))
         self.joined = b"".join(entries)
-        self._over = len(self.joined)
-        self.bytes = np.frombuffer(self.joined + bytes(SAME_MAX), np.uint8)
+        self._over = len(self.joined) + 1
+        """Where a step ends that leads out of the bytes: never the end of a message."""
+        self.bytes = np.frombuffer(self.joined + bytes(SAME_MAX + 1), np.uint8)
         """With some bytes behind the last message, so that each step may look ahead."""
         ends = np.cumsum(sizes)
         self._at: Numbers = ends - sizes
@@ -230,7 +232,8 @@ class Walk:
             match step.kind:
                 case "same":
                     found = self._ahead(len(step.same))
-                    self._good &= (found == np.frombuffer(step.same, np.uint8)).all(axis=1)
+                    if found.tobytes() != step.same * len(entries):  # nearly always they are the same in all
+                        self._good &= (found == np.frombuffer(step.same, np.uint8)).all(axis=1)
                     self._move(len(step.same))
                 case "number":
                     self.numbers = self._integers(8)
@@ -251,6 +254,10 @@ class Walk:
                     self._take(step.key, self._integers(4), 4)
                 case "any":
                     codes = self.codes[step.key] = self.bytes[self._at]
+                    first = codes[0]
+                    if IS_SHORT[first] and codes.tobytes() == codes[:1].tobytes() * len(codes):  # nearly always
+                        self._take(step.key, self.bytes[self._at + 1].astype(np.int64), 2)
+                        continue
                     short = IS_SHORT[codes]
                     self._good &= IS_SCALAR[codes]
                     sizes_of = np.where(short, self.bytes[self._at + 1], np.maximum(VALUE_BYTES[codes], 0))
@@ -289,12 +296,16 @@ class LayoutBlock:
         if walk.numbers is not None:
             self.numbers = walk.numbers[: walk.rows].tolist()
         self._address = address
-        self._known: dict[Key, pa.Array] = {}
+        self._known: dict[tuple[Key, ...], pa.Array] = {}
         """Values of places that are text, once they are checked."""
+        properties = tuple(key for key in walk.slices if key[0] == "property")
         try:
+            together = properties if properties and self._are_texts(*properties) else ()
+            if together:
+                self._texts(*together)
             for key in walk.slices:
-                if key != BODY and IS_TEXT[self._codes(key)].all():
-                    self._texts(key, pa.string())
+                if key != BODY and key not in together and self._are_texts(key):
+                    self._texts(key)
             self.columns = [self._column(field.name, field.type) for field in schema]
         except (pa.ArrowInvalid, UnicodeDecodeError):
             raise NoLayout from None
@@ -329,7 +340,7 @@ class LayoutBlock:
         if format_code == code.NULL:
             return pa.nulls(self.rows, kind)
         if name in TEXT_FIELDS and format_code in TEXTS:
-            return self._texts(key, kind)
+            return self._texts(key)
         if name in ID_TYPES:
             return pa.repeat(pa.scalar(TYPES[format_code], kind), self.rows)
         if name in TIMES:
@@ -353,30 +364,42 @@ class LayoutBlock:
             return pa.nulls(self.rows, kind)
         pairs = [(of, place) for place, _ in keys]
         count, rows = len(keys), self.rows
-        order = pa.array((np.arange(rows)[:, None] + rows * np.arange(count)).ravel())
-        items = pa.concat_arrays([self._text_column(pair) for pair in pairs]).take(order)
+        order = np.arange(count * rows).reshape(count, rows).T.ravel()  # by message instead of by place
+        if self._are_texts(*pairs):
+            items = self._texts(*pairs)
+        else:
+            items = pa.concat_arrays([self._text_column(pair) for pair in pairs]).take(pa.array(order))
         if pa.types.is_struct(kind.item_type):
-            types = _TYPE_NAMES.take(pa.array(np.concatenate([self._codes(pair) for pair in pairs]))).take(order)
+            types = _TYPE_NAMES.take(pa.array(np.concatenate([self._codes(pair) for pair in pairs])[order]))
             encoded = pa.concat_arrays([pa.array(self._encoded(pair), pa.binary()) for pair in pairs])
-            items = pa.StructArray.from_arrays([types, items, encoded.take(order)], fields=list(kind.item_type))
-        names = pa.array([key.decode() for _, key in keys], pa.string())
+            items = pa.StructArray.from_arrays(
+                [types, items, encoded.take(pa.array(order))], fields=list(kind.item_type)
+            )
+        ends = np.cumsum(np.tile([len(key) for _, key in keys], rows), dtype=np.int32)
+        names = pa.py_buffer(b"".join([key for _, key in keys]) * rows)
         return pa.MapArray.from_arrays(
             pa.array(np.arange(rows + 1) * count, pa.int32()),
-            names.take(pa.array(np.tile(np.arange(count), rows))),
+            pa.Array.from_buffers(
+                pa.string(), count * rows, [None, pa.py_buffer(np.concatenate(([np.int32(0)], ends))), names]
+            ),
             items,
             type=kind,
         )
 
     def _text_column(self, key: Key) -> pa.Array:
-        if IS_TEXT[self._codes(key)].all():
-            return self._texts(key, pa.string())
+        if self._are_texts(key):
+            return self._texts(key)
         return pa.array([text_of(each) for each in self._encoded(key)], pa.string())
 
-    def _texts(self, key: Key, kind: pa.DataType) -> pa.Array:
-        texts = self._known.get(key)
+    def _are_texts(self, *keys: Key) -> bool:
+        return all(IS_TEXT[self._codes(key)].all() for key in keys)
+
+    def _texts(self, *keys: Key) -> pa.Array:
+        """The values of some places that are texts, as :meth:`_values` orders them."""
+        texts = self._known.get(keys)
         if texts is None:
-            texts = self._known[key] = self._values(key).cast(kind)
-            symbols = (self._codes(key) == code.SYMBOL_8).any()
+            texts = self._known[keys] = self._values(*keys).cast(pa.string())
+            symbols = any((self._codes(key) == code.SYMBOL_8).any() for key in keys)
             if symbols and not compute.all(compute.string_is_ascii(texts)).as_py():
                 raise NoLayout
         return texts
@@ -398,17 +421,18 @@ class LayoutBlock:
         joined = self._walk.joined
         return [joined[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
-    def _values(self, key: Key) -> pa.Array:
-        """The values of one place as binaries."""
-        walk, rows = self._walk, self.rows
-        at, sizes = (each[:rows] for each in walk.slices[key])
+    def _values(self, *keys: Key) -> pa.Array:
+        """The values of some places as binaries: those of the first message, then those of the second, and so on."""
+        walk, rows = self._walk, self.rows * len(keys)
+        at, sizes = (
+            np.stack(each, axis=1).ravel()
+            for each in zip(*((one[: self.rows] for one in walk.slices[key]) for key in keys), strict=True)
+        )
         ends = np.cumsum(sizes)
-        total = int(ends[-1])
-        size = int(sizes[0])
-        if size and (sizes == size).all():
-            data = sliding_window_view(walk.bytes, size)[at].tobytes()
-        elif total <= rows * SHORT_BYTES:
-            data = walk.bytes[np.repeat(at - (ends - sizes), sizes) + np.arange(total)].tobytes()
+        total, most = int(ends[-1]), int(sizes.max())
+        if most * rows <= total * SPARE_MAX and (most == 0 or int(at.max()) + most <= len(walk.bytes)):
+            found = sliding_window_view(walk.bytes, most)[at] if most else walk.bytes[:0]
+            data = found.tobytes() if most * rows == total else found[np.arange(most) < sizes[:, None]].tobytes()
         else:
             data = b"".join(
                 [walk.joined[begin:end] for begin, end in zip(at.tolist(), (at + sizes).tolist(), strict=True)]

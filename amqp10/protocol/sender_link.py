@@ -22,7 +22,7 @@ from amqp10.wire import serial
 from amqp10.wire.framing import FRAME_HEADER_BYTES, PIECE_BYTES_MIN
 from amqp10.wire.messaging import RELEASED, Coordinator, Source, Target
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
-from amqp10.wire.transfer_run import encode_run, frame_overhead
+from amqp10.wire.transfer_encoding import encode_run, frame_overhead
 from amqp10.wire.types import Described
 
 _FRAME_LEAD = Struct(">IBBH")

@@ -8,6 +8,7 @@ frame is less work (``bench/micro/transfer_run.py``).
 import sys
 from array import array
 from collections.abc import Iterable
+from struct import Struct
 
 from amqp10.wire.serial import MASK
 
@@ -17,6 +18,7 @@ and to write them."""
 JOINED_BYTES_MAX = 2048
 """Entries up to this length are copied behind one another, as it would be done for the socket (core/server/peer.py)."""
 _TYPES = {4: "I", 8: "Q"}
+_unpack_size = Struct(">I").unpack_from
 
 
 def counted(first: int, n: int, width: int) -> bytes:
@@ -41,6 +43,19 @@ def counts_up(data: bytes, at: int, size: int, n: int, place: int, first: int) -
         return False
     expected, end = counted(first, n, 4), at + n * size
     return all(data[at + place + byte : end : size] == expected[byte::4] for byte in range(4))
+
+
+def bounds(data: bytes, at: int, n: int, least: int, most: int) -> list[int]:
+    """Where the frames at ``at`` begin, and where the last ends: those that are complete and have between ``least`` and
+    ``most`` bytes, at most ``n``."""
+    found, last, end = [at], len(data) - least, len(data)
+    while at <= last and len(found) <= n:
+        (size,) = _unpack_size(data, at)
+        if not least <= size <= most or size > end - at:
+            break
+        at += size
+        found.append(at)
+    return found
 
 
 def joined(

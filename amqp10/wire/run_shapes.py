@@ -17,6 +17,8 @@ Value = TypeVar("Value", int, bytes)
 AMQP_FRAME = b"\x02\x00"
 """doff 2, so no extended header, and type 0 [2.3.1]."""
 FRAME_HEADER_BYTES = 8
+TRANSFER = b"\x00\x53\x14"
+"""The descriptor of a transfer [2.7.5]."""
 
 FIELDS_AT = {codes.LIST_8: 8 + 3 + 3, codes.LIST_32: 8 + 3 + 9}
 """Where fields begin: after frame header, descriptor, and the list's format code, size and count."""

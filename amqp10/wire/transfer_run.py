@@ -1,4 +1,4 @@
-"""The fast path for messages: runs of transfer frames, parsed by struct templates, encoded from a template.
+"""The fast path for incoming messages: runs of transfer frames, parsed by struct templates.
 
 In the transfers of a publisher, only the frame's size, the delivery-id, the delivery-tag and the message change. The
 first performative of a link is parsed by hand once into a *shape*: the bytes that are fixed, and the places of the
@@ -27,9 +27,7 @@ it, so it can be compiled.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import accumulate, chain, pairwise
-from operator import add
+from itertools import chain, pairwise
 from struct import Struct
 
 from amqp10.wire import columns, serial
@@ -42,6 +40,7 @@ from amqp10.wire.run_shapes import (
     FRAME_HEADER_BYTES,
     ID_FORMAT,
     NULL,
+    TRANSFER,
     TRUE,
     UBYTE,
     UINT,
@@ -69,12 +68,6 @@ dozen checks of single messages."""
 _DELIVERY_TAG_BYTES_MAX = 32
 """[2.8.7]"""
 
-_TEMPLATES_MAX = 64
-"""Lengths of headers and handles differ little: a handful of templates serves a broker."""
-_FIXED_BYTES_MAX = 1024
-"""One entry for each link that sends, of 400 bytes. Beyond that many busy links, an entry costs 2 µs to make again."""
-
-_TRANSFER = b"\x00\x53\x14"
 _HEADER_SECTION = b"\x00\x53\x70"
 _LIST_SIZE_AT = 8
 """Where the size of the performative is in the head of a shape, behind frame type, channel, descriptor and format
@@ -161,6 +154,8 @@ class _Shape:
     """How the length is packed, if ``checked``."""
     checked: bool = field(init=False)
     """Whether the messages are a header section or none, and one opaque body section."""
+    length: Struct = field(init=False)
+    """The length in one frame without its content, if ``checked``."""
     template: Struct = field(init=False)
     """One frame of any size, without its content."""
     tail_at: int = field(init=False)
@@ -171,6 +166,8 @@ class _Shape:
     """Frames to compare at once: those of the last run. A run that the end of the buffer has cut does not lower it."""
     size: int = field(init=False, default=0)
     """Bytes of a frame of those that were last compared together; the next one of this size begins a comparison."""
+    uneven: bool = field(init=False, default=False)
+    """Whether the frames of the last run had sizes that often differed."""
     like: "_Shape | None" = field(init=False, default=None)
     """This shape, extended by the beginning of the last messages that were alike."""
 
@@ -178,6 +175,9 @@ class _Shape:
         self.checked = self.length_format != _NO_LENGTH
         before_tail = f"I{len(self.head)}s{self._variable()}"
         self.template = Struct(f">{before_tail}{len(self.tail)}s{self.length_format}")
+        if self.checked:
+            length = Struct(f">{self.length_format}")
+            self.length = Struct(f">{self.template.size - length.size}x{self.length_format}")
         self.tail_at = Struct(f">{before_tail}").size
         self.entry_at = self.tail_at + len(self.tail) - (_LEAD_BYTES if self.checked else 0)
 
@@ -191,14 +191,39 @@ class _Shape:
     def _variable(self) -> str:
         return f"{self.id_format}{len(self.tag_lead)}s{self.tag_lead[1]}x"
 
-    def are_alike(self, data: bytes, at: int, size: int, n: int, delivery_id: int) -> bool:
-        """Whether all ``n`` frames at ``at`` are as the frame before, which has this shape, and count up from this id.
-        False also for what columns do not tell: short ids, and those that wrap."""
-        head = 4 + len(self.head)
+    def are_alike(self, data: bytes, at: int, size: int, n: int, delivery_id: int, *, sizes: bool = True) -> bool:
+        """Whether all ``n`` frames at ``at`` are as the frame before, which has this shape, and count up from this id;
+        without ``sizes``, whatever their sizes and lengths. False also for what columns do not tell: short ids, and
+        those that wrap."""
+        head, end = 4 + len(self.head), self.template.size if sizes else self.tail_at + len(self.tail)
         if self.id_format != "I" or not columns.counts_up(data, at, size, n, head, delivery_id):
             return False
-        fixed = chain(range(head), range(head + 4, head + 6), range(self.tail_at, self.template.size))
+        fixed = chain(range(0 if sizes else 4, head), range(head + 4, head + 6), range(self.tail_at, end))
         return columns.alike(data, at, size, n, fixed)
+
+    def leading_alike(self, data: bytes, bounds: list[int], delivery_id: int) -> int:
+        """How many frames in succession are as the frame before them, which has this shape, and count up from this id,
+        each with the length that its size asks for. ``bounds`` are where the frame before begins, and where it and each
+        of the others ends."""
+        n, size = len(bounds) - 2, self.template.size
+        leads = b"".join([data[at : at + size] for at in bounds[:-1]])
+        lengths: Iterable[int] = ()
+        if n >= columns.COLUMNS_MIN and self.are_alike(leads, size, size, n, delivery_id, sizes=False):
+            alike = n
+            if self.checked:
+                lengths = chain.from_iterable(self.length.iter_unpack(leads))
+        else:
+            _, heads, delivery_ids, tag_leads, tails, lengths = zip(*self.template.iter_unpack(leads), strict=True)
+            alike = min(
+                leading_equal(heads[1:], self.head),
+                leading_pairs(delivery_ids[1:], tuple(range(delivery_id, delivery_id + n))),
+                leading_equal(tag_leads[1:], self.tag_lead),
+                leading_equal(tails[1:], self.tail),
+            )
+        if self.checked:
+            due = tuple([end - at - size for at, end in pairwise(bounds[1:])])
+            alike = min(alike, leading_pairs(tuple(lengths)[1:], due))
+        return alike
 
     def layout(self, size: int) -> tuple[Struct, Struct, Struct]:
         """Structs for frames of this size: for all columns that must be equal or count up, for the entry, and for the
@@ -289,7 +314,7 @@ class TransferRunParser:
         at, end = position, len(data)
         entries: list[bytes] = []
         first_delivery_id = delivery_id_due = previous_size = like_sizes = 0
-        uneven, ahead = False, shape.look_ahead - 1  # without the frame that is taken by itself
+        uneven, ahead = shape.uneven, shape.look_ahead - 1  # without the frame that is taken by itself
         while len(entries) < limit and at < end:
             enough = end - at >= content_at
             if enough:
@@ -321,7 +346,7 @@ class TransferRunParser:
                 at += like_sizes * size
             elif frames and (uneven or (previous_size not in (0, size) and like_sizes < _ALIKE_MIN)):
                 uneven = True
-                taken, at = self._take_uneven(shape, data, at, frames, delivery_id_due, entries)
+                taken, at = self._take_uneven(shape, data, at - size, at, frames, delivery_id_due, entries)
                 ahead = max(2 * taken, _LOOK_AHEAD_MIN)
                 delivery_id_due = serial.add(delivery_id_due, taken)
             previous_size = size
@@ -329,6 +354,7 @@ class TransferRunParser:
             return None
         shape.look_ahead = max(len(entries), _LOOK_AHEAD_MIN if at < end else shape.look_ahead)
         shape.size = previous_size if like_sizes else 0
+        shape.uneven = uneven and len(set(map(len, entries))) > 1
         channel = data[position + 6] << 8 | data[position + 7]
         return TransferRun(
             channel,
@@ -344,36 +370,18 @@ class TransferRunParser:
         )
 
     def _take_uneven(
-        self, shape: _Shape, data: bytes, at: int, frames: int, delivery_id: int, entries: list[bytes]
+        self, shape: _Shape, data: bytes, before: int, at: int, frames: int, delivery_id: int, entries: list[bytes]
     ) -> tuple[int, int]:
         """Append the entries of the frames at ``at`` that equal the shape, at most ``frames``, whatever their sizes.
+        The frame at ``before``, which ends there, has the shape.
 
         Returns the number of these frames, and where they end.
         """
-        unpack, content_at = shape.template.unpack_from, shape.template.size
-        rows: list[tuple[int, bytes, int, bytes, bytes, int]] = []
-        place, end = at, len(data)
-        while end - place >= content_at and len(rows) < frames:
-            row = unpack(data, place)
-            if not content_at <= row[0] <= min(end - place, self._max_frame_size):
-                break
-            rows.append(row)
-            place += row[0]
-        if not rows:
-            return 0, at
-        sizes, heads, delivery_ids, tag_leads, tails, lengths = zip(*rows, strict=True)
-        alike = min(
-            leading_equal(heads, shape.head),
-            leading_pairs(delivery_ids, tuple(range(delivery_id, delivery_id + len(rows)))),
-            leading_equal(tag_leads, shape.tag_lead),
-            leading_equal(tails, shape.tail),
-        )
-        if shape.checked:
-            alike = min(alike, leading_pairs(lengths, tuple([size - content_at for size in sizes])))
-        ends = list(accumulate(sizes[:alike], initial=at))
+        bounds = [before, *columns.bounds(data, at, frames, shape.template.size, self._max_frame_size)]
+        alike = shape.leading_alike(data, bounds, delivery_id)
         entry_at = shape.entry_at
-        entries += [data[start + entry_at : stop] for start, stop in pairwise(ends)]
-        return alike, ends[-1]
+        entries += [data[start + entry_at : stop] for start, stop in pairwise(bounds[1 : alike + 2])]
+        return alike, bounds[alike + 1]
 
     def _sibling(self, shape: _Shape, data: bytes, at: int) -> _Shape | None:
         """The shape of the frame at ``at`` if it is another one of the same link, whose delivery-ids or delivery-tags
@@ -420,7 +428,7 @@ def _take_alike(
 
 def _head_end(data: bytes, position: int) -> int | None:
     """Where the value of delivery-id begins, which is where the head of the shape ends; None if this is no transfer."""
-    if data[position + 8 : position + 11] != _TRANSFER:
+    if data[position + 8 : position + 11] != TRANSFER:
         return None
     try:
         handle_at = position + FIELDS_AT[data[position + 11]]
@@ -431,7 +439,7 @@ def _head_end(data: bytes, position: int) -> int | None:
 
 def _walk_performative(frame: bytes, head: bytes) -> _Shape | None:
     """The shape of a complete frame; may also raise IndexError or KeyError instead of returning None."""
-    fields_at, fields_end, field_count = list_bounds(frame, FRAME_HEADER_BYTES + len(_TRANSFER))
+    fields_at, fields_end, field_count = list_bounds(frame, FRAME_HEADER_BYTES + len(TRANSFER))
     handle_end = fields_at + UINT_BYTES[frame[fields_at]]
     id_code = frame[handle_end]
     tag_at = handle_end + UINT_BYTES[id_code]
@@ -494,107 +502,3 @@ def _header_end(data: bytes, at: int, end: int) -> int:
     except (IndexError, KeyError):
         return at
     return at if fields is None else at + fields_end
-
-
-# --- encoding -----------------------------------------------------------------------------------------------
-
-_FOUR_BYTE_TAG_MAX = 0xFFFFFFFF
-_SMALL_HANDLE_MAX = 0xFF
-_NUMBER_FORMAT = {0: "", 4: "I", 8: "Q"}
-"""The struct format of the number in a delivery-tag of so many bytes."""
-_UNSETTLED_END = b"\x43"
-_SETTLED_END = b"\x43\x41"
-"""The bytes behind the delivery-tag: message-format 0, and settled true. Absent means unsettled [2.7.5]."""
-
-
-def encode_run(
-    *,
-    channel: int,
-    handle: int,
-    first_delivery_id: int,
-    first_number: int,
-    entries: list[bytes],
-    header: bytes | list[bytes],
-    settled: bool,
-) -> list[bytes]:
-    """Transfer frames of whole deliveries, one for each entry, in two pieces each: what is before the entry, and the
-    entry itself, which is not copied. In three pieces if each has a header section of its own, which comes between. In
-    one piece all together if they are many short ones of one length.
-
-    ``first_delivery_id`` is a wire number, and the ids wrap. ``first_number`` is the delivery number of the first
-    entry. The numbers become delivery-tags of four bytes, or of eight when the last one needs them; a settled delivery
-    has an empty tag. ``header`` is the encoded header section of all entries, b"" for none, or a list with that of
-    each. The caller has made sure, with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
-    """
-    n = len(entries)
-    tag_bytes = _tag_bytes(first_number + n - 1, settled)
-    head, tail = _fixed_bytes(channel, handle, tag_bytes, settled)
-    tag_lead = bytes((codes.BINARY_8, tag_bytes))
-    if n == 1 and not settled and not isinstance(header, list):
-        tail += header
-        template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
-        size = template.size + len(entries[0])
-        return [template.pack(size, head, first_delivery_id, tag_lead, first_number, tail), entries[0]]
-    sizes: Iterable[int] = map(len, entries)
-    if isinstance(header, list):
-        sizes = map(add, sizes, map(len, header))
-    else:
-        tail += header
-        if n >= columns.COLUMNS_MIN and (
-            joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries)
-        ):
-            return [joined]
-    template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
-    pack, overhead = template.pack, template.size
-    if settled:
-        leads = [
-            pack(overhead + size, head, delivery_id & serial.MASK, tag_lead, tail)
-            for delivery_id, size in enumerate(sizes, first_delivery_id)
-        ]
-    else:
-        ahead = first_delivery_id - first_number
-        leads = [
-            pack(overhead + size, head, number + ahead & serial.MASK, tag_lead, number, tail)
-            for number, size in enumerate(sizes, first_number)
-        ]
-    if isinstance(header, list):
-        parts = [b""] * (3 * n)
-        parts[::3], parts[1::3], parts[2::3] = leads, header, entries
-    else:
-        parts = [b""] * (2 * n)
-        parts[::2], parts[1::2] = leads, entries
-    return parts
-
-
-def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:
-    """Bytes of a frame of :func:`encode_run` besides header section and entry; ``last_number`` is the last entry's."""
-    tag_bytes = _tag_bytes(last_number, settled)
-    head, tail = _fixed_bytes(0, handle, tag_bytes, settled)
-    return 4 + len(head) + 4 + 2 + tag_bytes + len(tail)
-
-
-def _tag_bytes(last_number: int, settled: bool) -> int:
-    return 0 if settled else 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
-
-
-@lru_cache(maxsize=_TEMPLATES_MAX)
-def _template(head_bytes: int, number: str, tail_bytes: int) -> Struct:
-    """A frame without its entry: size, head, delivery-id, the lead of the delivery-tag, its number, and tail."""
-    return Struct(f">I{head_bytes}sI2s{number}{tail_bytes}s")
-
-
-@lru_cache(maxsize=_FIXED_BYTES_MAX)
-def _fixed_bytes(channel: int, handle: int, tag_bytes: int, settled: bool) -> tuple[bytes, bytes]:
-    """The bytes between size and delivery-id, and between delivery-tag and message.
-
-    A uint has the same width in all frames of a link, so that a peer that also uses shapes needs only one.
-    """
-    end = _SETTLED_END if settled else _UNSETTLED_END
-    if handle <= _SMALL_HANDLE_MAX:
-        handle_field = bytes((codes.SMALL_UINT, handle))
-    else:
-        handle_field = bytes((codes.UINT,)) + handle.to_bytes(4)
-    list_size = 1 + len(handle_field) + 5 + 2 + tag_bytes + len(end)
-    list_lead = bytes((codes.LIST_8, list_size, 3 + len(end)))
-    head = AMQP_FRAME + channel.to_bytes(2) + _TRANSFER + list_lead + handle_field + bytes((codes.UINT,))
-    return head, end

@@ -8,7 +8,8 @@ from functools import partial
 from amqp10.wire.framing import ReceiveBuffer, encode_frame
 from amqp10.wire.performatives import Transfer, decode_performative, encode_performative
 from amqp10.wire.sections import DATA, Header, encode_header, encode_section
-from amqp10.wire.transfer_run import TransferRunParser, encode_run
+from amqp10.wire.transfer_encoding import encode_run
+from amqp10.wire.transfer_run import TransferRunParser
 from bench.micro.timing import show
 
 FRAME_SIZE_MAX = 131_072

@@ -151,3 +151,18 @@ def test_long_bodies_and_empty_ones():
     entries = [encode_section(DATA, bytes([number % 256]) * (number * 7 % 900)) for number in range(MANY)]
     both(entries, SCHEMA)
     both([encode_section(DATA, b"")] * MANY, SCHEMA)
+
+
+def test_the_last_message_may_end_before_the_size_of_its_body():
+    rows = both([encode_section(DATA, b"")] * MANY + [encode_section(DATA, b"")[:-1]], SCHEMA)
+    assert [bad.place for bad in rows.bad] == [MANY]
+
+
+def test_values_of_one_map_may_be_texts_of_very_different_sizes():
+    entries = [
+        encode_section(APPLICATION_PROPERTIES, {"a": "ü" * (number % 100), "b": Symbol("b" * (number % 3)), "c": "c"})
+        + BODY
+        for number in range(MANY)
+    ]
+    both(entries, SCHEMA)
+    both(entries, TEXTS)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from amqp10.wire.columns import COLUMNS_MIN, JOINED_BYTES_MAX
 from amqp10.wire.framing import ReceiveBuffer
 from amqp10.wire.performatives import Transfer, decode_performative
-from amqp10.wire.transfer_run import TransferRunParser, encode_run, frame_overhead
+from amqp10.wire.transfer_encoding import encode_run, frame_overhead
+from amqp10.wire.transfer_run import TransferRunParser
 from tests.kit import client_frames as kit
 from tests.kit.client_frames import DURABLE, EMPTY_HEADER
 

@@ -578,3 +578,22 @@ def test_many_frames_with_one_wrong_byte_are_read_as_the_generic_codec_reads_the
         runs = parser()
         taken = sum(run.frame_count for run in read_through(bytes(data), runs, 1000))
         assert taken >= 30 or first != 1000
+
+
+@every_client
+@pytest.mark.parametrize("before_body", [DURABLE, DURABLE + EMPTY_PROPERTIES])
+@pytest.mark.parametrize("first", [1000, 2**32 - 30])
+def test_many_frames_of_any_size_with_one_wrong_byte_are_read_the_same_whatever_is_remembered(
+    client, before_body, first
+):
+    payloads = [before_body + kit.data_section(b"x" * (number * 7 % 40)) for number in range(60)]
+    unlike = [client.transfer(each, delivery_id=(first + i) % 2**32, number=i) for i, each in enumerate(payloads)]
+    runs = parser()
+    right = list(read_through(b"".join(unlike), runs, 1000))
+    assert sum(run.frame_count for run in right) == 60 or first != 1000
+    at = sum(map(len, unlike[:50]))
+    for place in range(len(unlike[50])):
+        data = bytearray(b"".join(unlike))
+        data[at + place] ^= 1
+        taken = list(read_through(bytes(data), runs, 1000))
+        assert taken == list(read_through(bytes(data), parser(), 1000)), "what it remembers changes what it says"
