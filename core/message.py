@@ -233,8 +233,15 @@ class RunPart:
             None if self.names is None else self.names[start:stop],
         )  # fmt: skip
 
-    def alike(self) -> "Iterator[tuple[RunPart, Attributes, Route | None, float | None]]":
+    def alike(self) -> "Iterable[tuple[RunPart, Attributes, Route | None, float | None]]":
         """Cut the part into parts whose messages have the same attributes, route and expiry."""
+        run, expiry = self.run, self.expires_at
+        attributes, routes = run.attributes, run.routes
+        if isinstance(attributes, list) or isinstance(routes, list) or isinstance(expiry, list):
+            return self._cut()
+        return ((self, attributes, routes, expiry),)
+
+    def _cut(self) -> "Iterator[tuple[RunPart, Attributes, Route | None, float | None]]":
         for start, stop, attributes, route, expiry in like_ranges(
             len(self), self.attributes, self.routes, self.expires_at
         ):

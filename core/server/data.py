@@ -180,10 +180,9 @@ class OpenData:
         if self._settings.sync_delay:
             for lane in self.lanes:
                 lane.before_sync = partial(time.sleep, self._settings.sync_delay)  # in the lane's worker
-        self._inline = {
-            lane: InlineWrites(lane, self._disk, clock=self._clock, bytes_max=self._settings.inline_write_max)
-            for lane in self.lanes
-        }
+        size = self._settings.inline_write_max
+        inline = partial(InlineWrites, disk=self._disk, clock=self._clock, bytes_max=size)
+        self._inline = {lane: inline(lane, once_per_sync=lane is store.quorum) for lane in self.lanes}
         command_log = LocalCommandLog(
             self._disk,
             store.quorum,

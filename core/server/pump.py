@@ -124,10 +124,11 @@ class Pump:
         else:
             self._touched.append(peer)
 
-    def turn(self, now: Now, *, began: float | None = None, late_min: int = 0) -> None:
+    def turn(self, now: Now, *, began: float | None = None, late_min: int = 0, in_order: bool = False) -> None:
         """Repeat rounds until nothing is left, or leave the rest to :meth:`run`. For late peers and another round, time
         counts from ``began`` (monotonic seconds), before ``now`` if the turn follows other work. ``late_min`` late
-        peers are flushed whatever the time."""
+        peers are flushed whatever the time. ``in_order``: the peer touched first comes first, because the turn is for
+        no peer's wake-up."""
         began = now.monotonic if began is None else began
         engine, store = self._engine, self._store
         for _ in range(self._rounds_max):
@@ -135,6 +136,8 @@ class Pump:
             if store():
                 more |= engine.turn(now)
             if self._touched or self._late:
+                if in_order:
+                    self._touched.reverse()
                 self._flush(now, began + TURN_SECONDS_MAX, late_min)
             elif not more:
                 self._wake_at(engine.deadline())

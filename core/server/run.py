@@ -258,8 +258,9 @@ class Server:
             nursery.cancel_scope.cancel()
 
     def turn(self) -> None:
-        """Take a turn: the engine does its pending work, and the peers send the results."""
-        self._pump.turn(self._clock())
+        """Take a turn: the engine does its pending work, and the peers send the results. Publishers that a sync has
+        confirmed come before consumers, so that they send again while the consumers are served."""
+        self._pump.turn(self._clock(), in_order=True)
 
     def adopt(
         self,

@@ -66,14 +66,21 @@ class InlineWrites:
     however slow the last write was, unless a batch is out. Syncs never happen here.
     """
 
-    def __init__(self, lane: Lane, disk: Disk, *, clock: Callable[[], Now], bytes_max: int) -> None:
-        """``bytes_max`` is the largest batch written here; 0 turns inline writes off."""
+    def __init__(
+        self, lane: Lane, disk: Disk, *, clock: Callable[[], Now], bytes_max: int, once_per_sync: bool = False
+    ) -> None:
+        """``bytes_max`` is the largest batch written here; 0 turns inline writes off. ``once_per_sync``: while
+        answers wait for a sync, none waits for a write of this lane, so one write takes what comes between two syncs.
+        """
         self._lane = lane
         self._disk = disk
         self._clock = clock
         self._bytes_max = bytes_max
         self._paused_until = -inf
         self._paused_beside_syncs_until = -inf
+        self.once_per_sync = once_per_sync
+        self.gathering = False
+        """Whether publishers that a sync has confirmed are sending what goes with the next one."""
         self.wake_writer: Callable[[], None] = lambda: None
         """Wakes the lane's own task, for what is left to it. That task sets it."""
 
@@ -92,8 +99,9 @@ class InlineWrites:
         if not (lane.has_records or wanted) or lane.writing is not None or lane.failed is not None:
             return False
         if not wanted:
-            if lane.sync_wanted and lane.syncing is not None:
-                return False  # an earlier write gains nothing; the turn after that sync writes it
+            gathers = self.gathering and lane.staged_bytes <= self._bytes_max // 2  # one more read may bring as much
+            if lane.sync_wanted and (gathers or lane.syncing is not None):
+                return False  # an earlier write gains nothing: what is staged is written before the next sync
             large = lane.staged_bytes > self._bytes_max or lane.new_files > INLINE_NEW_FILES_MAX
             if large or not self.possible:
                 self.wake_writer()
@@ -168,7 +176,7 @@ async def run_lane(
         if inline is not None:
             inline.wake_writer = write_wake.call
         nursery.start_soon(until_failure, partial(_write_always, worker, write_wake, no_space, retry_s))
-        nursery.start_soon(until_failure, partial(_sync_always, worker, sync_wake, read_within))
+        nursery.start_soon(until_failure, partial(_sync_always, worker, sync_wake, read_within, inline))
     if lane.failed is not None:
         raise lane.failed
 
@@ -325,7 +333,9 @@ async def _write_when_there_is_space(
         no_space(False)
 
 
-async def _sync_always(worker: _Worker, wake: _WakeUp, read_within: Callable[[float, bool], int]) -> None:
+async def _sync_always(
+    worker: _Worker, wake: _WakeUp, read_within: Callable[[float, bool], int], inline: InlineWrites | None
+) -> None:
     lane = worker.lane
     while True:
         now = worker.now()
@@ -334,8 +344,17 @@ async def _sync_always(worker: _Worker, wake: _WakeUp, read_within: Callable[[fl
             due = lane.sync_due(now)
             await wake.wait_until(inf if due is None else due)
             continue
-        await worker.sync(batch)
-        await _gather(worker, read_within)
+        if inline is None or not inline.once_per_sync:
+            await worker.sync(batch)
+            await _gather(worker, read_within)
+            continue
+        inline.gathering = True
+        try:
+            await worker.sync(batch)
+            await _gather(worker, read_within)
+        finally:
+            inline.gathering = False
+        inline.write()
 
 
 async def _gather(worker: _Worker, read_within: Callable[[float, bool], int]) -> None:

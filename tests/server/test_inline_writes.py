@@ -2,12 +2,16 @@
 lane's task."""
 
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from core.clock import Now
-from core.server.storage_task import INLINE_NEW_FILES_MAX, INLINE_SECONDS_MAX, INLINE_SHARE_MAX, InlineWrites
+from core.server.storage_task import INLINE_NEW_FILES_MAX, INLINE_SECONDS_MAX, INLINE_SHARE_MAX, InlineWrites, run_lane
 from core.store.errors import StoreFailure
 from core.store.lane import Lane
 from core.store.record import RecordKind, record_bytes
@@ -175,6 +179,56 @@ def test_a_write_waits_for_the_sync_that_is_out_when_it_needs_one_itself() -> No
     turn.lane.did_sync(sync)
     assert turn.inline.write()
     assert turn.lane.written == position
+
+
+def test_a_write_waits_while_more_comes_for_the_next_sync_until_it_would_become_large() -> None:
+    turn = Turn()
+    turn.inline.gathering = True
+    turn.stage()
+    assert turn.inline.write(), "nothing waits for a sync"
+    turn.stage()
+    turn.lane.want_sync()
+    assert not turn.inline.write()
+    position = turn.stage(b"x" * (BYTES_MAX // 2))
+    assert turn.inline.write()
+    assert (turn.lane.written, turn.woken) == (position, 0)
+    turn.stage()
+    turn.lane.want_sync()
+    turn.lane.want_written()
+    assert turn.inline.write()
+
+
+async def at_once(work: Callable[[], None]) -> None:
+    await trio.lowlevel.checkpoint()
+    work()
+
+
+@pytest.mark.parametrize(("once_per_sync", "batches"), [(False, 4), (True, 2)])
+async def test_one_write_takes_what_comes_between_two_syncs_where_only_these_are_answered(
+    nursery: trio.Nursery, mock_clock: MockClock, *, once_per_sync: bool, batches: int
+) -> None:
+    turn, reads = Turn(), iter([1, 1, 1])
+    lane, turn.inline.once_per_sync = turn.lane, once_per_sync
+
+    def publish() -> None:
+        turn.stage()
+        lane.want_sync()
+        turn.inline.write()
+
+    def read_within(seconds: float, whole: bool) -> int:
+        work = next(reads, 0)
+        if work:
+            publish()
+        return work
+
+    run = partial(run_lane, run_blocking=at_once, progressed=lambda: None, no_space=lambda waiting: None, retry_s=1.0)
+    nursery.start_soon(
+        partial(run, lane, turn.disk, clock=turn.read_clock, read_within=read_within, inline=turn.inline)
+    )
+    await wait_all_tasks_blocked()
+    publish()
+    await wait_all_tasks_blocked()
+    assert (lane.batches, lane.syncs, lane.synced) == (batches, 2, 4)
 
 
 def test_what_an_answer_is_to_say_is_written_however_large_or_slow_and_beside_any_sync() -> None:

@@ -55,6 +55,15 @@ async def test_the_peer_that_was_touched_last_is_flushed_first():
     assert diary == ["c", "b", "a"]
 
 
+async def test_a_turn_for_no_peer_flushes_the_peer_first_that_was_touched_first():
+    pump = make_pump(EchoBroker())
+    diary: list[str] = []
+    for name in ("a", "b", "c"):
+        pump.touch(chatty(pump, name, 0, diary))
+    pump.turn(NOW, in_order=True)
+    assert diary == ["a", "b", "c"]
+
+
 async def test_the_engine_gets_a_turn_behind_every_flush():
     broker = EchoBroker()
     pump = make_pump(broker)
