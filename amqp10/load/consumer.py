@@ -15,12 +15,13 @@ import struct
 from hdrh.histogram import HdrHistogram
 
 from amqp10.load.checks import Checks
-from amqp10.load.delivery import DeliveryRun, DeliveryShape, places_of, spans_of, take_apart
+from amqp10.load.delivery import DeliveryRun, DeliveryShape, Parts, places_of, spans_of, take_apart
 from amqp10.load.ledger import Ledger
 from amqp10.load.plan import PlannedTraffic
 from amqp10.load.wire import ROLE_RECEIVER, SERIAL_MASK, WireError, disposition
 
 _ONE_BEFORE_ID = bytes.fromhex("005315 c00d05 41 70")
+_SIZE_BYTES = 4
 _ONE_AFTER_ID = bytes.fromhex("40 41 00532445")
 
 
@@ -39,9 +40,14 @@ class LinkConsumer:
         self._top_up_below = max(1, link_credit // 2)
         self._link_credit = 0
         self._started = False
-        self._partial = bytearray()
+        self._partial: list[memoryview] = []
         self._partial_id: int | None = None
         self._to_settle: list[tuple[int, int]] = []
+        self._parts: Parts | None = None
+        """Those of the last frame that was parsed. Most frames of a large message are alike up to the payload, but for
+        their sizes, and are not parsed again."""
+        self._before_payload = b""
+        """The bytes of that frame between its size and its payload."""
 
     @property
     def ledger(self) -> Ledger:
@@ -68,36 +74,39 @@ class LinkConsumer:
             self._count_run(run, shape, now_ns)
             return at + run.deliveries * shape.stride
         size: int = struct.unpack_from(">I", data, at)[0]
-        self._take_frame(data[at : at + size], now_ns)
+        self._take_frame(data, at, at + size, now_ns)
         return at + size
 
     def _count_run(self, run: DeliveryRun, shape: DeliveryShape, now_ns: int) -> None:
         self.frames += run.deliveries
         self._count(run.first_id, run.deliveries, settled=shape.settled, now_ns=now_ns)
 
-    def _take_frame(self, frame: bytes, now_ns: int) -> None:
+    def _take_frame(self, data: bytes, at: int, end: int, now_ns: int) -> None:
         """Take a frame of an unknown shape, or one of several frames of a message."""
         self.frames += 1
-        parts = take_apart(frame)
+        parts = self._parts
+        if parts is None or not data.startswith(self._before_payload, at + _SIZE_BYTES):
+            parts = self._parts = take_apart(data[at:end])
+            self._before_payload = data[at + _SIZE_BYTES : at + parts.payload_at]
         if parts.aborted:
             self._partial.clear()
             self._partial_id = None
             return
         if self._partial_id is None:
             self._partial_id = parts.delivery_id
-        self._partial += memoryview(frame)[parts.payload_at :]
+        self._partial.append(memoryview(data)[at + parts.payload_at : end])
         if parts.more:
             return
-        delivery_id, payload = self._partial_id, self._partial
-        self._partial_id, self._partial = None, bytearray()
+        delivery_id, payload, whole = self._partial_id, b"".join(self._partial), len(self._partial) == 1
+        self._partial_id, self._partial = None, []
         if delivery_id is None:
             raise WireError("a delivery without a delivery-id")
         spans = spans_of(payload, 0, self._checks.values)
-        whole = len(payload) == len(frame) - parts.payload_at
-        del payload[spans.body_end :]  # a section behind the body
+        if spans.body_end < len(payload):  # a section behind the body
+            payload = payload[: spans.body_end]
         as_sent = self._checks.message(payload, spans.places, payload, spans.body_start, now_ns)
         self._count(delivery_id, 1, settled=parts.settled, now_ns=now_ns)
-        if as_sent and whole and DeliveryShape.learnable(frame, parts):
+        if as_sent and whole and DeliveryShape.learnable(frame := data[at:end], parts):
             self._checks.learn(frame, places_of(frame, parts, spans))
 
     def _count(self, first_id: int, count: int, *, settled: bool, now_ns: int) -> None:

@@ -24,6 +24,9 @@ from amqp10.load.wire import WireError, content_span, decode, list_spans, skip
 FEW = 12
 """With fewer frames, checking them one by one is cheaper than by columns: see `limit`."""
 
+LARGE = 1024
+"""So many bytes at the end of a frame are not copied to compare them."""
+
 BLOCK = 64
 """Messages whose values are made together, to be compared one by one."""
 BLOCKS_MAX = 256
@@ -174,6 +177,8 @@ class DeliveryShape:
         "_checked",
         "_constants",
         "_constants_of",
+        "_end",
+        "_end_at",
         "_fields",
         "_free",
         "_id_at",
@@ -224,13 +229,14 @@ class DeliveryShape:
         blanked = bytearray(frame)
         for at in self._free:
             blanked[at] = 0
-        self._capacity = 1 if mixed else max(1, _RUN_BYTES_MAX // self.stride)
+        self._capacity = 1 if mixed else max(FEW - 1, _RUN_BYTES_MAX // self.stride)
         self._lookahead = self._capacity
-        self._image = bytes(blanked) * self._capacity
+        self._image = bytes(blanked) * self._capacity if self._capacity >= FEW else b""
         self._blank = bytes(self._capacity)
 
     def _lay_out(self, frame: bytes, places: Places, numbers_end: int) -> None:
-        """Make the frame one struct in which constants and numbers alternate."""
+        """Make the frame one struct in which constants and numbers alternate. A large constant at the end is left out:
+        it is compared in place."""
         span = self._values_at
         varying = [  # where it begins and ends, its format, and how many items of a row it has
             (self._id_at, self._id_at + 4, "I", 1),
@@ -246,9 +252,10 @@ class DeliveryShape:
             layout += f"{start - at}s{code}"
             row += 1 + items
             at = end
-        constants[row] = frame[at:]
+        self._end_at = at if len(frame) - at >= LARGE else len(frame)
+        constants[row], self._end = frame[at : self._end_at], frame[self._end_at :]
         self._numbers_in_row = row - 2 - self._stamped
-        self._fields = struct.Struct(f"{layout}{len(frame) - at}s")
+        self._fields = struct.Struct(f"{layout}{self._end_at - at}s{len(self._end)}x")
         self._constants_of, self._constants = itemgetter(*constants), tuple(constants.values())
 
     def _learn(self, places: tuple[ValueSpan, ...], values: Mapping[str, UnlikeValue]) -> None:
@@ -283,9 +290,12 @@ class DeliveryShape:
         deliveries = first_id = publisher = first_sequence = 0
         stamps = []
         numbers = self._numbers_in_row
-        for row in self._fields.iter_unpack(data[at : at + count * self.stride]):
-            if self._constants_of(row) != self._constants:
+        end_at = at + self._end_at
+        frames = memoryview(data) if self._end else data
+        for row in self._fields.iter_unpack(frames[at : at + count * self.stride]):
+            if self._constants_of(row) != self._constants or (self._end and not data.startswith(self._end, end_at)):
                 break
+            end_at += self.stride
             if not deliveries:
                 first_id, publisher, first_sequence = row[1], row[numbers], row[numbers + 1]
             elif (row[1] - first_id, row[numbers], row[numbers + 1] - first_sequence) != (

@@ -25,6 +25,10 @@ INCOMING_WINDOW = 2**31 - 1
 """Our window, sent in every flow: the largest for which serial arithmetic is defined, so never the limit."""
 OUTGOING_WINDOW = 2**32 - 1
 
+FRAME_HEADER_BYTES = 8
+LARGE_FRAME_BYTES = 32 * 1024
+"""What is read behind the rest of a frame of this size is not copied to join the two parts of the frame."""
+
 REASON_PROPERTY = "headgate:reason"
 """The property of a link's flow with which Headgate tells why the link waits, and with null that it does not."""
 
@@ -176,10 +180,20 @@ class SessionEndpoint:
 
     def receive_data(self, data: bytes, now_ns: int) -> None:
         """Take the bytes of one read; an incomplete frame waits for the next read."""
+        at = 0
         if self._rest:
-            data = self._rest + data
-        at, end = 0, len(data)
-        while end - at >= 8:
+            at = len(data)
+            size = int.from_bytes(self._rest[:4], "big") if len(self._rest) >= FRAME_HEADER_BYTES else 0
+            if size >= LARGE_FRAME_BYTES:
+                at = size - len(self._rest)
+            self._rest = self._take(self._rest + memoryview(data)[:at], 0, now_ns)
+        if at < len(data):
+            self._rest = self._take(data, at, now_ns)
+
+    def _take(self, data: bytes, at: int, now_ns: int) -> bytes:
+        """Take the whole frames from `at` on; returns what is left."""
+        end = len(data)
+        while end - at >= FRAME_HEADER_BYTES:
             size: int = struct.unpack_from(">I", data, at)[0]
             if at + size > end:
                 break
@@ -191,7 +205,7 @@ class SessionEndpoint:
             at += size
             if frame is not None:
                 self._frame_received(frame, now_ns)
-        self._rest = data[at:]
+        return data[at:]
 
     def _receiver(self, data: bytes, body: int) -> LinkConsumer:
         """The consumer of the transfer whose performative is at `body`: its first field is the handle."""

@@ -16,7 +16,7 @@ from amqp10.load.endpoint import BegunSession, closing_reason
 from amqp10.load.wire import Amqp10Frame, WireError
 
 STEP_SECONDS = 30.0
-READ_BYTES = 256 * 1024
+READ_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

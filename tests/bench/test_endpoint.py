@@ -76,6 +76,28 @@ def test_frames_may_be_cut_anywhere(cut):
     assert verdict_of(endpoint).clean
 
 
+LARGE = [(50_000, 131_072), (100_000, 40_000), (100_000, 16_384)]
+
+
+@pytest.mark.parametrize(("size", "max_frame_size"), LARGE)
+@pytest.mark.parametrize("cut", [997, 33_000, 180_000])
+def test_large_messages_may_be_cut_anywhere(size, max_frame_size, cut):
+    broker = LoopbackBroker(max_frame_size=max_frame_size)
+    endpoint = converse(broker, BOTH, PlannedTraffic(messages=300, size=size), cut=cut)
+    assert endpoint.consumers[0].ledger.total == 300
+    assert endpoint.consumers[0].corrupted == 0
+    assert verdict_of(endpoint).clean
+
+
+@pytest.mark.parametrize(("size", "max_frame_size"), LARGE)
+@pytest.mark.parametrize("which", [0, 299])
+def test_a_changed_byte_of_a_large_message_is_found(which, size, max_frame_size):
+    broker = LoopbackBroker(max_frame_size=max_frame_size, fault=garbling(which))
+    endpoint = converse(broker, BOTH, PlannedTraffic(messages=300, size=size))
+    assert endpoint.consumers[0].corrupted == 1
+    assert verdict_of(endpoint) == LedgerVerdict(lost=1)
+
+
 @pytest.mark.parametrize("which", [0, 1, 299, 599])
 @pytest.mark.parametrize(
     ("fault", "verdict"),
