@@ -176,7 +176,7 @@ class Amqp10FrontEnd:
             self._management.go_on((self._work.spent + self._until) // 2, self._fail_receiver)
         if self._mailbox.actions:
             self._take_some_actions()
-        if self._held:
+        if self._held.waiting:
             self._left_of(self._held.answers(self._attached, now.monotonic), EVENT_WORK)
         if self._releasing is not None:
             self._releasing = self._left_of(self._releasing, EVENT_WORK)
@@ -227,13 +227,13 @@ class Amqp10FrontEnd:
             deadline = earlier(deadline, rights.deadline(self._now))
         if self._windows.timed:
             deadline = earlier(deadline, self._windows.deadline)
-        if self._held:
+        if self._held.waiting:
             deadline = earlier(deadline, self._held.deadline)
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
             next_report = earlier(next_report, self._flow.receiver.deadline())
-        return earlier(deadline, next_report)
+        return deadline if next_report is None else earlier(deadline, next_report)
 
     def tick(self, now: Now) -> None:
         self._now = now
@@ -242,7 +242,7 @@ class Amqp10FrontEnd:
             self._windows.tick(now.monotonic, can_send=not self.connection.backlog_bytes)
         self.connection.tick(now.monotonic)
         self._answer_events(now)
-        if self._held:
+        if self._held.waiting:
             self._wake()
 
     def shut_down(self, reason: str, now: Now) -> None:

@@ -35,35 +35,33 @@ class _Held(NamedTuple):
 class HeldAttaches:
     """The attaches of one connection between nodes."""
 
-    __slots__ = ("_held", "_order", "_wake")
+    __slots__ = ("_order", "_wake", "waiting")
 
     def __init__(self, order: OrderPosition, wake: Callable[[], None]) -> None:
         """``wake`` asks for a turn, in which :meth:`answers` is to be used."""
         self._order, self._wake = order, wake
-        self._held: dict[ReceiverLink | SenderLink, _Held] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._held)
+        self.waiting: dict[ReceiverLink | SenderLink, _Held] = {}
+        """Those that are held, by link. Callers may read it, to save a call when there are none."""
 
     @property
     def deadline(self) -> float | None:
         """When the first one has waited too long (monotonic seconds)."""
-        return next((held.until for held in self._held.values()), None)
+        return next((held.until for held in self.waiting.values()), None)
 
     def holds(self, event: Attached, monotonic: float) -> bool:
         """Hold an attach back if this node is behind the other one. Returns whether it is held."""
         number = _number_of(event.attach.properties)
-        if number <= self._order.made or len(self._held) >= HELD_MAX:
+        if number <= self._order.made or len(self.waiting) >= HELD_MAX:
             return False
-        self._held[event.link] = _Held(event, number, monotonic + HELD_S)
+        self.waiting[event.link] = _Held(event, number, monotonic + HELD_S)
         self._order.wait(number, self._wake)
         return True
 
     def answers(self, attach: Callable[[Attached], None], monotonic: float) -> Iterator[None]:
         """Have ``attach`` answer those that need not wait any more, one at each step, in the order in which they came:
         the numbers of a node grow."""
-        while self._held:
-            link, held = next(iter(self._held.items()))
+        while self.waiting:
+            link, held = next(iter(self.waiting.items()))
             if held.number > self._order.made and monotonic < held.until:
                 return
             self.forget(link)
@@ -72,7 +70,7 @@ class HeldAttaches:
 
     def forget(self, link: ReceiverLink | SenderLink) -> None:
         """The link waits no more, or is over."""
-        if self._held.pop(link, None) is not None and not self._held:
+        if self.waiting.pop(link, None) is not None and not self.waiting:
             self._order.forget(self._wake)
 
 
