@@ -28,7 +28,7 @@ it, so it can be compiled.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise, starmap
 from operator import add
 from struct import Struct
 
@@ -197,21 +197,19 @@ class _Shape:
         head = 4 + len(self.head)
         if self.id_format != "I" or not columns.counts_up(data, at, size, n, head, delivery_id):
             return False
-        fixed = chain(range(head), range(head + 4, head + 6), range(self.tail_at, self.template.size))
+        fixed = (*range(head), *range(head + 4, head + 6), *range(self.tail_at, self.template.size))
         return columns.alike(data, at, size, n, fixed)
 
     def layout(self, size: int) -> tuple[Struct, Struct, Struct]:
-        """Structs for frames of this size: for all columns that must be equal or count up, for the entry, and for the
+        """Make structs for frames of this size: for columns that must be equal or count up, for the entry, and for the
         entries of :data:`_BLOCK_FRAMES` frames."""
-        layout = self.layouts.get(size)
-        if layout is None:
-            head, tail = 4 + len(self.head), self.template.size - self.tail_at
-            entry = f"{self.entry_at}x{size - self.entry_at}s"
-            fixed = f"{head}s{self._variable()}{tail}s{size - self.template.size}x"
-            layout = Struct(f">{fixed}"), Struct(f">{entry}"), Struct(f">{entry * _BLOCK_FRAMES}")
-            if len(self.layouts) >= _LAYOUTS_MAX:
-                self.layouts.clear()
-            self.layouts[size] = layout
+        head, tail = 4 + len(self.head), self.template.size - self.tail_at
+        entry = f"{self.entry_at}x{size - self.entry_at}s"
+        fixed = f"{head}s{self._variable()}{tail}s{size - self.template.size}x"
+        layout = Struct(f">{fixed}"), Struct(f">{entry}"), Struct(f">{entry * _BLOCK_FRAMES}")
+        if len(self.layouts) >= _LAYOUTS_MAX:
+            self.layouts.clear()
+        self.layouts[size] = layout
         return layout
 
 
@@ -240,15 +238,14 @@ class TransferRunParser:
                 return None
             like = _like_messages(shape, data, position)
         run = None if like is None else self._take(like, data, position, limit)
-        if run is not None and (run.end_position == len(data) or not self._goes_on(run, head, limit)):
+        if run is not None and (len(run.entries) >= min(_ALIKE_MIN, limit) or not self._goes_on(run, head)):
             return run
         unlike = self._take(shape, data, position, limit)
         return run if run is not None and unlike is not None and len(unlike.entries) == len(run.entries) else unlike
 
-    def _goes_on(self, run: TransferRun, head: bytes, limit: int) -> bool:
-        """Whether a run of few messages, which are alike, is followed by another message of its link."""
-        if len(run.entries) >= min(_ALIKE_MIN, limit):
-            return False
+    @staticmethod
+    def _goes_on(run: TransferRun, head: bytes) -> bool:
+        """Whether a run is followed by another message of its link."""
         data, end = run.buffer, run.end_position
         if int.from_bytes(data[end : end + 4]) > len(data) - end or not data.startswith(head[:_LIST_SIZE_AT], end + 4):
             return False
@@ -295,7 +292,7 @@ class TransferRunParser:
             if enough:
                 size, head, delivery_id, tag_lead, tail, length = unpack(data, at)
             if not enough or head != shape.head:
-                sibling = self._sibling(shape, data, at)
+                sibling = None if shape.checked else self._sibling(shape, data, at)
                 if sibling is None:
                     break
                 shape, previous_size = sibling, 0
@@ -317,13 +314,13 @@ class TransferRunParser:
                 like_sizes = _take_alike(shape, data, at, size, complete, delivery_id_due, entries)
                 uneven = like_sizes < min(complete, _ALIKE_MIN)
                 ahead = max(2 * like_sizes, shape.look_ahead if uneven else _LOOK_AHEAD_MIN)
-                delivery_id_due = serial.add(delivery_id_due, like_sizes)
+                delivery_id_due = (delivery_id_due + like_sizes) & serial.MASK
                 at += like_sizes * size
             elif frames and (uneven or (previous_size not in (0, size) and like_sizes < _ALIKE_MIN)):
                 uneven = True
                 taken, at = self._take_uneven(shape, data, at, frames, delivery_id_due, entries)
                 ahead = max(2 * taken, _LOOK_AHEAD_MIN)
-                delivery_id_due = serial.add(delivery_id_due, taken)
+                delivery_id_due = (delivery_id_due + taken) & serial.MASK
             previous_size = size
         if not entries:
             return None
@@ -377,8 +374,8 @@ class TransferRunParser:
 
     def _sibling(self, shape: _Shape, data: bytes, at: int) -> _Shape | None:
         """The shape of the frame at ``at`` if it is another one of the same link, whose delivery-ids or delivery-tags
-        have another length, and the frame differs in nothing else. None for checked messages."""
-        head_end = None if shape.checked else _head_end(data, at)
+        have another length, and the frame differs in nothing else. The messages of the shape are not checked."""
+        head_end = _head_end(data, at)
         if head_end is None or not data.startswith(shape.head[:_LIST_SIZE_AT], at + 4):
             return None
         sibling = self._shape_of(data, at, data[at + 4 : head_end])
@@ -395,7 +392,7 @@ def _take_alike(
     Returns the number of these frames; ``frames`` is the number of complete frames to compare. The size is among the
     bytes compared, so each equal frame proves where the next one begins.
     """
-    layout, entry, block = shape.layout(size)
+    layout, entry, block = shape.layouts.get(size) or shape.layout(size)
     view = memoryview(data)[at : at + frames * size]
     if frames >= columns.COLUMNS_MIN and shape.are_alike(data, at, size, frames, delivery_id):
         rest = frames // _BLOCK_FRAMES * _BLOCK_FRAMES * size
@@ -405,13 +402,11 @@ def _take_alike(
         return frames
     head, _, tag_lead, tail = layout.unpack_from(data, at - size)
     heads, delivery_ids, tag_leads, tails = zip(*layout.iter_unpack(view), strict=True)
-    alike = min(
-        leading_equal(heads, head),
-        leading_pairs(delivery_ids, tuple(range(delivery_id, delivery_id + frames))),
-        leading_equal(tag_leads, tag_lead),
-        leading_equal(tails, tail),
-    )
-    entries.extend([content for (content,) in entry.iter_unpack(view[: alike * size])])
+    due, alike = tuple(range(delivery_id, delivery_id + frames)), frames
+    if delivery_ids != due or not heads.count(head) == tag_leads.count(tag_lead) == tails.count(tail) == frames:
+        fixed = ((heads, head), (tag_leads, tag_lead), (tails, tail))
+        alike = min(leading_pairs(delivery_ids, due), *starmap(leading_equal, fixed))
+    entries += [content for (content,) in entry.iter_unpack(view[: alike * size])]
     return alike
 
 
@@ -516,18 +511,20 @@ def encode_run(
     entries: list[bytes],
     header: bytes | list[bytes],
     settled: bool,
+    tag_bytes: int,
+    even: bool,
 ) -> list[bytes]:
     """Transfer frames of whole deliveries, one for each entry, in two pieces each: what is before the entry, and the
     entry itself, which is not copied. In three pieces if each has a header section of its own, which comes between. In
     one piece all together if they are many short ones of one length.
 
     ``first_delivery_id`` is a wire number, and the ids wrap. ``first_number`` is the delivery number of the first
-    entry. The numbers become delivery-tags of four bytes, or of eight when the last one needs them; a settled delivery
-    has an empty tag. ``header`` is the encoded header section of all entries, b"" for none, or a list with that of
-    each. The caller has made sure, with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
+    entry. The numbers become delivery-tags of ``tag_bytes``, which :func:`bytes_of_tags` gives for the last of them.
+    ``header`` is the encoded header section of all entries, b"" for none, or a list with that of each. ``even``: the
+    entries are equally long. The caller has made sure, with :func:`frame_overhead`, that every frame is within the
+    peer's max-frame-size.
     """
     n = len(entries)
-    tag_bytes = _tag_bytes(first_number + n - 1, settled)
     head, tail = _fixed_bytes(channel, handle, tag_bytes, settled)
     tag_lead = bytes((codes.BINARY_8, tag_bytes))
     if n == 1 and not settled and not isinstance(header, list):
@@ -540,8 +537,10 @@ def encode_run(
         sizes = map(add, sizes, map(len, header))
     else:
         tail += header
-        if n >= columns.COLUMNS_MIN and (
-            joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries)
+        if (
+            even
+            and n >= columns.COLUMNS_MIN
+            and (joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries))
         ):
             return [joined]
     template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
@@ -566,14 +565,15 @@ def encode_run(
     return parts
 
 
-def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:
-    """Bytes of a frame of :func:`encode_run` besides header section and entry; ``last_number`` is the last entry's."""
-    tag_bytes = _tag_bytes(last_number, settled)
+@lru_cache(maxsize=_FIXED_BYTES_MAX)
+def frame_overhead(handle: int, tag_bytes: int, settled: bool) -> int:
+    """Bytes of a frame of :func:`encode_run` besides header section and entry."""
     head, tail = _fixed_bytes(0, handle, tag_bytes, settled)
     return 4 + len(head) + 4 + 2 + tag_bytes + len(tail)
 
 
-def _tag_bytes(last_number: int, settled: bool) -> int:
+def bytes_of_tags(last_number: int, settled: bool) -> int:
+    """The length of delivery-tags up to this number: 4 bytes, or 8 if it needs them; a settled delivery's is empty."""
     return 0 if settled else 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
 
 
