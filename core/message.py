@@ -219,12 +219,14 @@ class RunPart:
     @property
     def attributes(self) -> RunAttributes:
         """The attributes of the messages; a list is a copy."""
-        return part_of(self.run.attributes, self.start, self.stop)
+        values = self.run.attributes  # here and below without part_of: a call less for each run
+        return values[self.start : self.stop] if isinstance(values, list) else values
 
     @property
     def routes(self) -> Routes:
         """The routes of the messages; a list is a copy."""
-        return part_of(self.run.routes, self.start, self.stop)
+        values = self.run.routes
+        return values[self.start : self.stop] if isinstance(values, list) else values
 
     def part(self, start: int, stop: int) -> "RunPart":
         """Return the messages from ``start`` (inclusive) to ``stop`` (exclusive), counted from the first."""

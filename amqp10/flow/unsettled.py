@@ -217,7 +217,7 @@ class DispositionBatch(Generic[State]):
         """Add a disposition for a range; it extends the previous one if that adjoins and has the same state."""
         if self.pending:
             tail = self.pending[-1]
-            if tail.last + 1 == first and tail.settled == settled and tail.state == state:
+            if tail.last + 1 == first and tail.settled == settled and (tail.state is state or tail.state == state):
                 self.pending[-1] = PendingDisposition(tail.first, last, settled, state)
                 return
         self.pending.append(PendingDisposition(first, last, settled, state))

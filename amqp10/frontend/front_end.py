@@ -522,8 +522,6 @@ class Amqp10FrontEnd:
 
     def _delivered(self, action: Delivered) -> None:
         consumer = consumer_link(action.consumer.reference)
-        if not consumer.link.end.attached:
-            return
         try:
             consumer.delivered(action)
         except LinkFault as fault:

@@ -21,6 +21,7 @@ from amqp10.frontend.session_watches import SessionWatches
 from amqp10.frontend.termini import MAX_UNSETTLED_BYTES
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
+from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
@@ -356,14 +357,18 @@ class ConsumerLink:
         self._request(self.grant.request(self._bound_batch(), self._untaken))
 
     def delivered(self, action: Delivered) -> None:
-        """Send messages that the queue delivered. Raises LinkFault if one is larger than the client takes."""
-        entries, attributes = action.entries, first_of(action.attributes)
+        """Send messages that the queue delivered, unless the link is over. Raises LinkFault if one is larger than the
+        client takes."""
+        if self.link.end.state is not LinkState.ATTACHED:
+            return
+        entries, attributes = action.entries, action.attributes
+        origin = (attributes[0] if isinstance(attributes, list) else attributes).origin
         self.grant.delivered(len(entries))
         self._next_number = action.first + len(entries)
         self._count(len(entries), redelivered=not action.first_acquirer)
-        if attributes.origin is not Origin.AMQP10:
-            render = self._converter.render
-            entries = [render(entry, attributes, Origin.AMQP10) for entry in entries]
+        if origin is not Origin.AMQP10:
+            render, first = self._converter.render, first_of(attributes)
+            entries = [render(entry, first, Origin.AMQP10) for entry in entries]
         if action.annotations is not None:
             entries = [merge_message_annotations(entry, action.annotations) for entry in entries]
         prefix: bytes | list[bytes] = self._headers.of(action)

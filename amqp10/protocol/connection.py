@@ -427,20 +427,18 @@ class Connection:
         if run is None:
             return False
         session = self._by_incoming.get(run.channel) or self._session(run.channel)
-        if isinstance(run, TransferRun) and session.amid_delivery(run.handle):
-            return False  # the first frame may be the last one of the delivery that is incomplete
-        self.frames_received += run.frame_count
-        self._buffer.position = run.end_position
         try:
             if isinstance(run, TransferRun):
-                session.run_received(run)
+                if not session.run_received(run):
+                    return False  # the first frame may be the last one of the delivery that is incomplete
             elif not session.disposition_received(
                 role=run.role, first=run.first, last=run.last, settled=run.settled, state=run.state
             ):
-                self.frames_received -= run.frame_count
-                self._buffer.position = position  # it is taken again, for the rest
+                return True  # it is taken again, for the rest
         except SessionFault as fault:
             session.fail(fault)
+        self.frames_received += run.frame_count
+        self._buffer.position = run.end_position
         return True
 
     def _take_frame(self, frame: FrameBounds, data: bytes, parts: list[Piece]) -> None:

@@ -22,7 +22,7 @@ from amqp10.wire import serial
 from amqp10.wire.framing import FRAME_HEADER_BYTES, PIECE_BYTES_MIN
 from amqp10.wire.messaging import RELEASED, Coordinator, Source, Target
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
-from amqp10.wire.transfer_encoding import encode_run, frame_overhead
+from amqp10.wire.transfer_encoding import bytes_of_tags, encode_run, frame_overhead
 from amqp10.wire.types import Described
 
 _FRAME_LEAD = Struct(">IBBH")
@@ -65,7 +65,7 @@ class SendingChannel(LinkChannel, Protocol):
 class WaitingRun:
     """Deliveries with consecutive numbers that wait to be sent; those before ``position`` have been sent."""
 
-    __slots__ = ("entries", "first", "header", "longest", "position")
+    __slots__ = ("entries", "even", "first", "header", "longest", "position")
 
     def __init__(self, first: int, entries: list[bytes], header: bytes | list[bytes]) -> None:
         self.first = first
@@ -74,10 +74,13 @@ class WaitingRun:
         """The header section of all messages, or a list with that of each."""
         self.position = 0
         if isinstance(header, list):
-            self.longest = max(map(add, map(len, header), map(len, entries)))
+            lengths, shared = set(map(add, map(len, header), map(len, entries))), 0
         else:
-            self.longest = len(header) + max(map(len, entries))
+            lengths, shared = set(map(len, entries)), len(header)
+        self.longest = shared + max(lengths)
         """Bytes of the longest message."""
+        self.even = len(lengths) == 1
+        """Whether all messages are equally long."""
 
     def header_of(self, index: int) -> bytes:
         """The header section of the message at this index."""
@@ -339,7 +342,8 @@ class SenderLink:
         """Send the deliveries at the head of a run that fit into one frame each; returns their number and size."""
         channel, entries, header = self.channel, run.entries, run.header
         first_number, last_number = run.first + run.position, run.first + len(entries) - 1
-        overhead = frame_overhead(handle=self.end.handle, last_number=last_number, settled=self.settled)
+        tag_bytes = bytes_of_tags(last_number, self.settled)
+        overhead = frame_overhead(self.end.handle, tag_bytes, self.settled)
         room = channel.frame_size_max - overhead
         n = min(last_number + 1 - first_number, frames_max)
         if run.longest > room:
@@ -359,6 +363,8 @@ class SenderLink:
             entries=entries,
             header=header,
             settled=self.settled,
+            tag_bytes=tag_bytes,
+            even=run.even,
         )
         if run.longest < PIECE_BYTES_MIN:
             pieces = [b"".join(pieces)]

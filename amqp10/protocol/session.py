@@ -249,21 +249,20 @@ class Session:
                 )
         return True
 
-    def amid_delivery(self, handle: int) -> bool:
-        """True when the last frames on the link with this handle left a delivery incomplete."""
-        link = self._links_in.get(InputHandle(handle))
-        return isinstance(link, ReceiverLink) and link.partial is not None
-
-    def run_received(self, run: TransferRun) -> None:
-        """Take a run of whole deliveries from the fast path, with the same result as for its single frames."""
+    def run_received(self, run: TransferRun) -> bool:
+        """Take a run of whole deliveries from the fast path, with the same result as for its single frames. Returns
+        False, and takes nothing, if the last frames on the link left a delivery incomplete."""
+        link = self._links_in.get(InputHandle(run.handle))
+        if isinstance(link, ReceiverLink) and link.partial is not None:
+            return False
         if self.state is not SessionState.MAPPED:
-            return
+            return True
         n, room = len(run.entries), max(0, self.window.incoming_window + self.window.margin)
         if taken := min(n, room):
             self.window.received(taken)
             if self.window.incoming_window <= self.window.top_up_at:
                 self._to_flush[self] = None
-            link = self._links_in.get(InputHandle(run.handle)) or self._link(run.handle)  # which raises
+            link = link or self._link(run.handle)  # which raises
             if link.end.state is LinkState.ATTACHED:
                 try:
                     last = self._last_delivery_id
@@ -277,6 +276,7 @@ class Session:
                     self.fail_link(link, fault)
         if n > room:
             self.window.received(n - room)  # raises
+        return True
 
     def disposition_received(
         self, *, role: bool, first: int, last: int, settled: bool, state: DeliveryState | None
@@ -325,8 +325,8 @@ class Session:
             self._due.as_sender.add(taken[0].first, taken[-1].last, state, settled=True)
             self._to_flush[self] = None
         by_link: dict[SenderLink, list[tuple[int, int]]] = {}
-        for delivery_ids in taken:
-            by_link.setdefault(delivery_ids.owner, []).append((delivery_ids.number, delivery_ids.last_number))
+        for owner, begin, end, number in taken:
+            by_link.setdefault(owner, []).append((number, number + end - begin))
         for link, ranges in by_link.items():
             self.report(DeliveriesSettled(link, ranges[0][0], ranges[-1][1], state, ranges))
 

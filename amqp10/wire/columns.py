@@ -5,9 +5,7 @@ however many frames there are, and no object is made for a frame. Below :data:`C
 frame is less work (``bench/micro/transfer_run.py``).
 """
 
-import sys
-from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 from struct import Struct
 
 from amqp10.wire.serial import MASK
@@ -17,23 +15,30 @@ COLUMNS_MIN = 40
 and to write them."""
 JOINED_BYTES_MAX = 2048
 """Entries up to this length are copied behind one another, as it would be done for the socket (core/server/peer.py)."""
-_TYPES = {4: "I", 8: "Q"}
+_LAST_BYTES = bytes(range(256))
 _unpack_size = Struct(">I").unpack_from
 
 
-def counted(first: int, n: int, width: int) -> bytes:
-    """The ``n`` integers from ``first`` up, each in so many bytes, 4 or 8, in network byte order."""
-    values = array(_TYPES[width], range(first, first + n))
-    if sys.byteorder == "little":
-        values.byteswap()
-    return values.tobytes()
+def counted(first: int, n: int, width: int) -> list[bytearray]:
+    """The columns of the ``n`` integers from ``first`` up, each in so many bytes, 4 or 8, in network byte order. Only
+    their last bytes differ up to the next multiple of 256, so no integer is made."""
+    columns = [bytearray() for _ in range(width)]
+    number, end = first, first + n
+    while number < end:
+        stop = min(end, (number | 0xFF) + 1)
+        columns[-1] += _LAST_BYTES[number & 0xFF : (stop - 1 & 0xFF) + 1]
+        for column, byte in zip(columns, (number >> 8).to_bytes(width - 1), strict=False):
+            column += bytes((byte,)) * (stop - number)
+        number = stop
+    return columns
 
 
-def alike(data: bytes, at: int, size: int, n: int, places: Iterable[int]) -> bool:
+def alike(data: bytes, at: int, size: int, n: int, places: Sequence[int]) -> bool:
     """Whether the ``n`` frames from ``at`` on have the bytes of the frame before them at these places. All frames have
     this ``size``."""
     end, before = at + n * size, at - size
-    return all(data[at + place : end : size] == data[before + place : before + place + 1] * n for place in places)
+    there = [data[at + place : end : size] for place in places]
+    return there == [bytes((data[before + place],)) * n for place in places]
 
 
 def counts_up(data: bytes, at: int, size: int, n: int, place: int, first: int) -> bool:
@@ -41,8 +46,8 @@ def counts_up(data: bytes, at: int, size: int, n: int, place: int, first: int) -
     this place. False when they would wrap."""
     if first + n > MASK:
         return False
-    expected, end = counted(first, n, 4), at + n * size
-    return all(data[at + place + byte : end : size] == expected[byte::4] for byte in range(4))
+    end = at + n * size
+    return [data[at + place + byte : end : size] for byte in range(4)] == counted(first, n, 4)
 
 
 def bounds(data: bytes, at: int, n: int, least: int, most: int) -> list[int]:
@@ -61,15 +66,15 @@ def bounds(data: bytes, at: int, n: int, least: int, most: int) -> list[int]:
 def joined(
     head: bytes, delivery_id: int, tag_lead: bytes, number: int, tail: bytes, entries: list[bytes]
 ) -> bytes | None:
-    """Frames with these entries behind one another: the frame's size, ``head``, a delivery-id, ``tag_lead``, a number
-    of as many bytes as that says, ``tail``, and an entry. Ids and numbers count up.
+    """Frames with these entries, which are equally long, behind one another: the frame's size, ``head``, a delivery-id,
+    ``tag_lead``, a number of as many bytes as that says, ``tail``, and an entry. Ids and numbers count up.
 
-    None if the entries are few, long, or not equally long, or if the ids would wrap."""
+    None if the entries are few or long, or if the ids would wrap."""
     n = len(entries)
     if n < COLUMNS_MIN or delivery_id + n > MASK:
         return None
     length = len(entries[0])
-    if length > JOINED_BYTES_MAX or set(map(len, entries)) != {length}:
+    if length > JOINED_BYTES_MAX:
         return None
     width, id_at = tag_lead[1], 4 + len(head)
     size = id_at + 4 + len(tag_lead) + width + len(tail) + length
@@ -83,6 +88,5 @@ def joined(
 
 def _put_counted(frames: bytearray, size: int, n: int, place: int, first: int, width: int) -> None:
     """Write the integers from ``first`` up, each in so many bytes, 4 or 8, at this place of ``n`` frames."""
-    values = counted(first, n, width)
-    for byte in range(width):
-        frames[place + byte :: size] = values[byte::width]
+    for at, column in enumerate(counted(first, n, width), place):
+        frames[at::size] = column

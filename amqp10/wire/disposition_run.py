@@ -21,6 +21,7 @@ from operator import gt
 from struct import Struct
 from typing import NamedTuple
 
+from amqp10.wire import columns
 from amqp10.wire.codec import format_codes as codes
 from amqp10.wire.messaging import ACCEPTED, RELEASED, Accepted, Released
 from amqp10.wire.run_shapes import (
@@ -45,6 +46,8 @@ _SHAPES_MAX = 16
 _LOOK_AHEAD_MIN = 2
 """Frames compared together where the last run was short."""
 
+_UINT_BYTES = 4
+"""Of an id behind its format code, in the longest encoding."""
 _DISPOSITION = b"\x00\x53\x15"
 _EMPTY_LIST = rb"(?:\x45|\xc0\x01\x00|\xd0\x00\x00\x00\x04\x00\x00\x00\x00)"
 _AFTER_FIRST = re.compile(
@@ -148,7 +151,7 @@ def _take(shape: _Shape, data: bytes, position: int, limit: int) -> DispositionR
     while taken < frames:
         ahead = min(ahead, frames - taken)
         at = position + taken * size
-        alike, last = _adjoining(shape, memoryview(data)[at : at + ahead * size], last)
+        alike, last = _adjoining(shape, data, at, ahead, last)
         taken += alike
         if alike < ahead:
             break
@@ -159,11 +162,22 @@ def _take(shape: _Shape, data: bytes, position: int, limit: int) -> DispositionR
     return DispositionRun(channel, shape.role, first, last, shape.settled, shape.state, end, taken)
 
 
-def _adjoining(shape: _Shape, block: memoryview, last: int) -> tuple[int, int]:
-    """How many leading frames of the block equal the shape and adjoin ``last`` in order, and the last id of these."""
+def _adjoining(shape: _Shape, data: bytes, at: int, n: int, last: int) -> tuple[int, int]:
+    """How many of the ``n`` frames at ``at``, from the first on, equal the shape and adjoin ``last`` in order, and the
+    last id of these. The frame before them equals the shape."""
+    size, first_at = shape.template.size, len(shape.head)
+    if n >= columns.COLUMNS_MIN and size == first_at + _UINT_BYTES + len(shape.tail):  # each names one delivery
+        fixed = (*range(first_at), *range(first_at + _UINT_BYTES, size))
+        if columns.counts_up(data, at, size, n, first_at, last + 1) and columns.alike(data, at, size, n, fixed):
+            return n, last + n
+    block = memoryview(data)[at : at + n * size]
     heads, firsts, betweens, lasts, tails = zip(*shape.template.iter_unpack(block), strict=True)
     if not shape.between:
-        lasts = firsts
+        lasts, n = firsts, len(firsts)
+        if heads.count(shape.head) == betweens.count(b"") == tails.count(shape.tail) == n and firsts == tuple(
+            range(last + 1, last + 1 + n)
+        ):
+            return n, last + n
     alike = min(
         leading_equal(heads, shape.head),
         leading_equal(betweens, shape.between),

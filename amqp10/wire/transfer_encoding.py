@@ -35,18 +35,20 @@ def encode_run(
     entries: list[bytes],
     header: bytes | list[bytes],
     settled: bool,
+    tag_bytes: int,
+    even: bool,
 ) -> list[bytes]:
     """Transfer frames of whole deliveries, one for each entry, in two pieces each: what is before the entry, and the
     entry itself, which is not copied. In three pieces if each has a header section of its own, which comes between. In
     one piece all together if they are many short ones of one length.
 
     ``first_delivery_id`` is a wire number, and the ids wrap. ``first_number`` is the delivery number of the first
-    entry. The numbers become delivery-tags of four bytes, or of eight when the last one needs them; a settled delivery
-    has an empty tag. ``header`` is the encoded header section of all entries, b"" for none, or a list with that of
-    each. The caller has made sure, with :func:`frame_overhead`, that every frame is within the peer's max-frame-size.
+    entry. The numbers become delivery-tags of ``tag_bytes``, which :func:`bytes_of_tags` gives for the last of them.
+    ``header`` is the encoded header section of all entries, b"" for none, or a list with that of each. ``even``: the
+    entries are equally long. The caller has made sure, with :func:`frame_overhead`, that every frame is within the
+    peer's max-frame-size.
     """
     n = len(entries)
-    tag_bytes = _tag_bytes(first_number + n - 1, settled)
     head, tail = _fixed_bytes(channel, handle, tag_bytes, settled)
     tag_lead = bytes((codes.BINARY_8, tag_bytes))
     if n == 1 and not settled and not isinstance(header, list):
@@ -59,8 +61,10 @@ def encode_run(
         sizes = map(add, sizes, map(len, header))
     else:
         tail += header
-        if n >= columns.COLUMNS_MIN and (
-            joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries)
+        if (
+            even
+            and n >= columns.COLUMNS_MIN
+            and (joined := columns.joined(head, first_delivery_id, tag_lead, first_number, tail, entries))
         ):
             return [joined]
     template = _template(len(head), _NUMBER_FORMAT[tag_bytes], len(tail))
@@ -85,14 +89,15 @@ def encode_run(
     return parts
 
 
-def frame_overhead(*, handle: int, last_number: int, settled: bool) -> int:
-    """Bytes of a frame of :func:`encode_run` besides header section and entry; ``last_number`` is the last entry's."""
-    tag_bytes = _tag_bytes(last_number, settled)
+@lru_cache(maxsize=_FIXED_BYTES_MAX)
+def frame_overhead(handle: int, tag_bytes: int, settled: bool) -> int:
+    """Bytes of a frame of :func:`encode_run` besides header section and entry."""
     head, tail = _fixed_bytes(0, handle, tag_bytes, settled)
     return 4 + len(head) + 4 + 2 + tag_bytes + len(tail)
 
 
-def _tag_bytes(last_number: int, settled: bool) -> int:
+def bytes_of_tags(last_number: int, settled: bool) -> int:
+    """The length of delivery-tags up to this number: 4 bytes, or 8 if it needs them; a settled delivery's is empty."""
     return 0 if settled else 4 if last_number <= _FOUR_BYTE_TAG_MAX else 8
 
 

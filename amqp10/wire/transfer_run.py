@@ -27,7 +27,7 @@ it, so it can be compiled.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, pairwise, starmap
 from struct import Struct
 
 from amqp10.wire import columns, serial
@@ -198,7 +198,7 @@ class _Shape:
         head, end = 4 + len(self.head), self.template.size if sizes else self.tail_at + len(self.tail)
         if self.id_format != "I" or not columns.counts_up(data, at, size, n, head, delivery_id):
             return False
-        fixed = chain(range(0 if sizes else 4, head), range(head + 4, head + 6), range(self.tail_at, end))
+        fixed = (*range(0 if sizes else 4, head), *range(head + 4, head + 6), *range(self.tail_at, end))
         return columns.alike(data, at, size, n, fixed)
 
     def leading_alike(self, data: bytes, bounds: list[int], delivery_id: int) -> int:
@@ -226,17 +226,15 @@ class _Shape:
         return alike
 
     def layout(self, size: int) -> tuple[Struct, Struct, Struct]:
-        """Structs for frames of this size: for all columns that must be equal or count up, for the entry, and for the
+        """Make structs for frames of this size: for columns that must be equal or count up, for the entry, and for the
         entries of :data:`_BLOCK_FRAMES` frames."""
-        layout = self.layouts.get(size)
-        if layout is None:
-            head, tail = 4 + len(self.head), self.template.size - self.tail_at
-            entry = f"{self.entry_at}x{size - self.entry_at}s"
-            fixed = f"{head}s{self._variable()}{tail}s{size - self.template.size}x"
-            layout = Struct(f">{fixed}"), Struct(f">{entry}"), Struct(f">{entry * _BLOCK_FRAMES}")
-            if len(self.layouts) >= _LAYOUTS_MAX:
-                self.layouts.clear()
-            self.layouts[size] = layout
+        head, tail = 4 + len(self.head), self.template.size - self.tail_at
+        entry = f"{self.entry_at}x{size - self.entry_at}s"
+        fixed = f"{head}s{self._variable()}{tail}s{size - self.template.size}x"
+        layout = Struct(f">{fixed}"), Struct(f">{entry}"), Struct(f">{entry * _BLOCK_FRAMES}")
+        if len(self.layouts) >= _LAYOUTS_MAX:
+            self.layouts.clear()
+        self.layouts[size] = layout
         return layout
 
 
@@ -265,15 +263,14 @@ class TransferRunParser:
                 return None
             like = _like_messages(shape, data, position)
         run = None if like is None else self._take(like, data, position, limit)
-        if run is not None and (run.end_position == len(data) or not self._goes_on(run, head, limit)):
+        if run is not None and (len(run.entries) >= min(_ALIKE_MIN, limit) or not self._goes_on(run, head)):
             return run
         unlike = self._take(shape, data, position, limit)
         return run if run is not None and unlike is not None and len(unlike.entries) == len(run.entries) else unlike
 
-    def _goes_on(self, run: TransferRun, head: bytes, limit: int) -> bool:
-        """Whether a run of few messages, which are alike, is followed by another message of its link."""
-        if len(run.entries) >= min(_ALIKE_MIN, limit):
-            return False
+    @staticmethod
+    def _goes_on(run: TransferRun, head: bytes) -> bool:
+        """Whether a run is followed by another message of its link."""
         data, end = run.buffer, run.end_position
         if int.from_bytes(data[end : end + 4]) > len(data) - end or not data.startswith(head[:_LIST_SIZE_AT], end + 4):
             return False
@@ -320,7 +317,7 @@ class TransferRunParser:
             if enough:
                 size, head, delivery_id, tag_lead, tail, length = unpack(data, at)
             if not enough or head != shape.head:
-                sibling = self._sibling(shape, data, at)
+                sibling = None if shape.checked else self._sibling(shape, data, at)
                 if sibling is None:
                     break
                 shape, previous_size = sibling, 0
@@ -342,13 +339,13 @@ class TransferRunParser:
                 like_sizes = _take_alike(shape, data, at, size, complete, delivery_id_due, entries)
                 uneven = like_sizes < min(complete, _ALIKE_MIN)
                 ahead = max(2 * like_sizes, shape.look_ahead if uneven else _LOOK_AHEAD_MIN)
-                delivery_id_due = serial.add(delivery_id_due, like_sizes)
+                delivery_id_due = (delivery_id_due + like_sizes) & serial.MASK
                 at += like_sizes * size
             elif frames and (uneven or (previous_size not in (0, size) and like_sizes < _ALIKE_MIN)):
                 uneven = True
                 taken, at = self._take_uneven(shape, data, at - size, at, frames, delivery_id_due, entries)
                 ahead = max(2 * taken, _LOOK_AHEAD_MIN)
-                delivery_id_due = serial.add(delivery_id_due, taken)
+                delivery_id_due = (delivery_id_due + taken) & serial.MASK
             previous_size = size
         if not entries:
             return None
@@ -385,8 +382,8 @@ class TransferRunParser:
 
     def _sibling(self, shape: _Shape, data: bytes, at: int) -> _Shape | None:
         """The shape of the frame at ``at`` if it is another one of the same link, whose delivery-ids or delivery-tags
-        have another length, and the frame differs in nothing else. None for checked messages."""
-        head_end = None if shape.checked else _head_end(data, at)
+        have another length, and the frame differs in nothing else. The messages of the shape are not checked."""
+        head_end = _head_end(data, at)
         if head_end is None or not data.startswith(shape.head[:_LIST_SIZE_AT], at + 4):
             return None
         sibling = self._shape_of(data, at, data[at + 4 : head_end])
@@ -403,7 +400,7 @@ def _take_alike(
     Returns the number of these frames; ``frames`` is the number of complete frames to compare. The size is among the
     bytes compared, so each equal frame proves where the next one begins.
     """
-    layout, entry, block = shape.layout(size)
+    layout, entry, block = shape.layouts.get(size) or shape.layout(size)
     view = memoryview(data)[at : at + frames * size]
     if frames >= columns.COLUMNS_MIN and shape.are_alike(data, at, size, frames, delivery_id):
         rest = frames // _BLOCK_FRAMES * _BLOCK_FRAMES * size
@@ -413,13 +410,11 @@ def _take_alike(
         return frames
     head, _, tag_lead, tail = layout.unpack_from(data, at - size)
     heads, delivery_ids, tag_leads, tails = zip(*layout.iter_unpack(view), strict=True)
-    alike = min(
-        leading_equal(heads, head),
-        leading_pairs(delivery_ids, tuple(range(delivery_id, delivery_id + frames))),
-        leading_equal(tag_leads, tag_lead),
-        leading_equal(tails, tail),
-    )
-    entries.extend([content for (content,) in entry.iter_unpack(view[: alike * size])])
+    due, alike = tuple(range(delivery_id, delivery_id + frames)), frames
+    if delivery_ids != due or not heads.count(head) == tag_leads.count(tag_lead) == tails.count(tail) == frames:
+        fixed = ((heads, head), (tag_leads, tag_lead), (tails, tail))
+        alike = min(leading_pairs(delivery_ids, due), *starmap(leading_equal, fixed))
+    entries += [content for (content,) in entry.iter_unpack(view[: alike * size])]
     return alike
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from amqp10.wire.framing import ReceiveBuffer, encode_frame
 from amqp10.wire.performatives import Transfer, decode_performative, encode_performative
 from amqp10.wire.sections import DATA, Header, encode_header, encode_section
-from amqp10.wire.transfer_encoding import encode_run
+from amqp10.wire.transfer_encoding import bytes_of_tags, encode_run
 from amqp10.wire.transfer_run import TransferRunParser
 from bench.micro.timing import show
 
@@ -76,7 +76,14 @@ def encoding() -> None:
         for n in (1, 85, 256):
             entries = [encode_section(DATA, b"x" * size)] * n
             encode = partial(
-                encode_run, channel=0, handle=0, first_delivery_id=FIRST_ID, first_number=FIRST_ID, settled=False
+                encode_run,
+                channel=0,
+                handle=0,
+                first_delivery_id=FIRST_ID,
+                first_number=FIRST_ID,
+                settled=False,
+                tag_bytes=bytes_of_tags(FIRST_ID + n, settled=False),
+                even=True,
             )
             show(f"encode {n} of {size} B", partial(encode, entries=entries, header=b""), items=n)
 

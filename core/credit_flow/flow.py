@@ -104,13 +104,13 @@ class CreditFlow:
         "_post",
         "_room",
         "_unblocked",
-        "_unstamped",
         "_until_grant",
         "blocks",
         "ended",
         "name",
         "spec",
         "unblocks",
+        "unstamped",
     )
 
     def __init__(
@@ -148,7 +148,7 @@ class CreditFlow:
         """The name of the party that blocked this one last, if any did."""
         self._blocked_times: tuple[BlockedTime, ...] = () if blocked_time is None else (blocked_time,)
         """That of its kind, and from its first block on its own as the first; most parties never need that."""
-        self._unstamped = False
+        self.unstamped = False
         """Whether the last block has ended but its end is not stamped yet. A grant does not carry the time."""
 
     def __repr__(self) -> str:
@@ -165,7 +165,7 @@ class CreditFlow:
                 return
             room = to.spec.initial
             to._until_grant.setdefault(self, to.spec.more_after)  # from here on each tells the other of its end
-        if self._unstamped:
+        if self.unstamped:
             self.stamp(now)
         left = room - n
         self._room[to] = left
@@ -270,8 +270,8 @@ class CreditFlow:
 
     def stamp(self, now: float) -> None:
         """Record that a block which has ended since the last stamp ended now. Every ``send`` stamps too."""
-        if self._unstamped:
-            self._unstamped = False
+        if self.unstamped:
+            self.unstamped = False
             for time in self._blocked_times:
                 time.seconds(now)
 
@@ -313,6 +313,6 @@ class CreditFlow:
 
     def _count_unblock(self) -> None:
         self.unblocks += 1
-        self._unstamped = True
+        self.unstamped = True
         for time in self._blocked_times:
             time.unblocked()

@@ -54,7 +54,7 @@ from core.interface import (
     Target,
 )
 from core.link_count import LinkCount
-from core.message import Return, Run, first_of
+from core.message import Return, Run
 from core.slices import Walk
 from core.store.definitions import Definitions
 from core.virtual_hosts import VIRTUAL_HOST
@@ -216,7 +216,7 @@ class Broker:
             else:
                 queue.inbox.put(Submission(publisher, run, None), len(run.entries))
                 self._pump.touch(queue)
-                self._totals.routed(first_of(run.attributes).origin, len(run.entries))
+                self._totals.routed(run.attributes, len(run.entries))
                 if publisher.stage_credit is not None:
                     publisher.stage_credit.send(queue.stage_credit, len(run.entries), now.monotonic)
             return
@@ -455,7 +455,7 @@ class Broker:
         for part, queues in routed:
             self._submit(publisher, part, queues)
             if queues:
-                self._totals.routed(part.origin, len(part.entries))
+                self._totals.routed(part.attributes, len(part.entries))
             if publisher.stage_credit is not None:
                 for queue in queues:
                     publisher.stage_credit.send(queue.stage_credit, len(part.entries), now.monotonic)

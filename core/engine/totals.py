@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 
-from core.message import Origin
+from core.message import Origin, RunAttributes
 from core.waiting.blocked_time import BlockedTime
 
 
@@ -21,9 +21,9 @@ class EngineTotals:
     queues_without_stage_credit: BlockedTime = field(default_factory=BlockedTime)
     """Time that queues had no stage credit."""
 
-    def routed(self, origin: Origin, messages: int) -> None:
-        """Count messages that were routed to at least one queue."""
-        if origin is Origin.AMQP10:
+    def routed(self, attributes: RunAttributes, messages: int) -> None:
+        """Count messages with these attributes that were routed to at least one queue."""
+        if (attributes[0] if isinstance(attributes, list) else attributes).origin is Origin.AMQP10:
             self.routed_amqp10 += messages
         else:
             self.routed_amqp091 += messages

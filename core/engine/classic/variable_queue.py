@@ -73,7 +73,8 @@ class VariableQueue:
     __slots__ = (
         "_delta", "_direct", "_disk_bytes", "_durable", "_estimates", "_index", "_lazy", "_moved", "_new_from", "_out",
         "_paging", "_purged", "_q1", "_q2", "_q3", "_q4", "_ram_before", "_rates", "_rates_at",
-        "_reserve_at", "_taken_before", "acks_to_page", "depth", "lost", "pressed", "ready_bytes", "target",
+        "_reserve_at", "_taken_before", "acks_to_page", "depth", "lost", "pressed", "ready_bytes", "settle",
+        "target",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +93,8 @@ class VariableQueue:
         self._q3 = Q3(index, self._paging)
         self._q4 = Alphas()
         self._out = HandedOut(index)
+        self.settle = self._out.settle
+        """See :class:`core.engine.ready.backing.Backing`; without a method, a call less for each run."""
         self.depth = self._delta.count
         self._new_from = index.next_sequence_floor
         """Messages below it are from before the start, and may be settled: the newest segment keeps its file."""
@@ -255,16 +258,16 @@ class VariableQueue:
 
     def pass_run(self, run_part: RunPart, first: int, now: Now) -> tuple[Batch, int | None]:
         assert not self.depth
-        entries = run_part.entries.copy()
+        entries, attributes = run_part.entries.copy(), run_part.attributes
         count = len(entries)
-        stored = self._durable and first_of(run_part.run.attributes, run_part.start).durable
+        stored = self._durable and (attributes[0] if isinstance(attributes, list) else attributes).durable
         position = None
         if stored:
             position, _ = self._index.publish(first, run_part)
         elif first >= self._reserve_at:
             self._reserve(first + count)
         batch = Batch(
-            range(first, first + count), entries, run_part.attributes, 0, True, None, NO_CONSUMER,
+            range(first, first + count), entries, attributes, 0, True, None, NO_CONSUMER,
             run_part.expires_at, run_part.routes, 0, stored,
         )  # fmt: skip
         self._direct += count
@@ -367,9 +370,6 @@ class VariableQueue:
             self._disk_bytes = 0
 
     # --- what was handed out
-
-    def settle(self, batch: Batch) -> None:
-        self._out.settle(batch)
 
     def give_back(self, batch: Batch) -> None:
         """Does nothing: a returned message counts as handed out until it is settled."""

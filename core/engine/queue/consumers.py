@@ -25,7 +25,7 @@ from core.engine.queue.pace import Pace
 from core.engine.ready.batch import Batch
 from core.engine.ready.unsettled import Unsettled
 from core.interface import ActivityChanged, BoundChanged, Consumer, Delivered, GrantReply
-from core.message import enqueued_times, first_of
+from core.message import enqueued_times
 
 SEQUENCE_ANNOTATION = "x-opt-sequence"
 
@@ -79,6 +79,7 @@ class Attachment:
         grant allows."""
         count = len(batch.entries)
         attributes, routes = batch.attributes, batch.routes
+        redelivered = (attributes[0] if isinstance(attributes, list) else attributes).redelivered
         assert 0 < count <= self.grant
         consumer = self.consumer
         number = consumer.next_number
@@ -91,7 +92,7 @@ class Attachment:
                 batch.entries.copy(),
                 attributes.copy() if isinstance(attributes, list) else attributes,
                 batch.delivery_count,
-                batch.first_acquirer and not first_of(attributes).redelivered,
+                batch.first_acquirer and not redelivered,
                 batch.annotations,
                 batch.sequences if self.sequence_key else None,
                 self.sequence_key,
@@ -116,9 +117,11 @@ class Attachment:
 class Level:
     """The consumers of one priority that can take a message now, in the order of their turns."""
 
-    __slots__ = ("attached", "turns")
+    __slots__ = ("_planned", "attached", "turns")
 
     def __init__(self) -> None:
+        self._planned: tuple[int, list[tuple[Attachment, int]], int] | None = None
+        """Of how many messages the last ``room`` was asked, and what ``_shares`` answered, for ``deal``."""
         self.attached: OrderedDict[Consumer, Attachment] = OrderedDict()
         """All consumers of this priority, in order of age."""
         self.turns: deque[Attachment] = deque()
@@ -153,13 +156,14 @@ class Level:
     def room(self, ready: int, now: float) -> int:
         """Return how many of ``ready`` messages one ``deal`` can hand out within every grant. ``now``: monotonic
         seconds."""
-        turns = self.turns
+        turns, self._planned = self.turns, None
         count = len(turns)
         if count == 1:
             return turns[0].grant
         if ready <= count:
             return ready  # every consumer on a level has a grant; no need to look at all of them for a few messages
         shares, left = self._shares(ready, now)
+        self._planned = ready, shares, left
         if left <= 0:
             return ready
         return max(ready - left, count * min(ready // count, *(attachment.grant for attachment, _ in shares)))
@@ -173,8 +177,12 @@ class Level:
             if not turns[0].grant:
                 turns.popleft().in_turn = False
             return 1
-        total = len(batch)
-        shares, left = self._shares(total, now)
+        total, planned = len(batch.sequences), self._planned
+        if planned is not None and planned[0] == total:
+            _, shares, left = planned
+        else:
+            shares, left = self._shares(total, now)
+        self._planned = None
         served = [turns.popleft() for _ in range(min(len(shares), len(turns)))]
         if left <= 0:
             start = 0
@@ -228,16 +236,16 @@ def _hand(attachment: Attachment, batch: Batch, share: int | None, now: float) -
     attachment.deliver(batch)
     pace.gave(attachment.consumer.next_number - 1, now, len(batch.sequences))
     if share is not None:
-        pace.left = max(0, share - len(batch))
+        pace.left = max(0, share - len(batch.sequences))
 
 
 class Consumers:
     """All consumers attached to a queue, in order of age."""
 
-    __slots__ = ("_active", "_granted_inactive", "_single_active", "attached", "levels", "settled_runs")
+    __slots__ = ("_active", "_granted_inactive", "attached", "levels", "settled_runs", "single_active")
 
     def __init__(self, *, single_active: bool) -> None:
-        self._single_active = single_active
+        self.single_active = single_active
         self.attached: dict[Consumer, Attachment] = {}
         """The attachment of each consumer, in order of age. For reading only."""
         self._active: Attachment | None = None
@@ -275,7 +283,7 @@ class Consumers:
             self.levels[priority] = Level()
             self.levels = dict(sorted(self.levels.items(), reverse=True))
         self.levels[priority].attached[attachment.consumer] = attachment
-        if self._single_active:
+        if self.single_active:
             attachment.consumer.active = False
             self._choose_active(newcomer=attachment)
 
@@ -292,13 +300,13 @@ class Consumers:
             del self.levels[priority]
         if attachment is self._active:
             self._active = None
-        if self._single_active:
+        if self.single_active:
             self._choose_active()
 
     def granted(self, attachment: Attachment) -> None:
         """The consumer's grant was set or drained: it enters the turns of its level, or leaves them."""
         level = self.levels[attachment.consumer.options.priority]
-        if attachment.grant and attachment.consumer.active and not (self._single_active and self._yields(attachment)):
+        if attachment.grant and attachment.consumer.active and not (self.single_active and self._yields(attachment)):
             level.enter(attachment)
             self._granted_inactive.pop(attachment, None)
         else:
@@ -355,6 +363,6 @@ class Consumers:
     def _yields(self, active: Attachment) -> bool:
         """Return whether the active consumer must hand over to one of higher priority as soon as it has settled
         everything."""
-        if not self._single_active:
+        if not self.single_active:
             return False
         return next(iter(self.levels)) > active.consumer.options.priority

@@ -35,12 +35,14 @@ the longest turn back to one message."""
 class Pace:
     """The pace of one consumer. Times are monotonic seconds."""
 
-    __slots__ = ("_count", "_given_at", "_judged", "_last", "_quick", "left")
+    __slots__ = ("_count", "_given_at", "_judged", "_last", "_quick", "left", "next_turn")
 
     def __init__(self, last: int = -1) -> None:
         """``last`` is the last delivery number that the consumer got before; -1 for none."""
         self.left = 0
         """How many messages are left of its turn; 0 between two turns."""
+        self.next_turn = 1
+        """How many messages its next turn has; at least 1."""
         self._quick = 0
         """How many messages were settled quickly in a row."""
         self._last = -1
@@ -58,11 +60,6 @@ class Pace:
             self.left = 0
             return 1
         return self.left or self.next_turn
-
-    @property
-    def next_turn(self) -> int:
-        """How many messages its next turn has; at least 1."""
-        return max(1, min(self._quick - QUICK_MESSAGES + 1, TURN_MAX))
 
     def gave(self, last: int, now: float, count: int = 1) -> None:
         """The consumer got ``count`` deliveries, up to number ``last``."""
@@ -85,4 +82,5 @@ class Pace:
                     self._quick = max(self._quick, QUICK_MESSAGES - 1 + in_time)
             else:
                 self._quick //= LATE_DIVIDES
+            self.next_turn = max(1, min(self._quick - QUICK_MESSAGES + 1, TURN_MAX))
             self._judged, self._last = self._last, -1

@@ -464,7 +464,8 @@ class Queue:
         self._endings.dispose(attachment, attachment.unsettled.remove(first, last), disposal)
         if attachment.pace is not None:
             self.consumers.settled(attachment.pace, last)
-        vacated = not attachment.unsettled.count and self.attachments.vacated(attachment)
+        may_vacate = not attachment.unsettled.count and (attachment.detached or self.consumers.single_active)
+        vacated = may_vacate and self.attachments.vacated(attachment)
         return vacated or disposal is not Disposal.ACCEPTED or self._endings.count > 0
 
     def cancel(self, attachment: Attachment, *, requeue: bool = True) -> None:

@@ -70,5 +70,5 @@ class ToStore:
         if kept.count:
             count, kept.count = kept.count, 0
             self._stage.take(queue, count, now)
-        else:
+        elif queue.stage_credit.unstamped:
             queue.stage_credit.stamp(now.monotonic)

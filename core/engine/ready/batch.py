@@ -24,7 +24,6 @@ from core.message import (
     joined,
     like_ranges,
     may_join,
-    part_of,
 )
 
 NOWHERE = -1
@@ -61,16 +60,17 @@ class Batch:
 
     def part(self, start: int, stop: int, step: int = 1) -> "Batch":
         """Return the messages selected by a slice with these bounds."""
-        return Batch(
+        attributes, expires_at, routes = self.attributes, self.expires_at, self.routes
+        return Batch(  # without part_of: three calls less for each consumer that gets a part
             self.sequences[start:stop:step],
             self.entries[start:stop:step],
-            part_of(self.attributes, start, stop, step),
+            attributes[start:stop:step] if isinstance(attributes, list) else attributes,
             self.delivery_count,
             self.first_acquirer,
             self.annotations,
             self.barred,
-            part_of(self.expires_at, start, stop, step),
-            part_of(self.routes, start, stop, step),
+            expires_at[start:stop:step] if isinstance(expires_at, list) else expires_at,
+            routes[start:stop:step] if isinstance(routes, list) else routes,
             self.level,
             self.stored,
             self.paged,

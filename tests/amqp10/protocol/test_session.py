@@ -497,15 +497,15 @@ def test_delivery_ids_only_grow():
             world.take(transfer(delivery_id), b"x")
 
 
-def test_frames_and_runs_know_when_a_delivery_is_unfinished():
+def test_no_run_is_taken_while_a_delivery_of_its_link_is_unfinished():
     world = Mapped()
     world.receiver()
-    world.sender()
-    assert not world.session.amid_delivery(1)
-    world.take(transfer(0, more=True), b"x")
-    assert world.session.amid_delivery(1)
-    assert not world.session.amid_delivery(0)
-    assert not world.session.amid_delivery(77)
+    assert world.session.run_received(run_of(2, first=0))
+    world.take(transfer(2, more=True), b"x")
+    left = world.session.window.incoming_window
+    assert not world.session.run_received(run_of(2, first=3))
+    assert world.session.window.incoming_window == left
+    assert [event.first for event in world.events(DeliveriesReceived)] == [0]  # type: ignore[union-attr]
     assert world.connection.partial_bytes > 0
 
 

@@ -385,3 +385,16 @@ def test_encoded_dispositions_say_what_they_were_made_of(channel, role, first, l
     assert generic(frame, 0) == (len(frame), channel, expected)
     if first <= last:
         assert parse(frame) == DispositionRun(channel, role, first, last, settled, state, len(frame), 1)
+
+
+@pytest.mark.parametrize("place", range(26))
+def test_a_run_of_very_many_ends_before_the_frame_in_which_a_byte_differs(place):
+    frames = one_each(100)
+    runs = parser()
+    assert [run.frame_count for run in read_through(b"".join(frames), runs, 1000)] == [100]
+    assert len(frames[60]) == 26
+    odd = bytearray(frames[60])
+    odd[place] ^= 0x10
+    run = runs.parse(b"".join((*frames[:60], odd, *frames[61:])), 0, limit=1000)
+    assert run is not None
+    assert (run.first, run.last, run.frame_count) == (1000, 1059, 60)

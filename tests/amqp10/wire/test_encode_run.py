@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from amqp10.wire.columns import COLUMNS_MIN, JOINED_BYTES_MAX
 from amqp10.wire.framing import ReceiveBuffer
 from amqp10.wire.performatives import Transfer, decode_performative
-from amqp10.wire.transfer_encoding import encode_run, frame_overhead
+from amqp10.wire.transfer_encoding import bytes_of_tags, encode_run, frame_overhead
 from amqp10.wire.transfer_run import TransferRunParser
 from tests.kit import client_frames as kit
 from tests.kit.client_frames import DURABLE, EMPTY_HEADER
@@ -65,13 +65,15 @@ def test_encoded_runs_say_what_they_were_made_of(
         entries=[entry for _, entry in messages],
         header=own if header is None else header,
         settled=settled,
+        tag_bytes=bytes_of_tags(last_number, settled),
+        even=len({len(header) + len(entry) for header, (_, entry) in zip(own, messages, strict=True)}) == 1,
     )
     if len(pieces) == 1:
         assert len(messages) >= COLUMNS_MIN
     else:
         step = 3 if header is None else 2
         assert all(piece is entry for piece, (_, entry) in zip(pieces[step - 1 :: step], messages, strict=True))
-    overhead = frame_overhead(handle=handle, last_number=last_number, settled=settled)
+    overhead = frame_overhead(handle, bytes_of_tags(last_number, settled), settled)
     frames = frames_of(b"".join(pieces))
     assert len(frames) == len(messages)
     for index, (size, frame_channel, transfer, payload) in enumerate(frames):
@@ -101,6 +103,8 @@ def test_what_we_encode_is_one_run_for_a_peer_like_us(settled, like):
         entries=bodies,
         header=DURABLE if like else own,
         settled=settled,
+        tag_bytes=bytes_of_tags(299, settled),
+        even=like,
     )
     run = TransferRunParser(max_frame_size=4096).parse(b"".join(pieces), 0, limit=1000)
     assert run is not None
@@ -112,7 +116,15 @@ def test_what_we_encode_is_one_run_for_a_peer_like_us(settled, like):
 def test_only_short_entries_are_copied(size, pieces):
     entries = [bytes(size)] * COLUMNS_MIN
     encoded = encode_run(
-        channel=0, handle=0, first_delivery_id=0, first_number=0, entries=entries, header=b"", settled=False
+        channel=0,
+        handle=0,
+        first_delivery_id=0,
+        first_number=0,
+        entries=entries,
+        header=b"",
+        settled=False,
+        tag_bytes=4,
+        even=True,
     )
     assert len(encoded) == pieces
     assert [payload for *_, payload in frames_of(b"".join(encoded))] == entries
