@@ -173,7 +173,7 @@ class ClusterTask:
         dialling.refused = self._refused
         groups.wake = self._wake_up
         machinery.leading_ends, self._order = self._leading_ends, machinery.order
-        machinery.other_nodes = self.member.beats.of_clients
+        machinery.other_nodes, machinery.homes.clients_of = self.member.beats.of_clients, self.member.beats.addresses_of
         self._order.read_upto = self.member.definitions.read_upto
 
     def _agree(self, listed: "MemberList") -> None:
