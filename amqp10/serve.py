@@ -18,7 +18,7 @@ from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
-from amqp10.frontend.failover import other_nodes_property
+from amqp10.frontend.failover import leader_told, other_nodes_property
 from amqp10.frontend.far_clients import NODE_KEY
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
@@ -217,6 +217,7 @@ def amqp10_factory(
             hosts=control.hosts,
             windows=windows,
             order=broker.machinery.order,
+            leader=partial(leader_told, broker.machinery.homes.clients_of, peer),
         )
 
     return FrontEndFactory(

@@ -1,11 +1,12 @@
 """``python -m bench.forwarding``: what it costs that a queue lives on another node than its clients use.
 
 Two brokers are started from this tree as nodes of a cluster, and one publisher and one consumer use a classic queue of
-the home node: at the home node itself, and at the entry node, in turn. In bulk, messages of 12 bytes are published as
-fast as they are confirmed, 1,000 at a time, and consumed; unbatched, each message is sent when the one before was
+the home node, in turn: at the home node itself; at the entry node, which forwards; and connected to the entry node with
+links that follow the leader to the home node, as the client does by itself. In bulk, messages of 12 bytes are published
+as fast as they are confirmed, 1,000 at a time, and consumed; unbatched, each message is sent when the one before was
 confirmed. The output has the rate, for both brokers the CPU time for each message, published and consumed, and the
 time to the confirm of a batch, or of a message: the median and the 99th percentile. At the end, the medians of all
-rounds, and what the way over the entry adds.
+rounds, and what the way over the entry adds, and what is left of that where links follow.
 
 With ``--flow fixed``, which is the default of a broker, a publisher has 170 messages under way at most; with
 ``adaptive``, as many as the distance needs.
@@ -31,16 +32,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 import trio
 
-from amqp10.client import Message, ReceiverOptions, connect
+from amqp10.client import ClientSettings, Message, ReceiverOptions, connect
 from amqp10.load.management import ManagementPair
 from bench.broker import Broker
 from bench.together.job import Job, Report
@@ -52,6 +54,7 @@ QUEUE, BODY = "/queues/forwarded", b"x" * 12
 BATCH = 1_000
 WARM_UP = 10
 """Batches before each measurement: the connection between the nodes is there, and code has run."""
+STAYS, FOLLOWS = ClientSettings(leader_connections_max=0), ClientSettings()
 QUICK, SLOW = "two-senders-quick", "two-senders-slow"
 ALONE_MIN = 0.9
 """The least share of its rate alone that the link to the quick queue keeps."""
@@ -89,10 +92,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with nodes(given.flow) as (entry, home):
         trio.run(declare, home.url())
         for name, count, batch in (("bulk", given.messages, BATCH), ("unbatched", given.unbatched, 1)):
-            found: dict[str, list[list[float]]] = {"home": [], "entry": []}
+            places = (("home", home.url(), STAYS), ("entry", entry.url(), STAYS), ("followed", entry.url(), FOLLOWS))
+            found: dict[str, list[list[float]]] = {place: [] for place, _, _ in places}
             for _ in range(given.rounds if count else 0):
-                for place, url in (("home", home.url()), ("entry", entry.url())):
-                    row = measured(entry, home, url, count, batch, given.link_credit)
+                for place, url, settings in places:
+                    row = measured(entry, home, partial(carry, url, settings, given.link_credit), count, batch)
                     found[place].append(row)
                     show(name, place, row)
             if count:
@@ -101,7 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 }
                 for place, row in middle.items():
                     show(f"{name}, median", place, row)
-                show(f"{name}, added", "", [there - here for here, there in zip(*middle.values(), strict=True)])
+                for place in ("entry", "followed"):
+                    added = [there - here for here, there in zip(middle["home"], middle[place], strict=True)]
+                    show(f"{name}, added", place, added)
     return 0
 
 
@@ -112,12 +118,16 @@ def show(name: str, place: str, row: Sequence[float]) -> None:
 
 
 def measured(
-    entry: BrokerAddress, home: BrokerAddress, url: str, count: int, batch: int, link_credit: int
+    entry: BrokerAddress,
+    home: BrokerAddress,
+    work: Callable[[int, int], Awaitable[list[float]]],
+    count: int,
+    batch: int,
 ) -> list[float]:
-    """One measurement: the values of :data:`COLUMNS`."""
-    trio.run(carry, url, WARM_UP * batch, batch, link_credit)
+    """One measurement of :func:`carry`: the values of :data:`COLUMNS`."""
+    trio.run(work, WARM_UP * batch, batch)
     before = read(entry, home)
-    times = trio.run(carry, url, count, batch, link_credit)
+    times = trio.run(work, count, batch)
     after = read(entry, home)
     costs = [1e6 * cpu / count for cpu in (after.entry - before.entry, after.home - before.home)]
     points = quantiles(times, n=100)
@@ -191,12 +201,12 @@ async def declare(url: str) -> None:
         await connection.request("PUT", QUEUE, {"durable": False, "arguments": {"x-queue-type": "classic"}})
 
 
-async def carry(url: str, count: int, batch: int, link_credit: int) -> list[float]:
+async def carry(url: str, settings: ClientSettings, link_credit: int, count: int, batch: int) -> list[float]:
     """Publish and consume so many messages, published ``batch`` at a time. Returns how long each batch took until it
     was confirmed, in seconds."""
     messages = [Message(BODY) for _ in range(batch)]
     times = []
-    async with connect(url) as connection, trio.open_nursery() as nursery:
+    async with connect(url, settings) as connection, trio.open_nursery() as nursery:
 
         async def consume() -> None:
             receiver = await connection.open_receiver(QUEUE, options=ReceiverOptions(automatic=False))

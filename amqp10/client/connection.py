@@ -18,19 +18,21 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from math import inf
 
 import anyio
-from anyio.abc import ByteStream, TaskStatus
+from anyio.abc import ByteStream, TaskGroup, TaskStatus
 from anyio.streams.tls import TLSStream
 
 from amqp10.client.addresses import BrokerAddresses, urls_of
 from amqp10.client.endpoint_status import EndpointStatus
+from amqp10.client.leaders import IDLE_MS, LeaderNode, LeaderNodes
 from amqp10.client.management import Management
 from amqp10.client.receiver import Receiver, ReceiverOptions
 from amqp10.client.sender import Sender
-from amqp10.client.session import ClientSession
+from amqp10.client.session import ClientSession, FollowedLinks
 from amqp10.client.settings import ClientSettings
 from amqp10.client.wire import Wire
 from amqp10.client_core import tls
@@ -41,7 +43,7 @@ from amqp10.client_core.requests import Answer
 from amqp10.client_core.url import Url
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import ConnectionClosed
-from amqp10.protocol.failover_servers import failover_servers
+from amqp10.protocol.failover_servers import FailoverServer, failover_servers
 from amqp10.protocol.settings import ConnectionSettings
 
 LOG = logging.getLogger("amqp10.client")
@@ -58,9 +60,10 @@ async def connect(
     Raises BadUrl, Unreachable, NotEncrypted, NotLetIn, TimedOut, and ConnectionLost for a broker that closes it at
     once.
     """
-    connection = ClientConnection(urls_of(url), settings or ClientSettings())
+    urls = urls_of(url)
     with single_errors():
         async with anyio.create_task_group() as tasks:
+            connection = ClientConnection(urls, settings or ClientSettings(), tasks)
             await tasks.start(connection.run)
             try:
                 yield connection
@@ -72,7 +75,8 @@ async def connect(
 class ClientConnection:
     """A connection with its sessions and links, made by :func:`connect`."""
 
-    def __init__(self, urls: Sequence[Url], settings: ClientSettings) -> None:
+    def __init__(self, urls: Sequence[Url], settings: ClientSettings, tasks: TaskGroup | None = None) -> None:
+        """``tasks`` is for its connections to the nodes that lead queues; with None it has none."""
         self._addresses = BrokerAddresses(urls)
         self.settings = settings
         self.status = EndpointStatus()
@@ -88,6 +92,8 @@ class ClientConnection:
         self._sessions: dict[ClientSession, None] = {}
         self._default: ClientSession | None = None
         self._management: Management | None = None
+        most = settings.leader_connections_max
+        self._nodes = None if tasks is None or not most else LeaderNodes(tasks, most, self._connection_at)
 
     # --- the user's side -------------------------------------------------------------------------------------------
 
@@ -103,7 +109,7 @@ class ClientConnection:
 
     async def begin_session(self) -> ClientSession:
         """Begin a session. Links that are opened on the connection itself share one session."""
-        session = self._new_session()
+        session = self.new_session()
         await session.status.usable()
         return session
 
@@ -121,7 +127,7 @@ class ClientConnection:
         """Send a request to the management node; see :meth:`Management.request`."""
         if self._management is None:
             self._management = Management(
-                self._new_session(), name=self.new_link_name(), time_out_s=self.settings.request_time_out_s
+                self.new_session(), name=self.new_link_name(), time_out_s=self.settings.request_time_out_s
             )
         return await self._management.request(method, path, body)
 
@@ -134,6 +140,8 @@ class ClientConnection:
     async def close(self) -> None:
         """Close, and wait a limited time for the broker's answer. Messages without an outcome become uncertain."""
         self._closing = True
+        if self._nodes is not None:
+            await self._nodes.close()
         if self._engine is not None and self.status.up:
             self._settle()
             self._engine.close(monotonic=anyio.current_time())
@@ -144,6 +152,11 @@ class ClientConnection:
         self._end(ConnectionLost("the connection was closed"))
 
     # --- the sessions' side ----------------------------------------------------------------------------------------
+
+    @property
+    def has_links(self) -> bool:
+        """Whether one of its sessions has links."""
+        return any(session.has_links for session in self._sessions)
 
     def wake(self) -> None:
         """Wake the background task: there is output."""
@@ -166,7 +179,9 @@ class ClientConnection:
             if not self._established:
                 texts.append(failure.text)
                 if isinstance(failure, NotLetIn) or self._addresses.next():
-                    raise type(failure)("; ".join(texts), failure.condition)
+                    failure = type(failure)("; ".join(texts), failure.condition)
+                    self._end(failure)
+                    raise failure
                 continue
             was_up = self.status.up
             self._lose(failure)
@@ -266,6 +281,10 @@ class ClientConnection:
     def _take_event(self, event: Event) -> None:
         if isinstance(event, ConnectionClosed) and self._engine is not None:
             self._failure = why_over(self._engine, self.url.place, event)
+            if self.settings.reconnect is None and self._established and not self._closing:
+                self._lose(self._failure)  # now: a broker that was silent for too long may not answer our close either
+                self._end(self._failure)
+                return
         take_event(event)
 
     # --- inside ----------------------------------------------------------------------------------------------------
@@ -278,19 +297,53 @@ class ClientConnection:
 
     def _shared_session(self) -> ClientSession:
         if self._default is None:
-            self._default = self._new_session()
+            self._default = self.new_session()
         return self._default
 
-    def _new_session(self) -> ClientSession:
+    def new_session(self, links_of: FollowedLinks | None = None) -> ClientSession:
+        """A session that begins as soon as there is a connection; ``links_of``: for links of another one, which come
+        here because this node leads their queues. Raises the reason when the connection is over."""
         self.status.check()
         session = ClientSession(
-            self.settings, wake=self.wake, new_link_name=self.new_link_name, forget=self._forget_session
+            self.settings,
+            wake=self.wake,
+            new_link_name=self.new_link_name,
+            forget=self._forget_session,
+            nodes=self._nodes,
+            links_of=links_of,
         )
         self._sessions[session] = None
         if self._engine is not None and self.status.up:
             session.begin(self._engine)
             self.wake()
         return session
+
+    def _connection_at(self, leader: FailoverServer) -> LeaderNode[ClientSession] | None:
+        """A connection to a node that leads a queue, as the present broker says, which has let us in: with everything
+        of the URL but host and port."""
+        url = self.url
+        scheme = "amqp" if url.tls is None else "amqps"
+        if leader.scheme not in ("", scheme):
+            return None
+        there = replace(url, host=leader.network_host, port=leader.port)
+        settings = replace(
+            self.settings,
+            container_id=self.container_id,
+            reconnect=None,
+            idle_time_out_ms=min(self.settings.idle_time_out_ms, IDLE_MS),
+        )
+        if there == url:
+            return None
+        node = ClientConnection([there], settings)
+        return LeaderNode(
+            host=there.host,
+            port=there.port,
+            status=node.status,
+            run=node.run,
+            close=node.close,
+            new_session=node.new_session,
+            has_links=lambda: node.has_links,
+        )
 
     def _engine_settings(self) -> ConnectionSettings:
         settings = self.settings

@@ -5,6 +5,7 @@ It stands below senders and receivers; :class:`~amqp10.client.session.ClientSess
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 
@@ -15,6 +16,8 @@ from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
 from amqp10.protocol.session import Session
+from amqp10.wire.messaging import Error
+from amqp10.wire.performatives import Attach
 
 LOG = logging.getLogger("amqp10.client")
 
@@ -23,13 +26,24 @@ class LinkSession:
     """The links' part of one session, over all connections that it has."""
 
     def __init__(
-        self, settings: ClientSettings, *, wake: Callable[[], None], forget: Callable[[LinkUser], None]
+        self,
+        settings: ClientSettings,
+        *,
+        wake: Callable[[], None],
+        forget: Callable[[LinkUser], None],
+        moves: Callable[[Any, Attach], bool],
+        comes_back: Callable[[Any, Error | None], bool],
     ) -> None:
         """``wake`` wakes the connection's background task."""
         self.engine: Session | None = None
         """The session on the present connection; None while there is none."""
         self.forget = forget
         """Drops a sender or receiver that must not be attached again."""
+        self.moves = moves
+        """Told of a sender or receiver that the broker has attached: whether it is not to be used yet, because it may
+        move to the leader of its queue."""
+        self.comes_back = comes_back
+        """Told of one that the broker has ended: whether it is to be attached again."""
         self.before_send = settings.before_send
         self._settings = settings
         self._wake = wake

@@ -20,6 +20,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from amqp10.client.endpoint_status import EndpointStatus
+from amqp10.client.journey import Journey
 from amqp10.client.link_session import LinkSession
 from amqp10.client_core.errors import ClientError, LinkClosed, TimedOut, told
 from amqp10.client_core.events import LinkEvent
@@ -110,6 +111,7 @@ class Receiver:
         self.address = address
         """The address; None for a dynamic node until the broker has named it."""
         self.status = EndpointStatus()
+        self.journey = Journey()
         self.wait: LinkWait | None = None
         """Why the broker sends no messages; None when it sends, or has given no reason."""
         self._session = session
@@ -329,7 +331,7 @@ class Receiver:
         if options.priority is not None:
             properties[PRIORITY_PROPERTY] = Int(options.priority)
         rule = self._link_credit_rule()
-        rule.withheld = self._paused
+        rule.withheld = True  # until it is known that the link stays here
         link.attach(
             source=source,
             target=Target(),
@@ -339,12 +341,24 @@ class Receiver:
             properties=properties or None,
         )
 
+    @property
+    def engine_link(self) -> ReceiverLink | None:
+        """The present link; None while there is none."""
+        return self._link
+
     def attach_answered(self, attach: Attach) -> None:
         """The broker attached too."""
+        if not self._session.moves(self, attach):
+            self.usable(attach)
+
+    def usable(self, attach: Attach) -> None:
+        """The link is where it is to be used: it gives link credit."""
+        self.journey.arrived(anyio.current_time())
         link = self._link
         assert link is not None
         if self._dynamic and isinstance(attach.source, Source) and isinstance(attach.source.address, str):
             self.address = attach.source.address
+        link.credit.withheld = self._paused
         self.status.came_up()
         if self._automatic:
             link.channel.refill_later(link)
@@ -397,22 +411,47 @@ class Receiver:
 
     def detached(self, error: Error | None) -> None:
         """The broker ended the link."""
+        if self._session.comes_back(self, error):
+            return
         self._session.forget(self)
         self._link = None
         self._over(LinkClosed(*told(f"the broker closed the link from {self.address}", error)))
 
     def lost(self, reason: ClientError) -> None:
-        """The connection is lost for now. Link credit that was not used, or whose deliveries were not taken, is given
-        again after the next attach."""
-        untaken = sum(not delivery.settled for delivery in self._buffer)
-        self._to_grant = (self._to_grant if self._paused else self.link_credit) + untaken
+        """The connection is lost for now."""
+        self.went_away(reason)
+
+    def went_away(self, reason: ClientError) -> None:
+        """There is no link for now. Link credit that was not used, or whose deliveries were not taken, is given again
+        after the next attach."""
+        if self.status.up:
+            untaken = sum(not delivery.settled for delivery in self._buffer)
+            self._to_grant = (self._to_grant if self._paused else self.link_credit) + untaken
         self._link = None
         self._set_wait(None)
         self._drop_unsettled()
         self.status.went_away(reason)
 
+    def leave(self) -> None:
+        """Use the link no more: another one follows in its place, which has not been used."""
+        if self._link is not None:
+            self._link.reference = None
+            self._link = None
+
+    def join(self, session: LinkSession) -> None:
+        """Be one of another session, where what waits here counts from now on."""
+        size = sum(len(delivery.encoded) for delivery in self._buffer)
+        self._session.buffered(-len(self._buffer), -size)
+        self._session = session
+        session.buffered(len(self._buffer), size)
+
+    def give_up(self, reason: ClientError) -> None:
+        """The user has given up the attach."""
+        self._session.forget(self)
+        self.ended(reason)
+
     def ended(self, reason: ClientError) -> None:
-        """The session or the connection is over, or the user has given up the attach."""
+        """The session or the connection is over."""
         if self._link is not None:
             self._link.reference = None
             self._link = None

@@ -17,6 +17,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from amqp10.client.endpoint_status import EndpointStatus
+from amqp10.client.journey import Journey
 from amqp10.client.link_session import LinkSession
 from amqp10.client.receipt import Receipt
 from amqp10.client_core.errors import ClientError, LinkClosed, SendTimedOut, told
@@ -55,6 +56,7 @@ class Sender:
         """None for the anonymous terminus: then each message has its own address in ``to``."""
         self.settled = settled
         self.status = EndpointStatus()
+        self.journey = Journey()
         self._session = session
         self._before_send = session.before_send
         self._core = SenderCore(
@@ -191,9 +193,29 @@ class Sender:
         """Attach, for the first time or again."""
         self._core.attach(session, self)
 
+    @property
+    def engine_link(self) -> SenderLink | None:
+        """The present link; None while there is none."""
+        return self._core.link
+
     def attach_answered(self, attach: Attach) -> None:
         """The broker attached too."""
+        if not self._session.moves(self, attach):
+            self.usable(attach)
+
+    def usable(self, attach: Attach) -> None:
+        """The link is where it is to be used."""
+        self.journey.arrived(anyio.current_time())
         self.status.came_up()
+
+    def leave(self) -> None:
+        """Use the link no more: another one follows in its place, which has not been used."""
+        if (link := self._core.let_go()) is not None:
+            link.reference = None
+
+    def join(self, session: LinkSession) -> None:
+        """Be one of another session."""
+        self._session = session
 
     def event_received(self, event: LinkEvent) -> None:
         """Link credit, outcomes, or messages that were sent."""
@@ -207,19 +229,29 @@ class Sender:
 
     def detached(self, error: Error | None) -> None:
         """The broker ended the link."""
+        if self._session.comes_back(self, error):
+            return
         self._session.forget(self)
         self._over(LinkClosed(*told(f"the broker closed the link to {self.address}", error)), self._core.let_go())
 
     def lost(self, reason: ClientError) -> None:
         """The connection is lost for now."""
-        link = self._core.let_go()
-        if link is not None:
-            link.abandon()
-        self._give_up(reason, link)
+        if self._core.link is not None:
+            self._core.link.abandon()
+        self.went_away(reason)
+
+    def went_away(self, reason: ClientError) -> None:
+        """There is no link for now."""
+        self._give_up(reason, self._core.let_go())
         self.status.went_away(reason)
 
+    def give_up(self, reason: ClientError) -> None:
+        """The user has given up the attach."""
+        self._session.forget(self)
+        self.ended(reason)
+
     def ended(self, reason: ClientError) -> None:
-        """The session or the connection is over, or the user has given up the attach."""
+        """The session or the connection is over."""
         link = self._core.let_go()
         if link is not None:
             link.reference = None

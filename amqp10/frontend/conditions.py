@@ -7,6 +7,7 @@ accident.
 from collections.abc import Mapping
 
 from amqp10.errors import AmqpError, ErrorCondition, LinkFault, cut
+from amqp10.protocol.leader import LEADER_LOST
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState
 from core.errors import (
     EngineError,
@@ -39,7 +40,8 @@ CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
 
 def link_fault(error: EngineError) -> LinkFault:
     """The link fault that reports an engine error to the peer."""
-    return LinkFault(CONDITIONS[type(error)], cut(str(error)))
+    info = LEADER_LOST if isinstance(error, HomeLost) else None
+    return LinkFault(CONDITIONS[type(error)], cut(str(error)), info)
 
 
 def fault_of(error: EngineError | AmqpError) -> AmqpError:

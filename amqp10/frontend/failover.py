@@ -1,4 +1,4 @@
-"""What a node of a cluster tells its clients in the open: where the other nodes are."""
+"""What a node of a cluster tells its clients: in the open where the other nodes are, and which one leads a queue."""
 
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from amqp10.frontend.far_clients import NODE_KEY
 from amqp10.frontend.virtual_host import HOST_PREFIX
 from amqp10.protocol.failover_servers import FailoverServer, failover_property
+from amqp10.protocol.leader import leader_property
 from amqp10.wire.performatives import Open
 from core.access.login import LoginPeer
 from core.config.address import is_loopback, parse_address
@@ -22,6 +23,19 @@ def other_nodes_property(
     if peer.node_names is not None or (remote is not None and NODE_KEY in (remote.properties or {})):
         return {}
     return failover_property(_servers(other_nodes(peer.encrypted), peer, remote))
+
+
+def leader_told(
+    clients_of: Callable[[str, bool], Sequence[str]], peer: LoginPeer, home: str | None
+) -> dict[str, object]:
+    """The property of the answer to an attach that tells a client which other node leads the queue; nothing where this
+    node does (``home`` is None), or where the client cannot reach the other one.
+
+    ``clients_of`` returns where clients connect to a node, with or without TLS.
+    """
+    if home is None or peer.node_names is not None:
+        return {}
+    return leader_property(next(_servers([clients_of(home, peer.encrypted)], peer, None), None))
 
 
 def _servers(nodes: Sequence[Sequence[str]], peer: LoginPeer, remote: Open | None) -> Iterator[FailoverServer]:

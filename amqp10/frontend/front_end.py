@@ -86,7 +86,7 @@ class Amqp10FrontEnd:
 
     __slots__ = (
         "_alarms", "_attributes", "_blocks", "_consumers", "_converter", "_dynamic", "_engine", "_eof", "_flow",
-        "_headers", "_held", "_hosts", "_lost", "_mailbox", "_management", "_now", "_rechecks", "_releasing",
+        "_headers", "_held", "_hosts", "_leader", "_lost", "_mailbox", "_management", "_now", "_rechecks", "_releasing",
         "_rights_of", "_sessions", "_stalls", "_steps", "_until", "_wake", "_windows", "_work", "_work_per_turn_max",
         "connection", "info", "settings", "traffic",
     )  # fmt: skip
@@ -111,10 +111,12 @@ class Amqp10FrontEnd:
         hosts: VirtualHostsByName | None = None,
         windows: PublisherWindows | None = None,
         order: OrderPosition | None = None,
+        leader: Callable[[str | None], dict[str, object]] = lambda home: {},
     ) -> None:
         """``engine`` is of the default virtual host until the connection is open, then of the one of ``hosts`` that the
         client wants, with rights from ``rights_of``. ``unique`` returns the part of a dynamic node's name that no peer
-        can guess; ``wake`` asks for a turn. ``traffic``, ``flow``, ``work`` and ``order`` are of all connections."""
+        can guess; ``wake`` asks for a turn. ``leader``: what an attach is told of the node that leads its queue, None
+        for this one. ``traffic``, ``flow``, ``work`` and ``order`` are of all connections."""
         self.info, self.connection = info, connection
         self.traffic, self.settings = traffic or Traffic(), settings.amqp10
         self._work, self._work_per_turn_max = work or Work(), settings.engine.work_per_turn.peer
@@ -125,7 +127,7 @@ class Amqp10FrontEnd:
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work, wake)
         self._windows = (windows or PublisherWindows(self.settings)).of_connection(mailbox, wake)
         self._attributes, self._headers = AttributesByHeader(), HeaderByAttributes()
-        self._held = HeldAttaches(order or OrderPosition(), wake)
+        self._held, self._leader = HeldAttaches(order or OrderPosition(), wake), leader
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
@@ -134,14 +136,13 @@ class Amqp10FrontEnd:
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks, settings.cluster)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
-        self._eof = self._lost = False
         self._releasing: Iterator[None] | None = None
         """The remaining steps of the release when the connection ends."""
         self._steps: Iterator[None] | None = None
         """What is left of an event: messages to publish, or links to release. Later events wait for these steps."""
         self._rechecks: Iterator[None] | None = None
         """The remaining checks of links against changed rights."""
-        self._now = Now(0.0, 0.0)
+        self._now, self._eof, self._lost = Now(0.0, 0.0), False, False
 
     # --- the server's side -------------------------------------------------------------------------------------------
 
@@ -378,9 +379,8 @@ class Amqp10FrontEnd:
         session_of(link).fail_link(link, fault)
 
     def _deliveries_settled(self, event: DeliveriesSettled) -> None:
-        consumer = event.link.reference
         try:
-            if isinstance(consumer, ConsumerLink):
+            if isinstance(consumer := event.link.reference, ConsumerLink):
                 consumer.settled(event)
         except LinkFault as fault:
             session_of(event.link).fail_link(event.link, fault)
@@ -436,6 +436,7 @@ class Amqp10FrontEnd:
             rcv_settle_mode=attach.rcv_settle_mode,
             credit=self._windows.link_credit_rule(link.reference, self._engine, self._now.monotonic),
             max_message_size=self.settings.max_message_size,
+            properties=self._leader(publisher.home),
         )
         link.reference.flow = self._flow.recorder_of(link.reference)
 
@@ -477,7 +478,7 @@ class Amqp10FrontEnd:
             snd_settle_mode=1 if attach.snd_settle_mode == 1 else 0,
             rcv_settle_mode=attach.rcv_settle_mode,
             max_message_size=attach.max_message_size,
-            properties={termini.QUEUE_IDENTITY: queue.identity, **user.attach_properties()},
+            properties={termini.QUEUE_IDENTITY: queue.identity, **user.attach_properties(), **self._leader(queue.home)},
         )
         user.flow = self._flow.recorder_of(user)
 
@@ -505,8 +506,7 @@ class Amqp10FrontEnd:
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():
-                publisher = publisher_link(action.publisher.reference)
-                if publisher.target_gone(action.publisher):
+                if (publisher := publisher_link(action.publisher.reference)).target_gone(action.publisher):
                     self._detach(publisher.link, link_fault(action.error))
             case Cancelled():
                 self._detach(consumer_link(action.consumer.reference).cancelled(), link_fault(action.error))

@@ -37,7 +37,8 @@ TAKEN_AT_ONCE = 200
 PLACES = ("leader", "elsewhere")
 """Where the clients publish at first."""
 GAPS = {place: f"gap_{place}_s" for place in PLACES}
-CLIENT = ClientSettings(reconnect=None, connect_time_out_s=5.0, close_time_out_s=0.5)
+CLIENT = ClientSettings(reconnect=None, leader_connections_max=0, connect_time_out_s=5.0, close_time_out_s=0.5)
+"""It stays at its node, because other brokers tell no leader."""
 DURABLE = Header(durable=True)
 
 

@@ -253,6 +253,11 @@ class Beats:
             found.append(beat.tls_addresses if encrypted else beat.addresses)
         return found
 
+    def addresses_of(self, name: str, encrypted: bool) -> Sequence[str]:
+        """Where clients connect to a node, with TLS or without; nothing for one that is away."""
+        beat = self.beat(name) if self.is_here(name) else None
+        return () if beat is None else beat.tls_addresses if encrypted else beat.addresses
+
     def away_s(self, name: str) -> float:
         """For how long the beat of a node has stayed the same, in seconds; infinity if it never had one."""
         seen = self._seen.get(name)

@@ -221,6 +221,13 @@ class ClusterSettings(Section):
         if self.etcd_ca is not None and self.etcd_certificate is None:
             raise ValueError("must have etcd_certificate and etcd_key beside etcd_ca, for the etcd that it starts")
 
+    def clients_of(self, node: str, encrypted: bool) -> tuple[str, ...]:
+        """Where clients connect to another node, as far as these settings say: they do for trials only, in which nodes
+        connect where clients do."""
+        if encrypted or not self.trust_loopback or self.certificate is not None:
+            return ()
+        return tuple(one.address for one in self.nodes if one.name == node and not one.address.startswith(UNIX))
+
     def home_of(self, virtual_host: str, queue: str) -> str | None:
         """Return the node on which a queue lives, as far as these settings say; None for any other queue."""
         for node in self.nodes:

@@ -24,7 +24,7 @@ from core.engine.quorum.groups import QuorumGroups
 from core.engine.routing.agreement import AgreedChange, Agreement, Answered, ChangeVerdict
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid, PreconditionFailed
-from core.interface import Snapshot
+from core.interface import Binding, Snapshot
 from core.server.dialling import Dialling
 from core.server.etcd_process import EtcdProcess, own_addresses
 from core.server.pump import TURN_SECONDS_MAX
@@ -45,6 +45,9 @@ node has is offered to the others, and not deleted."""
 MEMBERS_FILE = "cluster-members"
 """The file in the data folder with the last list of the members that this node had."""
 IDENTITY_BYTES, LIFE_BYTES = 16, 8
+WARNED_OF_MAX = 1_000
+"""The most exchanges of which the log says that they have bindings of this node alone: a program that makes exchanges
+without end must not fill the log, or memory."""
 CHECK_S = 2.0
 """How long each member of etcd may take to say its version at a start."""
 ERRORS = frozenset({"group-stopped", "cluster-refused", "batch-too-large"})
@@ -173,13 +176,16 @@ class ClusterTask:
         dialling.refused = self._refused
         groups.wake = self._wake_up
         machinery.leading_ends, self._order = self._leading_ends, machinery.order
-        machinery.other_nodes = self.member.beats.of_clients
+        machinery.other_nodes, machinery.homes.clients_of = self.member.beats.of_clients, self.member.beats.addresses_of
         self._order.read_upto = self.member.definitions.read_upto
 
     def _agree(self, listed: "MemberList") -> None:
         """Have what this broker declares agreed with the other nodes."""
         self._agreement.submit = self._submit
         self._agreement.group_sizes = self._group_sizes(listed)
+        self._agreement.binds_here = self._binds_here
+        self._told_of: set[tuple[str, str]] = set()
+        """Exchanges of all nodes that have bindings of this node alone, as the log has told."""
         self._agreement.leads_here = lambda identity: self._groups.of(identity)[0].queues.leads
 
     def _check(self) -> None:
@@ -240,6 +246,19 @@ class ClusterTask:
         if self._homes.refused(node, host, port, self._clock().monotonic):
             self._log.info("node-refuses", node=node, host=host, port=port)
             self._wake_up()
+
+    def _binds_here(self, virtual_host: str, binding: Binding) -> None:
+        """Clients may publish to the exchange at any node, and the queue gets what is published at this one only: say
+        so once for each exchange."""
+        host, place = self._hosts.find(virtual_host), (virtual_host, binding.source)
+        if host is None or place in self._told_of or len(self._told_of) >= WARNED_OF_MAX:
+            return
+        exchange = host.shown.topology.exchanges.get(binding.source)
+        if exchange is not None and exchange.declaration.durable:
+            self._told_of.add(place)
+            self._log.warning(
+                "binding-of-one-node", vhost=virtual_host, exchange=binding.source, destination=binding.destination
+            )
 
     def _leads_until(self, until: float) -> None:
         self._hosts.default.machinery.leads_until = until

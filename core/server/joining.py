@@ -27,7 +27,7 @@ def homes_of(settings: ClusterSettings, agreement: Agreement | None, nodes: Mapp
     if settings.first_node and agreement is not None:
         home_of = homes_by_digest(settings.names, agreement.placed)
         return Homes(settings.node, home_of, passing=lambda queue: node_in_name(queue) is not None, nodes=nodes)
-    return Homes(settings.node, settings.home_of, nodes=nodes)
+    return Homes(settings.node, settings.home_of, nodes=nodes, clients_of=settings.clients_of)
 
 
 class Joined(NamedTuple):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 
 import pika
@@ -30,7 +31,8 @@ PREFETCH = 64
 SOCKET_S = 5.0
 STOP_S = 2.0
 """All clients that get answers have ended within this time."""
-CLIENT = ClientSettings(reconnect=None, idle_time_out_ms=60_000)
+STAYS = ClientSettings(reconnect=None, idle_time_out_ms=60_000, leader_connections_max=0)
+FOLLOWS = replace(STAYS, leader_connections_max=6)
 
 
 class Load:
@@ -50,17 +52,18 @@ class Load:
 
     def start(self, consumed: Sequence[str], kept: Sequence[str]) -> None:
         """Publish to these queues, and consume the former: the first, third, … over AMQP 1.0, the others over AMQP
-        0.9.1."""
+        0.9.1. The links of the second node's clients go to the leaders; for the other nodes' they forward."""
         works: list[Callable[[], Awaitable[None]]] = []
         for number, url in enumerate(self._urls):
+            settings = FOLLOWS if number == 1 else STAYS
             for queue in (*consumed, *kept):
-                works.append(partial(self._publish_10, url, queue, f"n{number}v10"))
+                works.append(partial(self._publish_10, url, settings, queue, f"n{number}v10"))
                 self._thread(self._publish_091, url, queue, f"n{number}v091")
             for place, queue in enumerate(consumed):
                 if place % 2:
                     self._thread(self._consume_091, url, queue)
                 else:
-                    works.append(partial(self._consume_10, url, queue))
+                    works.append(partial(self._consume_10, url, settings, queue))
         self._thread(trio.run, self._all, works)
 
     def stop(self) -> None:
@@ -95,15 +98,15 @@ class Load:
 
     # --- AMQP 1.0
 
-    async def _publish_10(self, url: str, queue: str, publisher: str) -> None:
+    async def _publish_10(self, url: str, settings: ClientSettings, queue: str, publisher: str) -> None:
         life = 0
         while not self.over:
             life += 1
-            await _until_lost(partial(self._publish_10_once, url, queue, publisher, life))
+            await _until_lost(partial(self._publish_10_once, url, settings, queue, publisher, life))
             await trio.sleep(AGAIN_S)
 
-    async def _publish_10_once(self, url: str, queue: str, publisher: str, life: int) -> None:
-        async with connect(url, CLIENT) as connection:
+    async def _publish_10_once(self, url: str, settings: ClientSettings, queue: str, publisher: str, life: int) -> None:
+        async with connect(url, settings) as connection:
             sender = await connection.open_sender(f"/queues/{queue}")
             number = 0
             while not self.over:
@@ -121,13 +124,13 @@ class Load:
                             self.history.refused(some)
                 await trio.sleep(PACE_S)
 
-    async def _consume_10(self, url: str, queue: str) -> None:
+    async def _consume_10(self, url: str, settings: ClientSettings, queue: str) -> None:
         while not self.over:
-            await _until_lost(partial(self._consume_10_once, url, queue))
+            await _until_lost(partial(self._consume_10_once, url, settings, queue))
             await trio.sleep(AGAIN_S)
 
-    async def _consume_10_once(self, url: str, queue: str) -> None:
-        async with connect(url, CLIENT) as connection:
+    async def _consume_10_once(self, url: str, settings: ClientSettings, queue: str) -> None:
+        async with connect(url, settings) as connection:
             receiver = await connection.open_receiver(f"/queues/{queue}")
             while not self.over:
                 for delivery in await receiver.receive_batch(PREFETCH):

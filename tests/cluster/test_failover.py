@@ -1,8 +1,13 @@
 """Three real brokers and a real etcd: the node at which a publisher and a consumer are connected is killed, and both go
-on at another, which the first has announced."""
+on at another, which the first has announced; or the leader of their queue, at which their links are, ends or hands
+over, and both go on at the new one."""
 
+import json
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -33,6 +38,8 @@ class Ledger:
     """Those that had no outcome when their connection or link was lost."""
     received: dict[int, list[bool]] = field(default_factory=dict)
     """For each time that a message came, whether it was flagged as one that may have been delivered before."""
+    links_ended: int = 0
+    """How often a link ended for its user, who opened another one."""
     half: trio.Event = field(default_factory=trio.Event)
     whole: trio.Event = field(default_factory=trio.Event)
     """All messages are accepted, and have come."""
@@ -65,6 +72,7 @@ async def publish(connection: ClientConnection, ledger: Ledger) -> None:
                 ledger.half.set()
             fates = await receipt.fates()
         except LinkClosed as error:
+            ledger.links_ended += 1
             ledger.sent_again.update(run)
             sender = await opened(error, lambda: connection.open_sender(QUEUE))
             continue
@@ -82,6 +90,7 @@ async def consume(connection: ClientConnection, ledger: Ledger) -> None:
         try:
             delivery = await receiver.receive()
         except LinkClosed as error:
+            ledger.links_ended += 1
             receiver = await opened(error, lambda: connection.open_receiver(QUEUE))
             continue
         header = delivery.view.header
@@ -105,6 +114,62 @@ async def lose_node(nodes: ClusterNodes, entry: str) -> tuple[Ledger, Url]:
             nursery.cancel_scope.cancel()
         assert publisher.url == consumer.url
         return ledger, publisher.url
+
+
+def links(nodes: ClusterNodes, name: str) -> int:
+    """How many links of clients a node has, without those for requests."""
+    rows = json.loads(nodes.command(name, "links", "list", "--json"))
+    return sum(row["address"] == QUEUE for row in rows)
+
+
+def stop(nodes: ClusterNodes, name: str) -> None:
+    """The process of a node stands still."""
+    os.kill(nodes.processes[name].pid, signal.SIGSTOP)
+
+
+def hand_over(nodes: ClusterNodes, name: str) -> None:
+    """A node hands over what it leads."""
+    nodes.command(name, "drain")
+
+
+async def lose_leader(
+    nodes: ClusterNodes, entry: str, leader: str, end: Callable[[ClusterNodes, str], object]
+) -> Ledger:
+    """Returns what both know in the end. Their links are at the leader, and then at the next one."""
+    ledger = Ledger()
+    async with connect(nodes.url(entry)) as publisher, connect(nodes.url(entry)) as consumer:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consume, consumer, ledger)
+            nursery.start_soon(publish, publisher, ledger)
+            with trio.fail_after(WHOLE_S):
+                await ledger.half.wait()
+                count = partial(trio.to_thread.run_sync, links, nodes)
+                assert (await count(leader), await count(entry)) == (2, 0)
+                await trio.to_thread.run_sync(end, nodes, leader)
+                await ledger.whole.wait()
+            following = {group: name for group, name in nodes.leaders(entry).items() if name}
+            assert await count(following[1]) == 2
+            nursery.cancel_scope.cancel()
+        assert publisher.status.losses == consumer.status.losses == 0
+    return ledger
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [ClusterNodes.kill, stop, hand_over])
+def test_links_are_at_the_leader_and_go_on_at_the_next_one(end):
+    with cluster_nodes(groups=1, forwards=True) as nodes:
+        leader = nodes.leaders("a")[1]
+        assert leader is not None
+        entry = next(name for name in NAMES if name != leader)
+        nodes.command(entry, "queues", "declare", "orders", "--argument", "x-queue-type=quorum")
+        for name in NAMES:
+            nodes.until(lambda name=name: "orders" in nodes.command(name, "queues", "list"), "each node has the queue")
+        nodes.until(lambda: all(row["here"] for row in nodes.status(entry)["nodes"]), "the others are here")
+        ledger = trio.run(lose_leader, nodes, entry, leader, end)
+        assert ledger.links_ended == 0
+        again = {number for number, times in ledger.received.items() if len(times) > 1}
+        unflagged = {number for number in again if not all(ledger.received[number][1:])}
+        assert unflagged <= ledger.sent_again, "a message came again that neither side could know of"
 
 
 @pytest.mark.slow

@@ -50,6 +50,8 @@ class StreamBroker:
         self.down = False
         self.deaf = False
         """While True, connections are accepted and not read."""
+        self.silent = False
+        """While True, clients get nothing, and no heartbeats either: as of a process that stands still."""
         self._tasks = tasks
         self._access = make_access(monotonic=anyio.current_time, random_bytes=secrets.token_bytes, anonymous=True)
 
@@ -127,7 +129,9 @@ class StreamBroker:
     async def _write(self, served: Served) -> None:
         try:
             while True:
-                output, served.peer.raw = served.peer.raw, b""
+                output = b""
+                if not self.silent:
+                    output, served.peer.raw = served.peer.raw, b""
                 if output:
                     await served.stream.send(output)
                 elif served.peer.lost:

@@ -152,6 +152,8 @@ class InProcessBroker:
         """The node to which clients connect."""
         if ELSEWHERE and homes is None:
             self.entry = ELSEWHERE[-1](self)
+        self.leader: Callable[[str | None], dict[str, object]] = lambda home: {}
+        """What clients are told of the node that leads their queue."""
         self.rounds_max: int | None = None
         """The most rounds of one :meth:`run`, which leaves the rest to the next call; None for as many as it takes."""
 
@@ -296,6 +298,7 @@ class WirePeer:
             hosts=broker.control.hosts,
             windows=broker.windows,
             order=broker.engine.machinery.order,
+            leader=lambda home: broker.leader(home),
         )
         broker.peers.append(self)
         self.frames: list[tuple[int, Performative, bytes]] = []

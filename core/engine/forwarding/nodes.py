@@ -5,7 +5,7 @@ Calls go both ways without actions: a remote queue calls its links in its turns 
 mailboxes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -54,6 +54,11 @@ def nowhere_else(virtual_host: str, queue: str) -> str | None:
     return None
 
 
+def unknown(node: str, encrypted: bool) -> Sequence[str]:
+    """The addresses of a node whose clients' addresses are not known."""
+    return ()
+
+
 @dataclass(slots=True)
 class Homes:
     """On which node each queue lives."""
@@ -67,6 +72,8 @@ class Homes:
     declarations of all others, exclusive ones too; None where nodes do not."""
     nodes: Mapping[str, HomeNode] = field(default_factory=dict)
     """The other nodes by name; filled before the broker serves."""
+    clients_of: Callable[[str, bool], Sequence[str]] = unknown
+    """Where clients connect to another node, HOST:PORT, with TLS or without; nothing for one that is away."""
 
     def elsewhere(self, virtual_host: str, queue: str) -> HomeNode | None:
         """Return the other node on which a queue lives; None if it lives here, or nowhere yet."""

@@ -111,6 +111,8 @@ class Agreement:
         """Whether this node leads the group of the queue that gets this identity."""
         self.group_sizes: Collection[int] = ()
         """The sizes of groups that not every node keeps, as far as there are such groups."""
+        self.binds_here: Callable[[str, Binding], None] = lambda virtual_host, binding: None
+        """Told of a new binding that other nodes do not have, because an end of it is of this node alone."""
         self.owed: list[AgreedChange] = []
         """Removals that this node has made, and the others have still to make."""
         self._asked: dict[Hashable, str | None] = {}

@@ -64,6 +64,8 @@ class SharedRecorder:
                 f"queue '{binding.destination}' is that of a dynamic node or of direct replies, which no other node "
                 "has: among several nodes on one port nothing can be bound to it; declare an exclusive queue instead"
             )
+        elif not self.alone:
+            self.agreement.binds_here(self._virtual_host, binding)
         if self.keeps_binding(binding):
             self._kept.add_binding(binding)
 

@@ -158,8 +158,11 @@ def test_clients_are_told_of_the_other_nodes_that_are_here_the_one_behind_this_f
     beats.looked(shown | {"e": Beat(1, "life", ["e:1"], set_aside=True)}, 1.0)
     assert beats.of_clients(False) == [["c:1"], ["a:1"]], "not one that joins, is in maintenance, or never had a beat"
     assert beats.of_clients(True) == [(), ["a:2"]]
+    assert (beats.addresses_of("c", False), beats.addresses_of("a", True)) == (["c:1"], ["a:2"])
+    assert [beats.addresses_of(name, False) for name in ("nobody", "")] == [(), ()]
     beats.refused("c", 1.1)
     assert beats.of_clients(False) == [["a:1"]]
+    assert beats.addresses_of("c", False) == ()
 
 
 def test_a_group_whose_owner_says_that_it_cannot_keep_it_is_claimed():

@@ -117,3 +117,20 @@ def test_processes_on_one_port_need_no_certificates():
 def test_settings_of_processes_on_one_port_that_cannot_be_used(change, why):
     with pytest.raises(ConfigError, match=why):
         load(overrides={**ONE_PORT, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "addresses"),
+    [({}, ("127.0.0.1:5673",)), ({"cluster.nodes": [{"name": "b", "address": "unix:/run/b"}]}, ())],
+)
+def test_in_a_trial_clients_connect_where_nodes_do(change, addresses):
+    trial = {
+        "cluster.node": "a",
+        "cluster.trust_loopback": True,
+        "cluster.nodes": [{"name": "b", "address": "127.0.0.1:5673"}],
+    }
+    cluster = load(overrides=trial | change).cluster
+    assert cluster.clients_of("b", False) == addresses
+    assert cluster.clients_of("c", False) == cluster.clients_of("b", True) == ()
+    closed = cluster.model_copy(update={"trust_loopback": False})
+    assert closed.clients_of("b", False) == ()
