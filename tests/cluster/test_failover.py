@@ -1,7 +1,8 @@
-"""Three real brokers and a real etcd: the node at which a publisher and a consumer are connected is killed, and both go
-on at another, which the first has announced."""
+"""Three real brokers and a real etcd. The node at which a publisher and a consumer are connected is killed, and both go
+on at another, which the first has announced. Or the node that leads their queue is killed, and their links stay."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -33,6 +34,8 @@ class Ledger:
     """Those that had no outcome when their connection or link was lost."""
     received: dict[int, list[bool]] = field(default_factory=dict)
     """For each time that a message came, whether it was flagged as one that may have been delivered before."""
+    attached_again: int = 0
+    """How often a link has ended and was attached again, at the same node or another."""
     half: trio.Event = field(default_factory=trio.Event)
     whole: trio.Event = field(default_factory=trio.Event)
     """All messages are accepted, and have come."""
@@ -43,9 +46,10 @@ class Ledger:
             self.whole.set()
 
 
-async def opened(error: LinkClosed, again: Callable[[], Awaitable[L]]) -> L:
+async def opened(ledger: Ledger, error: LinkClosed, again: Callable[[], Awaitable[L]]) -> L:
     """A new link in place of one that has ended with its leader; while no node leads, new links end too."""
     while True:
+        ledger.attached_again += 1
         assert error.condition == "amqp:link:detach-forced", error
         try:
             return await again()
@@ -66,7 +70,7 @@ async def publish(connection: ClientConnection, ledger: Ledger) -> None:
             fates = await receipt.fates()
         except LinkClosed as error:
             ledger.sent_again.update(run)
-            sender = await opened(error, lambda: connection.open_sender(QUEUE))
+            sender = await opened(ledger, error, lambda: connection.open_sender(QUEUE))
             continue
         for known in fates:
             numbers = run[known.first - receipt.first : known.last - receipt.first + 1]
@@ -82,7 +86,7 @@ async def consume(connection: ClientConnection, ledger: Ledger) -> None:
         try:
             delivery = await receiver.receive()
         except LinkClosed as error:
-            receiver = await opened(error, lambda: connection.open_receiver(QUEUE))
+            receiver = await opened(ledger, error, lambda: connection.open_receiver(QUEUE))
             continue
         header = delivery.view.header
         flagged = header is not None and (bool(header.delivery_count) or header.first_acquirer is False)
@@ -91,8 +95,9 @@ async def consume(connection: ClientConnection, ledger: Ledger) -> None:
         ledger.look()
 
 
-async def lose_node(nodes: ClusterNodes, entry: str) -> tuple[Ledger, Url]:
-    """Returns what both know, and where they are connected in the end."""
+async def lose_node(nodes: ClusterNodes, entry: str, killed: str) -> tuple[Ledger, Url]:
+    """Kill a node while both are connected to the entry. Returns what both know, and where they are connected in the
+    end."""
     ledger = Ledger()
     async with connect(nodes.url(entry)) as publisher, connect(nodes.url(entry)) as consumer:
         async with trio.open_nursery() as nursery:
@@ -100,25 +105,47 @@ async def lose_node(nodes: ClusterNodes, entry: str) -> tuple[Ledger, Url]:
             nursery.start_soon(publish, publisher, ledger)
             with trio.fail_after(WHOLE_S):
                 await ledger.half.wait()
-                nodes.kill(entry)
+                nodes.kill(killed)
                 await ledger.whole.wait()
             nursery.cancel_scope.cancel()
         assert publisher.url == consumer.url
         return ledger, publisher.url
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("leads", [False, True])
-def test_both_go_on_at_another_node_and_nothing_is_lost(leads):
+def check_repeats(ledger: Ledger) -> None:
+    """What came again was flagged, or the publisher has sent it again."""
+    again = {number for number, times in ledger.received.items() if len(times) > 1}
+    unflagged = {number for number in again if not all(ledger.received[number][1:])}
+    assert unflagged <= ledger.sent_again, "a message came again that neither side could know of"
+
+
+@contextmanager
+def with_queue(*, leads: bool) -> Iterator[tuple[ClusterNodes, str, str]]:
+    """Three nodes that know the queue, the name of one that leads it or does not, and that of the leader."""
     with cluster_nodes(groups=1, forwards=True) as nodes:
         leader = nodes.leaders("a")[1]
+        assert leader is not None
         entry = next(name for name in NAMES if (name == leader) is leads)
         nodes.command(entry, "queues", "declare", "orders", "--argument", "x-queue-type=quorum")
         for name in NAMES:
             nodes.until(lambda name=name: "orders" in nodes.command(name, "queues", "list"), "each node has the queue")
         nodes.until(lambda: all(row["here"] for row in nodes.status(entry)["nodes"]), "the others are here")
-        ledger, url = trio.run(lose_node, nodes, entry)
+        yield nodes, entry, leader
+
+
+@pytest.mark.slow
+def test_links_outlive_the_leader_and_nothing_is_lost():
+    with with_queue(leads=False) as (nodes, entry, leader):
+        ledger, url = trio.run(lose_node, nodes, entry, leader)
+        assert str(url) == str(Url.parse(nodes.url(entry)))
+        assert ledger.attached_again == 0
+        check_repeats(ledger)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leads", [False, True])
+def test_both_go_on_at_another_node_and_nothing_is_lost(leads):
+    with with_queue(leads=leads) as (nodes, entry, _):
+        ledger, url = trio.run(lose_node, nodes, entry, entry)
         assert str(url) in [str(Url.parse(nodes.url(name))) for name in NAMES if name != entry]
-        again = {number for number, times in ledger.received.items() if len(times) > 1}
-        unflagged = {number for number in again if not all(ledger.received[number][1:])}
-        assert unflagged <= ledger.sent_again, "a message came again that neither side could know of"
+        check_repeats(ledger)
