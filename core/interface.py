@@ -139,6 +139,8 @@ class ConsumeOptions:
     """The name by which requests give it messages to hold; then it gets none by grants. Streams refuse it."""
     copies: HeldRange | None = None
     """A getter that gets copies of what a holder holds, once each, and settles nothing."""
+    first_number: int = 0
+    """The number of its first delivery: above those of the consumer in whose place it is, after a change of leader."""
 
 
 @dataclass(eq=False, slots=True)
@@ -161,6 +163,9 @@ class Consumer:
     unsettled_bytes_max: int | None = None  # the same in bytes of messages without header section
     next_number: int = 0
     """The delivery number after the last one that is in a ``Delivered``, taken from the mailbox or not."""
+
+    def __post_init__(self) -> None:
+        self.next_number = self.options.first_number
 
 
 # --- actions -------------------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from amqp10.client_core.url import Url
 from amqp10.protocol.connection import Connection, Event
 from amqp10.protocol.events import ConnectionClosed
 from amqp10.protocol.failover_servers import FailoverServer, failover_servers
+from amqp10.protocol.leader import FOLLOWS_LEADERS
 from amqp10.protocol.settings import ConnectionSettings
 
 LOG = logging.getLogger("amqp10.client")
@@ -353,6 +354,7 @@ class ClientConnection:
             max_frame_size=settings.max_frame_size,
             idle_time_out_ms=settings.idle_time_out_ms,
             close_time_out_ms=round(settings.close_time_out_s * 1000),
+            desired_capabilities=(FOLLOWS_LEADERS,) if settings.leader_connections_max else (),
             properties={"product": "Headgate client"},
         )
 

@@ -264,6 +264,18 @@ class ReceiverCredit:
         self.window = window
         self._clock = clock
 
+    def succeed(self, before: "ReceiverCredit") -> None:
+        """Go on where another rule has ended. The link credit that it has given is taken back; what comes for it all
+        the same is accepted. What came so far counts as seen by this rule, and as not come to another node."""
+        self.delivery_count, self.available, self.balance = before.delivery_count, before.available, before.balance
+        self.ceiling, self.margin = before.ceiling, before.room
+        self.unconfirmed, self.unsettled_full = before.unconfirmed, before.unsettled_full
+        self.unpublished = self.balance.consumed
+        if self.window is not None:
+            received = self.balance.consumed + self.balance.drained
+            self.window.skip(received)
+            self.window.take_back(self.window.size, received)
+
     def close(self) -> None:
         """The link is gone."""
         if self.window is not None:
@@ -364,6 +376,10 @@ class QueueGrant:
         self.outstanding -= n
         self.waiting += n
         assert self.outstanding >= 0
+
+    def lost(self) -> None:
+        """The engine holds nothing of the link credit any more, and answers no request."""
+        self.outstanding, self.requested, self.stashed = 0, False, False
 
     def begun(self, n: int) -> None:
         """``n`` waiting messages left: their first frame went out, or they go back to their queue."""

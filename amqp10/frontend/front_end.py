@@ -18,8 +18,9 @@ from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.held_attaches import Attached, HeldAttaches
 from amqp10.frontend.incoming import PublisherLink, publisher_link
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
+from amqp10.frontend.moved_links import MovedLinks
 from amqp10.frontend.operating import AlarmEffects, Operating
-from amqp10.frontend.outgoing import ConsumerLink, consumer_link, looks
+from amqp10.frontend.outgoing import ConsumerLink, consumer_link, deliver, looks
 from amqp10.frontend.publisher_windows import PublisherWindows, sender_flow_received
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
@@ -86,9 +87,9 @@ class Amqp10FrontEnd:
 
     __slots__ = (
         "_alarms", "_attributes", "_blocks", "_consumers", "_converter", "_dynamic", "_engine", "_eof", "_flow",
-        "_headers", "_held", "_hosts", "_leader", "_lost", "_mailbox", "_management", "_now", "_rechecks", "_releasing",
-        "_rights_of", "_sessions", "_stalls", "_steps", "_until", "_wake", "_windows", "_work", "_work_per_turn_max",
-        "connection", "info", "settings", "traffic",
+        "_headers", "_held", "_hosts", "_leader", "_lost", "_mailbox", "_management", "_moved", "_now", "_rechecks",
+        "_releasing", "_rights_of", "_sessions", "_stalls", "_steps", "_until", "_wake", "_windows", "_work",
+        "_work_per_turn_max", "connection", "info", "settings", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +131,7 @@ class Amqp10FrontEnd:
         self._held, self._leader = HeldAttaches(order or OrderPosition(), wake), leader
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
+        self._moved = MovedLinks(connection, engine, self._windows, self._blocks, self._detach)
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._consumers: dict[ConsumerLink, None] = {}
         """The consuming links, in order of attaching."""
@@ -179,6 +181,8 @@ class Amqp10FrontEnd:
             self._take_some_actions()
         if self._held.waiting:
             self._left_of(self._held.answers(self._attached, now.monotonic), EVENT_WORK)
+        if self._moved.waiting:
+            self._left_of(self._moved.attempts(self.info.identity, now.monotonic), EVENT_WORK)
         if self._releasing is not None:
             self._releasing = self._left_of(self._releasing, EVENT_WORK)
         if self._rechecks is not None:
@@ -228,8 +232,8 @@ class Amqp10FrontEnd:
             deadline = earlier(deadline, rights.deadline(self._now))
         if self._windows.timed:
             deadline = earlier(deadline, self._windows.deadline)
-        if self._held.waiting:
-            deadline = earlier(deadline, self._held.deadline)
+        if self._held.waiting or self._moved.waiting:
+            deadline = earlier(deadline, earlier(self._held.deadline, self._moved.deadline))
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
@@ -243,7 +247,7 @@ class Amqp10FrontEnd:
             self._windows.tick(now.monotonic, can_send=not self.connection.backlog_bytes)
         self.connection.tick(now.monotonic)
         self._answer_events(now)
-        if self._held.waiting:
+        if self._held.waiting or self._moved.waiting:
             self._wake()
 
     def shut_down(self, reason: str, now: Now) -> None:
@@ -493,7 +497,7 @@ class Amqp10FrontEnd:
             case Confirmed():
                 publisher_link(action.publisher.reference).confirmed(action, self._now)
             case Delivered():
-                self._delivered(action)
+                deliver(action)
             case GrantReply():
                 consumer_link(action.consumer.reference).replied(action)
             case TakenBack():
@@ -506,10 +510,14 @@ class Amqp10FrontEnd:
                     self.connection.close(fault, monotonic=self._now.monotonic)
                     self._release_all()
             case PublisherClosed():
-                if (publisher := publisher_link(action.publisher.reference)).target_gone(action.publisher):
-                    self._detach(publisher.link, link_fault(action.error))
+                publisher = publisher_link(action.publisher.reference)
+                at, error = self._now.monotonic, action.error
+                if publisher.target_gone(action.publisher) and not self._moved.keep_publisher(publisher, error, at):
+                    self._detach(publisher.link, link_fault(error))
             case Cancelled():
-                self._detach(consumer_link(action.consumer.reference).cancelled(), link_fault(action.error))
+                consumer, at = consumer_link(action.consumer.reference), self._now.monotonic
+                if not self._moved.keep_consumer(consumer, action.error, self.info.identity, at):
+                    self._detach(consumer.cancelled(), link_fault(action.error))
             case ActivityChanged():
                 consumer = consumer_link(action.consumer.reference)
                 consumer.activity_changed(active=action.active)
@@ -519,13 +527,6 @@ class Amqp10FrontEnd:
             case PublisherBlocked() | PublisherCredit():
                 if (publisher := publisher_link(action.publisher.reference)).link.reference is publisher:  # not over
                     self._blocks.look_at(publisher.told(action))
-
-    def _delivered(self, action: Delivered) -> None:
-        consumer = consumer_link(action.consumer.reference)
-        try:
-            consumer.delivered(action)
-        except LinkFault as fault:
-            session_of(consumer.link).fail_link(consumer.link, fault)
 
     def _detach(self, link: SenderLink | ReceiverLink, fault: LinkFault) -> None:
         if link.end.attached:
@@ -539,6 +540,7 @@ class Amqp10FrontEnd:
         if user is not None:
             flow_totals.link_gone(link, self.traffic.flow)
         if isinstance(user, PublisherLink | ConsumerLink):
+            self._moved.forget(user)
             self._blocks.forget(user, self._now)
             if user.flow is not None:
                 user.flow.detached()

@@ -58,7 +58,7 @@ class PublisherLink:
 
     __slots__ = (
         "_alarmed", "_arrivals", "_at_home", "_attributes", "_bound_by", "_checks", "_engine", "_held_up", "_hop",
-        "_route", "_settings", "_target", "_traffic", "_unasked", "_work",
+        "_leaderless", "_route", "_settings", "_target", "_traffic", "_unasked", "_work",
         "bound_by_operator", "flow", "limits", "limits_changed", "link", "name", "paused", "publisher",
         "recent",
     )  # fmt: skip
@@ -99,6 +99,7 @@ class PublisherLink:
         """Messages that came settled and that the engine has not answered; the next answers are counted for them."""
         self._held_up: FlowReason | None = None  # why the engine wants no more messages for the target
         self._at_home = "" if publisher.home is None else f"@{publisher.home}"  # where the target is, if not here
+        self._leaderless = False  # whether the queue has lost its leader, and the publisher with it
         self._alarmed = False
         self._bound_by: int | None = None  # the bound of the policy that the link credit keeps to
         self.paused = False  # whether an operator has paused the link
@@ -187,9 +188,13 @@ class PublisherLink:
     def told(self, action: PublisherBlocked | PublisherCredit) -> "PublisherLink":
         """The engine wants no more messages for a target of the link, or takes them again. Or the node that leads the
         target has given link credit, which is passed on as it is. Returns the link."""
+        if self._leaderless or (self.recent is None and action.publisher is not self.publisher):
+            return self  # it is about a leader that leads no more
         if isinstance(action, PublisherCredit):
             self.link.credit.limit = action.limit
             self.pass_credit_on()
+            if self.link.credit.link_credit and self._held_up is FlowReason.NO_QUORUM:
+                self._hold_up(None)  # the next leader is there
         elif self.recent is None:
             self._hold_up(None if action.reason is None else FlowReason(action.reason))
         else:
@@ -210,6 +215,40 @@ class PublisherLink:
             return True
         self._hold_up_by_queues(self.recent)
         return False
+
+    @property
+    def is_of_node(self) -> bool:
+        """Whether another node publishes on it."""
+        return self._hop is not None
+
+    def leader_lost(self) -> None:
+        """The node that led the target leads it no more, and has answered what it will answer. Take all link credit
+        back, until :meth:`go_on`."""
+        if not self._leaderless:
+            self._leaderless, self._at_home = True, ""
+            self._leave()
+            self.link.follow_rule(ReceiverCredit())
+            if self.link.end.attached:
+                self.link.write_flow()
+        self._hold_up(FlowReason.NO_QUORUM)
+
+    def go_on(self, publisher: Publisher, rule: Callable[[], ReceiverCredit]) -> None:
+        """Publish to the next leader of the target. ``rule`` makes the rule for link credit of the new ``publisher``;
+        what has come on the link so far has not come to that leader."""
+        self._leaderless, self.publisher = False, publisher
+        self._at_home = "" if publisher.home is None else f"@{publisher.home}"
+        self.link.follow_rule(rule())
+        if publisher.home is None:
+            self._hold_up(None)
+
+    def _leave(self) -> None:
+        """The present publisher publishes no more."""
+        self.link.credit.close()
+        if self.limits_changed is not None:
+            for limit in self.limits:
+                limit.unwatch(self.limits_changed)
+        self.limits, self.limits_changed = (), None
+        self._engine.retire(self.publisher)
 
     def _hold_up_by_queues(self, recent: RecentQueues) -> None:
         full = recent.full
@@ -271,11 +310,8 @@ class PublisherLink:
 
     def release(self) -> None:
         """The link is over; messages that were published stay."""
-        self.link.credit.close()
-        if self.limits_changed is not None:
-            for limit in self.limits:
-                limit.unwatch(self.limits_changed)
-        self._engine.retire(self.publisher)
+        if not self._leaderless:
+            self._leave()
         if self.recent is not None:
             self.recent.release()
         del self.publisher  # it refers to this link: breaking the cycle frees both at once
@@ -301,6 +337,8 @@ class PublisherLink:
                 self._unasked += n
             else:
                 self._traffic.messages_received_confirm += n
+        if self._leaderless:
+            return self._release_from(begin, event)
         target = self._target
         if event.checked and target is not None and (type(target) is QueueTarget or not self._has_to_search(target)):
             attributes = self._attributes.known.get(event.header) or self._attributes.of(event.header)
@@ -310,6 +348,17 @@ class PublisherLink:
         if self._hop is None:
             return self._publish_each(event, now, begin, until)
         return self._publish_routed(event, self._hop, now)
+
+    def _release_from(self, begin: int, event: DeliveriesReceived) -> int:
+        """Release what the client has sent before it knew that the queue has no leader. What it has sent settled is
+        gone, as a client that sends so accepts. Returns as :meth:`deliveries_received`."""
+        n = len(event.entries) - begin
+        if event.settled:
+            self._unasked -= n
+            self.link.confirmed(n)
+        else:
+            self._settle(event.first + begin, event.first + begin + n - 1, RELEASED)
+        return len(event.entries)
 
     def _publish_routed(self, event: DeliveriesReceived, hop: HopPrefixes, now: Now) -> int:
         """Publish what another node has routed. Raises LinkFault as :meth:`deliveries_received`."""

@@ -8,6 +8,7 @@ that. An echo or a drain of the client is answered when no batch is due any more
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.grant_size import GrantSize
@@ -23,6 +24,7 @@ from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
+from amqp10.protocol.session import Session
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
 from amqp10.wire.types import ULong
@@ -30,6 +32,7 @@ from core.clock import Now
 from core.counters.traffic import Traffic
 from core.flow_facts import Settled
 from core.interface import (
+    ConsumeOptions,
     Consumer,
     Converter,
     Delivered,
@@ -114,6 +117,7 @@ class ConsumerLink:
         "_echo_due",
         "_engine",
         "_headers",
+        "_leaderless",
         "_next_number",
         "_to_node",
         "_traffic",
@@ -167,6 +171,8 @@ class ConsumerLink:
         """What it holds, since there is a bound in bytes."""
         self._bytes_wanted = bytes_wanted
         self.grant = QueueGrant(batch)
+        self._leaderless = ""
+        """The queue that has lost its leader, and the consumer with it; empty while it has one."""
         self._next_number = 0
         """The delivery number after the last one that was taken."""
         link.grant = self.grant
@@ -188,16 +194,18 @@ class ConsumerLink:
     def blocked_by(self, alarms: frozenset[str]) -> FlowReason | None:
         """Why we hold the link although it has link credit: a hold of ours, or another consumer is the single active
         one."""
-        if self.consumer is None or not self.link.credit.link_credit:
+        if not self.link.credit.link_credit:
             return None
         if self.holds:
             return first_reason(self.holds)
+        if self.consumer is None:
+            return FlowReason.NO_QUORUM if self._leaderless else None
         return None if self.consumer.active else FlowReason.INACTIVE
 
     @property
     def held_up(self) -> bool:
         """The link may get no messages for the link credit of its client."""
-        return bool(self.holds) or (self.consumer is not None and not self.consumer.active)
+        return bool(self.holds or self._leaderless) or (self.consumer is not None and not self.consumer.active)
 
     def waits_for_client(self, *, backlog_bytes: int, ready: Callable[[str], int]) -> FlowReason | None:
         """Why waiting messages cannot be sent, if the client is the cause; otherwise None."""
@@ -249,6 +257,8 @@ class ConsumerLink:
             if self._full_of_messages:
                 return OPERATOR if self.bound_by_operator == self.unsettled_max else policy
             return CLIENT if self.bytes_bound_by == CLIENT else policy
+        if reason is FlowReason.NO_QUORUM:
+            return f"queue {self._leaderless}"
         return OPERATOR if reason is FlowReason.POLICY or reason in self.holds else CLIENT
 
     def hold(self, reason: FlowReason) -> None:
@@ -327,6 +337,32 @@ class ConsumerLink:
         """This consumer became the single active one, or stopped being it: tell the peer before any deliveries."""
         if self.link.end.attached:
             self.tell({ACTIVE_KEY: active})
+
+    @property
+    def is_of_node(self) -> bool:
+        """Whether another node consumes on it."""
+        return self._to_node
+
+    def leader_lost(self) -> None:
+        """The node that led the queue leads it no more, and what the client has not settled comes again from the next
+        leader. So what it has is released, and what waits is not sent."""
+        assert self.consumer is not None
+        self._leaderless = self.consumer.queue_name
+        self.consumer, self._drained = None, False
+        if self._next_number:
+            for first, last in self.link.release(0, self._next_number - 1):
+                self._gone(first, last)
+
+    def options_anew(self, options: ConsumeOptions) -> ConsumeOptions:
+        """What the consumer of the next leader is asked for, where the last one had these."""
+        return replace(options, first_number=self._next_number)
+
+    def continue_with(self, consumer: Consumer) -> None:
+        """Consume from the next leader."""
+        self.consumer, self._leaderless = consumer, ""
+        self.grant.lost()  # what the client has asked meanwhile, no engine was asked
+        self._find_bounds()
+        self._request(self.grant.request(self._bound_batch(), self._untaken))
 
     def cancelled(self) -> SenderLink:
         """The engine has ended the consumer. Returns its link, which is to be detached."""
@@ -431,7 +467,7 @@ class ConsumerLink:
 
     def settled(self, event: DeliveriesSettled) -> None:
         """The client disposed of deliveries. Raises LinkFault for added annotations that are too large."""
-        if self.consumer is not None:
+        if self.consumer is not None or self._leaderless:
             _, first, last, state, ranges = event
             count = last - first + 1
             if len(ranges) > 1:
@@ -444,7 +480,8 @@ class ConsumerLink:
                 disposal = disposal_of(state)
             if self.flow is not None:
                 self.flow.settled(count, _settled_as(state))
-            self._engine.settle(self.consumer, first, last, disposal)
+            if self.consumer is not None:
+                self._engine.settle(self.consumer, first, last, disposal)
             if self.sizes is not None:
                 self.sizes.settled(first, last, count)
             if self._bytes is not None:
@@ -519,6 +556,17 @@ def consumer_link(reference: object) -> ConsumerLink:
     """The consuming link that the engine's consumer refers to."""
     assert isinstance(reference, ConsumerLink)
     return reference
+
+
+def deliver(action: Delivered) -> None:
+    """Have the consuming link of a delivery send it, if it is still attached."""
+    consumer = consumer_link(action.consumer.reference)
+    try:
+        consumer.delivered(action)
+    except LinkFault as fault:
+        session = consumer.link.channel
+        assert isinstance(session, Session)
+        session.fail_link(consumer.link, fault)
 
 
 def looks(

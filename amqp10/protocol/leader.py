@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from amqp10.protocol.failover_servers import FailoverServer
 from amqp10.wire.messaging import Error
+from amqp10.wire.performatives import Open
 from amqp10.wire.types import plain
 
 LEADER_KEY = "headgate:leader"
@@ -16,6 +17,9 @@ map with ``network-host``, ``port`` and ``scheme``, as in the failover-server-li
 LEADER_LOST_KEY = "headgate:leader-lost"
 """In the information of the error of a detach, true: the link is over because another node leads the queue from now on,
 or because the one that leads it cannot be reached, and it can be attached again."""
+FOLLOWS_LEADERS = "headgate:follows-leaders"
+"""A desired capability of the open: when another node leads a queue, the client attaches its links there by itself. So
+they are detached then; those of other clients stay, and are forwarded."""
 LEADER_LOST: Mapping[str, object] = {LEADER_LOST_KEY: True}
 
 
@@ -29,6 +33,11 @@ def leader_of(properties: Mapping[str, object] | None) -> FailoverServer | None:
     if properties is None or LEADER_KEY not in properties:
         return None
     return FailoverServer.decoded(plain(properties[LEADER_KEY]))
+
+
+def follows_leaders(remote: Open | None) -> bool:
+    """Whether the client attaches links again where their queue is led."""
+    return remote is not None and FOLLOWS_LEADERS in remote.desired_capabilities
 
 
 def leader_is_lost(error: Error | None) -> bool:

@@ -241,6 +241,12 @@ class ReceiverLink:
         self._adopt_initial_delivery_count()
         self.channel.refill_later(self)
 
+    def follow_rule(self, credit: ReceiverCredit) -> None:
+        """Give link credit by another rule from now on."""
+        credit.succeed(self.credit)
+        self.credit = credit
+        self.channel.refill_later(self)
+
     def grant(self, link_credit: int, *, drain: bool = False, echo: bool = False) -> None:
         """Set the link credit without the rule, and tell the peer."""
         self.credit.grant(link_credit, drain=drain)

@@ -6,7 +6,8 @@ nodes run already. Both have their disks and CPUs of this machine in common, and
 - Rate, and CPU time per message of *all* processes: three brokers and three members of etcd against the three processes
   of the peer. Publisher and consumer connect to the node that leads the queue.
 - Fail-over: the node that leads is killed (kill -9, with its etcd) while two clients publish, one at that node, one at
-  another. What counts is the longest time without an accepted message of each.
+  another. What counts is the longest time without an accepted message of each. The output and the result say of each
+  kill of Headgate's nodes whether the leader of etcd ended with it.
 
 A goal is judged by the median of the ratios of runs that were made one after the other: in bulk at least twice the
 peer's rate, CPU per message at most half of the peer's, fail-over at most as long as the peer's.
@@ -44,7 +45,7 @@ from amqp10.load.plan import PATIENCE_SECONDS
 from amqp10.load.wire import WireError
 from bench import report
 from bench.broker import ROOT, SCRATCH, BrokerError
-from bench.cluster.fail_over import GAPS, PLACES, measured
+from bench.cluster.fail_over import GAPS, PLACES, TOOK_ENGINE, measured
 from bench.cluster.nodes import NAMES, MeasuredCluster, OwnCluster, PeerCluster, own_cluster
 from bench.environment import observe
 from bench.goals import Judgement, judge, pair_ratios
@@ -167,7 +168,8 @@ def said(figures: Figures) -> str:
     if figures["void"]:
         return f"VOID: {figures['void']}"
     gaps = ", ".join(f"{place} {figures[name]:.3f} s" for place, name in GAPS.items())
-    return f"{gaps} ({figures['messages']:,} messages)"
+    engine = {"yes": "with etcd's leader, ", "no": "without etcd's leader, "}.get(str(figures.get(TOOK_ENGINE)), "")
+    return f"{gaps} ({engine}{figures['messages']:,} messages)"
 
 
 @contextlib.contextmanager

@@ -37,6 +37,9 @@ TAKEN_AT_ONCE = 200
 PLACES = ("leader", "elsewhere")
 """Where the clients publish at first."""
 GAPS = {place: f"gap_{place}_s" for place in PLACES}
+TOOK_ENGINE = "took_etcd_leader"
+"""The figure, "yes" or "no", that says whether the leader of etcd was killed with the node: the others elect another
+one then."""
 CLIENT = ClientSettings(reconnect=None, leader_connections_max=0, connect_time_out_s=5.0, close_time_out_s=0.5)
 """It stays at its node, because other brokers tell no leader."""
 DURABLE = Header(durable=True)
@@ -133,7 +136,7 @@ def measured(cluster: MeasuredCluster, queue: str, number: int) -> Figures:
     with brokers[number].management() as management:
         management.declare_queue(queue, queue_type="quorum")
     clients = [FailOverClient("leader", urls), FailOverClient("elsewhere", urls[1:])]
-    killed_at = trio.run(_published, cluster, clients, queue, number)
+    took_engine, killed_at = trio.run(_published, cluster, clients, queue, number)
     cluster.restart(number)
     another = cluster.brokers[(number + 1) % len(brokers)]
     drained = trio.run(_drained, another.url, queue)
@@ -144,26 +147,30 @@ def measured(cluster: MeasuredCluster, queue: str, number: int) -> Figures:
     accepted = {one.name: len(one.accepted_at) for one in clients}
     wrong = faults(accepted, {one.name: one.unanswered for one in clients}, drained)
     gaps = {GAPS[one.name]: round(one.gap(killed_at), 4) for one in clients}
-    return {**gaps, "messages": sum(accepted.values()), "void": "; ".join(wrong)}
+    engine = {} if took_engine is None else {TOOK_ENGINE: "yes" if took_engine else "no"}
+    return {**gaps, **engine, "messages": sum(accepted.values()), "void": "; ".join(wrong)}
 
 
 async def _published(
     cluster: MeasuredCluster, clients: Sequence[FailOverClient], queue: str, number: int
-) -> float | None:
-    """Publish, and kill the node. Returns when; None if messages were not accepted before or after that."""
+) -> tuple[bool | None, float | None]:
+    """Publish, and kill the node. Returns whether etcd's leader was killed with it, as
+    :meth:`MeasuredCluster.leads_engine` says, and when; no time if messages were not accepted before or after that.
+    Raises BrokerError."""
     async with trio.open_nursery() as nursery:
         for client in clients:
             nursery.start_soon(client.publish, queue)
         if not await _accepted_since(clients, time.monotonic()):
             nursery.cancel_scope.cancel()
-            return None
+            return None, None
         await trio.sleep(CALM_SECONDS)
+        took_engine = await trio.to_thread.run_sync(cluster.leads_engine, number)
         killed_at = time.monotonic()
         await trio.to_thread.run_sync(cluster.kill, number)
         again = await _accepted_since(clients, time.monotonic())
         await trio.sleep(CALM_SECONDS)
         nursery.cancel_scope.cancel()
-    return killed_at if again else None
+    return took_engine, killed_at if again else None
 
 
 async def _accepted_since(clients: Sequence[FailOverClient], when: float) -> bool:

@@ -21,6 +21,8 @@ from amqp10.cli.cluster_files import PlannedNode, configuration
 from amqp10.cli.exits import CommandError
 from amqp10.cli.remote import ask_once, row_of
 from bench.broker import ROOT, SCRATCH, Broker, BrokerError, connect, free_port
+from core.cluster.etcd import STATUS, Etcd, EtcdAway
+from core.cluster.etcd_messages import MESSAGES
 from core.tied_process import tied
 
 NAMES = ("a", "b", "c")
@@ -28,6 +30,8 @@ START_SECONDS = 60.0
 RESTART_SECONDS = 120.0
 """A broker that comes back reads its data, and has to catch up."""
 LOOK_SECONDS = 0.1
+STATUS_SECONDS = 1.0
+"""How long a member of etcd may take to say who leads: it asks no other one for that."""
 Row = Mapping[str, object]
 
 
@@ -37,6 +41,10 @@ class MeasuredCluster(Protocol):
     @property
     def brokers(self) -> Sequence[Broker]:
         """Each node, as clients connect to it; CPU time and memory of each are those of all processes of all nodes."""
+
+    def leads_engine(self, number: int) -> bool | None:
+        """Whether the member of etcd that belongs to a node leads the others; None for a cluster without etcd. Raises
+        BrokerError."""
 
     def kill(self, number: int) -> None:
         """kill -9 of everything that belongs to a node."""
@@ -79,6 +87,16 @@ class OwnCluster:
         """The CPU time of all members of etcd so far."""
         members = [child for one in self._processes for child in psutil.Process(one.pid).children()]
         return float(sum(sum(member.cpu_times()[:2]) for member in members))
+
+    def leads_engine(self, number: int) -> bool | None:
+        etcd = Etcd([self._nodes[number].at(self._nodes[number].etcd_port)], lambda act: None)
+        try:
+            status = etcd.ask_now(STATUS, MESSAGES["StatusRequest"](), timeout_s=STATUS_SECONDS)
+        except EtcdAway as error:
+            raise BrokerError(str(error)) from None
+        finally:
+            etcd.close()
+        return bool(status.leader == status.header.member_id)
 
     def kill(self, number: int) -> None:
         process = self._processes[number]
@@ -182,6 +200,9 @@ class PeerCluster:
     def restarts(self) -> bool:
         """Whether a node that was killed can be started again."""
         return bool(self._restart)
+
+    def leads_engine(self, number: int) -> bool | None:
+        return None
 
     def kill(self, number: int) -> None:
         process = psutil.Process(self._pids[number])

@@ -11,6 +11,8 @@ from core.config.section import Section
 from core.config.units import Bytes, FilePath, Seconds, Unit
 
 NAME = r"^[A-Za-z0-9._-]{1,64}$"
+HEARTBEATS_MIN = 5
+"""etcd does not start with an election timeout of fewer heartbeats."""
 
 
 class NodeSettings(Section):
@@ -76,6 +78,17 @@ class ClusterSettings(Section):
     """When set, each broker starts an etcd of its own, watches it, and ends it: HOST:PORT where these talk to each
     other, one for each of members, in the same order, as are the addresses in etcd then. The broker has to find the
     program etcd on PATH. When empty, etcd is run by you."""
+
+    etcd_heartbeat_interval: Seconds = Field(default=0.02, ge=0.005, le=1)
+    """How often the leader of the etcd that brokers start says that it is there. etcd advises about the time of a round
+    trip between two members, which is below 2 ms in one data centre; 20 ms cost little CPU time."""
+
+    etcd_election_timeout: Seconds = Field(default=0.2, ge=0.05, le=50)
+    """A member of the etcd that brokers start, which has heard nothing of the leader for once to twice this time, has
+    another one elected: the longest part of a fail-over when the leader of etcd ends. It must be at least ten times the
+    round trip between two members, and at least five times etcd_heartbeat_interval. A leader says nothing while its
+    disk syncs, so it must also be longer than that usually takes: 200 ms are for disks whose syncs take up to 90 ms.
+    For slower disks or longer ways take more, with the same value on each node."""
 
     groups: Annotated[int, Unit("groups")] = Field(default=16, ge=1, le=64)
     """Groups over which quorum queues are spread; each has a leader of its own. It must be the same on all nodes, and
@@ -214,6 +227,8 @@ class ClusterSettings(Section):
     def _check_peers(self) -> None:
         if not self.etcd_peers:
             return
+        if self.etcd_election_timeout < HEARTBEATS_MIN * self.etcd_heartbeat_interval:
+            raise ValueError(f"must have an etcd_election_timeout of {HEARTBEATS_MIN} times etcd_heartbeat_interval")
         if not len(self.etcd_peers) == len(self.etcd) == len(self.members):
             raise ValueError("must have one address in etcd_peers, and one in etcd, for each of members")
         for address in (*self.etcd_peers, *self.etcd):

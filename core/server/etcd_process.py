@@ -40,9 +40,6 @@ QUOTA_BYTES = 8_589_934_592
 """The most that etcd keeps: 8 GiB, the highest value that etcd's manual recommends."""
 SNAPSHOT_ENTRIES = 1000
 """After so many entries etcd writes its state and forgets them. They stay in its memory until then."""
-HEARTBEAT_MS, ELECTION_MS = 50, 500
-"""For members in one data centre. With etcd's own 100 and 1000 ms, no message was accepted for up to 5 s after the
-leaders of a group and of etcd had ended together, and for 2.6 s at most with these."""
 CHECKS_BEFORE = (3, 6)
 """Versions before this one check their data against the others' at the start if a flag says so. Newer ones have other
 names for that flag."""
@@ -260,7 +257,9 @@ def options(settings: ClusterSettings, folder: Path, version: str, joins: Sequen
         "--initial-cluster", ",".join(f"{name}={scheme}://{address}" for name, address in everyone),
         "--max-request-bytes", str(REQUEST_BYTES_MAX), "--quota-backend-bytes", str(QUOTA_BYTES),
         "--snapshot-count", str(SNAPSHOT_ENTRIES),
-        "--heartbeat-interval", str(HEARTBEAT_MS), "--election-timeout", str(ELECTION_MS),
+        "--heartbeat-interval", str(round(settings.etcd_heartbeat_interval * 1000)),
+        "--election-timeout", str(round(settings.etcd_election_timeout * 1000)),
+        "--pre-vote",  # a member that stood still, or was cut off, takes no leader away when it is back
         "--logger", "zap", "--log-level", "error",
     ]  # fmt: skip
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < CHECKS_BEFORE:

@@ -50,6 +50,9 @@ def test_the_gap_is_the_longest_one_that_ends_after_the_kill() -> None:
 def test_a_fail_over_in_words() -> None:
     figures = {"gap_leader_s": 1.5, "gap_elsewhere_s": 0.25, "messages": 1200, "void": ""}
     assert said(figures) == "leader 1.500 s, elsewhere 0.250 s (1,200 messages)"
+    with_it, without = figures | {"took_etcd_leader": "yes"}, figures | {"took_etcd_leader": "no"}
+    assert said(with_it) == "leader 1.500 s, elsewhere 0.250 s (with etcd's leader, 1,200 messages)"
+    assert said(without) == "leader 1.500 s, elsewhere 0.250 s (without etcd's leader, 1,200 messages)"
     assert said({"void": "elsewhere: 1 lost"}) == "VOID: elsewhere: 1 lost"
 
 
@@ -121,6 +124,7 @@ def test_a_short_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert rates.figures["rate"].median > 0
     assert fail_over.figures["gap_leader_s"].median > 0
     assert fail_over.figures["gap_elsewhere_s"].median > 0
+    assert fail_over.runs[0]["took_etcd_leader"] in ("yes", "no")
     said_of_it = capsys.readouterr().out
     assert "0 of 4 goals met" in said_of_it, "without a peer, nothing is judged"
     assert re.search(r"etcd has \d+% of the CPU time", said_of_it)

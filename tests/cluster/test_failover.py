@@ -1,11 +1,12 @@
 """Three real brokers and a real etcd: the node at which a publisher and a consumer are connected is killed, and both go
-on at another, which the first has announced; or the leader of their queue, at which their links are, ends or hands
-over, and both go on at the new one."""
+on at another, which the first has announced. Or the node that leads their queue ends or hands over: links at another
+node stay, and links that are at the leader go on at the next one."""
 
 import json
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -13,7 +14,7 @@ from typing import TypeVar
 import pytest
 import trio
 
-from amqp10.client import ClientConnection, LinkClosed, Message, connect
+from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message, connect
 from amqp10.client_core.url import Url
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
@@ -38,8 +39,8 @@ class Ledger:
     """Those that had no outcome when their connection or link was lost."""
     received: dict[int, list[bool]] = field(default_factory=dict)
     """For each time that a message came, whether it was flagged as one that may have been delivered before."""
-    links_ended: int = 0
-    """How often a link ended for its user, who opened another one."""
+    attached_again: int = 0
+    """How often a link has ended and was attached again, at the same node or another."""
     half: trio.Event = field(default_factory=trio.Event)
     whole: trio.Event = field(default_factory=trio.Event)
     """All messages are accepted, and have come."""
@@ -50,9 +51,10 @@ class Ledger:
             self.whole.set()
 
 
-async def opened(error: LinkClosed, again: Callable[[], Awaitable[L]]) -> L:
+async def opened(ledger: Ledger, error: LinkClosed, again: Callable[[], Awaitable[L]]) -> L:
     """A new link in place of one that has ended with its leader; while no node leads, new links end too."""
     while True:
+        ledger.attached_again += 1
         assert error.condition == "amqp:link:detach-forced", error
         try:
             return await again()
@@ -72,9 +74,8 @@ async def publish(connection: ClientConnection, ledger: Ledger) -> None:
                 ledger.half.set()
             fates = await receipt.fates()
         except LinkClosed as error:
-            ledger.links_ended += 1
             ledger.sent_again.update(run)
-            sender = await opened(error, lambda: connection.open_sender(QUEUE))
+            sender = await opened(ledger, error, lambda: connection.open_sender(QUEUE))
             continue
         for known in fates:
             numbers = run[known.first - receipt.first : known.last - receipt.first + 1]
@@ -90,8 +91,7 @@ async def consume(connection: ClientConnection, ledger: Ledger) -> None:
         try:
             delivery = await receiver.receive()
         except LinkClosed as error:
-            ledger.links_ended += 1
-            receiver = await opened(error, lambda: connection.open_receiver(QUEUE))
+            receiver = await opened(ledger, error, lambda: connection.open_receiver(QUEUE))
             continue
         header = delivery.view.header
         flagged = header is not None and (bool(header.delivery_count) or header.first_acquirer is False)
@@ -100,16 +100,17 @@ async def consume(connection: ClientConnection, ledger: Ledger) -> None:
         ledger.look()
 
 
-async def lose_node(nodes: ClusterNodes, entry: str) -> tuple[Ledger, Url]:
-    """Returns what both know, and where they are connected in the end."""
-    ledger = Ledger()
-    async with connect(nodes.url(entry)) as publisher, connect(nodes.url(entry)) as consumer:
+async def lose_node(nodes: ClusterNodes, entry: str, killed: str, settings: ClientSettings) -> tuple[Ledger, Url]:
+    """Kill a node while both are connected to the entry. Returns what both know, and where they are connected in the
+    end."""
+    ledger, url = Ledger(), nodes.url(entry)
+    async with connect(url, settings) as publisher, connect(url, settings) as consumer:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(consume, consumer, ledger)
             nursery.start_soon(publish, publisher, ledger)
             with trio.fail_after(WHOLE_S):
                 await ledger.half.wait()
-                nodes.kill(entry)
+                nodes.kill(killed)
                 await ledger.whole.wait()
             nursery.cancel_scope.cancel()
         assert publisher.url == consumer.url
@@ -154,36 +155,49 @@ async def lose_leader(
     return ledger
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("end", [ClusterNodes.kill, stop, hand_over])
-def test_links_are_at_the_leader_and_go_on_at_the_next_one(end):
+def check_repeats(ledger: Ledger) -> None:
+    """What came again was flagged, or the publisher has sent it again."""
+    again = {number for number, times in ledger.received.items() if len(times) > 1}
+    unflagged = {number for number in again if not all(ledger.received[number][1:])}
+    assert unflagged <= ledger.sent_again, "a message came again that neither side could know of"
+
+
+@contextmanager
+def with_queue(*, leads: bool) -> Iterator[tuple[ClusterNodes, str, str]]:
+    """Three nodes that know the queue, the name of one that leads it or does not, and that of the leader."""
     with cluster_nodes(groups=1, forwards=True) as nodes:
         leader = nodes.leaders("a")[1]
         assert leader is not None
-        entry = next(name for name in NAMES if name != leader)
-        nodes.command(entry, "queues", "declare", "orders", "--argument", "x-queue-type=quorum")
-        for name in NAMES:
-            nodes.until(lambda name=name: "orders" in nodes.command(name, "queues", "list"), "each node has the queue")
-        nodes.until(lambda: all(row["here"] for row in nodes.status(entry)["nodes"]), "the others are here")
-        ledger = trio.run(lose_leader, nodes, entry, leader, end)
-        assert ledger.links_ended == 0
-        again = {number for number, times in ledger.received.items() if len(times) > 1}
-        unflagged = {number for number in again if not all(ledger.received[number][1:])}
-        assert unflagged <= ledger.sent_again, "a message came again that neither side could know of"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("leads", [False, True])
-def test_both_go_on_at_another_node_and_nothing_is_lost(leads):
-    with cluster_nodes(groups=1, forwards=True) as nodes:
-        leader = nodes.leaders("a")[1]
         entry = next(name for name in NAMES if (name == leader) is leads)
         nodes.command(entry, "queues", "declare", "orders", "--argument", "x-queue-type=quorum")
         for name in NAMES:
             nodes.until(lambda name=name: "orders" in nodes.command(name, "queues", "list"), "each node has the queue")
         nodes.until(lambda: all(row["here"] for row in nodes.status(entry)["nodes"]), "the others are here")
-        ledger, url = trio.run(lose_node, nodes, entry)
+        yield nodes, entry, leader
+
+
+@pytest.mark.slow
+def test_links_outlive_the_leader_and_nothing_is_lost():
+    with with_queue(leads=False) as (nodes, entry, leader):
+        ledger, url = trio.run(lose_node, nodes, entry, leader, ClientSettings(leader_connections_max=0))
+        assert str(url) == str(Url.parse(nodes.url(entry)))
+        assert ledger.attached_again == 0
+        check_repeats(ledger)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [ClusterNodes.kill, stop, hand_over])
+def test_links_are_at_the_leader_and_go_on_at_the_next_one(end):
+    with with_queue(leads=False) as (nodes, entry, leader):
+        ledger = trio.run(lose_leader, nodes, entry, leader, end)
+        assert ledger.attached_again == 0
+        check_repeats(ledger)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leads", [False, True])
+def test_both_go_on_at_another_node_and_nothing_is_lost(leads):
+    with with_queue(leads=leads) as (nodes, entry, _):
+        ledger, url = trio.run(lose_node, nodes, entry, entry, ClientSettings())
         assert str(url) in [str(Url.parse(nodes.url(name))) for name in NAMES if name != entry]
-        again = {number for number, times in ledger.received.items() if len(times) > 1}
-        unflagged = {number for number in again if not all(ledger.received[number][1:])}
-        assert unflagged <= ledger.sent_again, "a message came again that neither side could know of"
+        check_repeats(ledger)

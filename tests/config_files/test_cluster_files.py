@@ -10,6 +10,7 @@ import yaml
 
 from core.config import ConfigError, Settings, load
 from core.config.address import parse_address
+from core.config.cluster import ClusterSettings
 from core.config.overrides import from_environment
 from core.server import etcd_process
 from tests.config_files.test_dockerfile import USERS, environment
@@ -39,8 +40,10 @@ def check_options(given: Mapping[str, str]) -> None:
     assert given["--max-request-bytes"] == str(etcd_process.REQUEST_BYTES_MAX)
     assert given["--quota-backend-bytes"] == str(etcd_process.QUOTA_BYTES)
     assert given["--snapshot-count"] == str(etcd_process.SNAPSHOT_ENTRIES)
-    assert given["--heartbeat-interval"] == str(etcd_process.HEARTBEAT_MS)
-    assert given["--election-timeout"] == str(etcd_process.ELECTION_MS)
+    defaults = ClusterSettings()
+    assert given["--heartbeat-interval"] == str(round(defaults.etcd_heartbeat_interval * 1000))
+    assert given["--election-timeout"] == str(round(defaults.etcd_election_timeout * 1000))
+    assert "--pre-vote" in given
     assert "--experimental-initial-corrupt-check" in given
     assert given["--listen-client-urls"] == f"http://0.0.0.0:{CLIENTS}"
     assert given["--listen-peer-urls"] == f"http://0.0.0.0:{PEERS}"

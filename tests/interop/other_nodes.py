@@ -7,18 +7,23 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.kit.cluster_nodes import NAMES, cluster_nodes
 
 HERE = Path(__file__).parent
 MAVEN = ["mvn", "--batch-mode", "--quiet", "compile", "dependency:copy-dependencies", "-DoutputDirectory=target/lib"]
 
 
-def test_qpid_jms_needs_the_url_of_one_node(tmp_path: Path):
+@pytest.mark.parametrize("loses_leader", [False, True])
+def test_qpid_jms_needs_the_url_of_one_node(tmp_path: Path, loses_leader: bool):
+    """It goes on at another node when that node ends, and where it is, with the same links, when the leader ends."""
     copy = tmp_path / "jms"
     shutil.copytree(HERE / "qpid_jms", copy)
     subprocess.run(MAVEN, cwd=copy, check=True)
     with cluster_nodes(groups=1, forwards=True) as nodes:
         leader = nodes.leaders("a")[1]
+        assert leader is not None
         entry = next(name for name in NAMES if name != leader)
         nodes.command(entry, "queues", "declare", "orders", "--argument", "x-queue-type=quorum")
         for name in NAMES:
@@ -37,9 +42,9 @@ def test_qpid_jms_needs_the_url_of_one_node(tmp_path: Path):
             for line in client.stdout:
                 said.append(line)
                 if line == "half\n":
-                    nodes.kill(entry)
+                    nodes.kill(leader if loses_leader else entry)
                     client.stdin.write("\n")
                     client.stdin.flush()
         assert client.returncode == 0, "".join(said)
         assert said[-1].startswith("ok: all messages have come")
-        assert f":{port}?" not in said[-1]
+        assert (f":{port}?" in said[-1]) is loses_leader

@@ -1,5 +1,6 @@
 """Two nodes with a queue each, and a client of one of them."""
 
+from core.config.settings import Settings
 from core.engine.storage import Storage
 from core.interface import QueueDeclaration
 from tests.kit.nodes import Joined
@@ -9,11 +10,18 @@ from tests.kit.wire import InProcessBroker, WirePeer
 class Apart:
     """The queue ``far`` on the home node, the queue ``near`` on the entry, and a client at the entry."""
 
-    def __init__(self, storage: Storage | None = None, **arguments: object) -> None:
-        """``storage``: that of the home node, whose lanes the test moves; without it, the home node has its own."""
-        self.home = InProcessBroker(durable=storage is None, storage=storage)
+    def __init__(
+        self,
+        storage: Storage | None = None,
+        of_entry: Storage | None = None,
+        settings: Settings | None = None,
+        **arguments: object,
+    ) -> None:
+        """``storage``: that of the home node, whose lanes the test moves; without it, the home node has its own.
+        ``of_entry``: that of the entry, which has none without it. ``settings``: of both."""
+        self.home = InProcessBroker(settings, durable=storage is None, storage=storage)
         self.address = self.home.queue("far", **arguments)
-        self.nodes = Joined(self.home, "far*")
+        self.nodes = Joined(self.home, "far*", of_entry)
         self.entry = self.nodes.entry
         self.entry.engine.declare_queue(QueueDeclaration(name="near", durable=False, arguments={}), self)
         self.peer = self.client()

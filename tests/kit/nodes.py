@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from amqp10.serve import far_node
 from core.config.cluster import ClusterSettings, NodeSettings
 from core.engine.forwarding.nodes import Homes
+from core.engine.storage import Storage
 from core.server.dialling import Dialled
 from core.server.frontends import FrontEnd, PeerInfo
 from tests.kit.wire import ELSEWHERE, InProcessBroker, WirePeer
@@ -55,8 +56,8 @@ class NodeSocket:
 class Joined:
     """The entry in front of a home node."""
 
-    def __init__(self, home: InProcessBroker, queues: str = "*") -> None:
-        """``queues``: which queues live on the home node, as ``cluster.nodes`` has it."""
+    def __init__(self, home: InProcessBroker, queues: str = "*", storage: Storage | None = None) -> None:
+        """``queues``: which queues live on the home node, as ``cluster.nodes`` has it. ``storage``: the entry's."""
         self.home = home
         self.reachable = True
         """Whether the home node answers when it is called."""
@@ -71,7 +72,7 @@ class Joined:
         settings = home.settings.model_copy(update={"cluster": cluster})
         home.settings = home.settings.model_copy(update={"cluster": ClusterSettings(node=HOME, trust_loopback=True)})
         homes = Homes(ENTRY, cluster.home_of)
-        self.entry = InProcessBroker(settings, homes=homes)
+        self.entry = InProcessBroker(settings, homes=homes, storage=storage)
         order, (home_node,) = self.entry.engine.machinery.order, cluster.nodes
         node = far_node(settings, self.entry.converter, self._dial, order, home_node.name, home_node.address)
         homes.nodes = {node.name: node}

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from core.cluster.engine_members import EngineMember
-from core.config import load
+from core.config import ConfigError, load
 from core.config.cluster import ClusterSettings
 from core.errors import Invalid
 from core.server.etcd_process import (
@@ -96,10 +96,18 @@ def test_the_options_name_all_members_and_what_headgate_needs(tmp_path: Path):
         "--listen-client-urls http://10.0.0.2:2379 --advertise-client-urls http://10.0.0.2:2379",
         "--initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://c.example.org:2380",
         "--max-request-bytes 33554432",
+        "--heartbeat-interval 20 --election-timeout 200 --pre-vote",
         "--experimental-initial-corrupt-check",
     ):
         assert expected in words
     assert "cert" not in words
+
+
+def test_the_times_of_an_election_are_those_of_the_settings(tmp_path: Path):
+    given = settings(etcd_heartbeat_interval=0.1, etcd_election_timeout=1.5)
+    assert "--heartbeat-interval 100 --election-timeout 1500" in " ".join(options(given, tmp_path / "etcd", "3.5.16"))
+    with pytest.raises(ConfigError, match="an etcd_election_timeout of 5 times etcd_heartbeat_interval"):
+        settings(etcd_heartbeat_interval=0.1, etcd_election_timeout=0.4)
 
 
 def test_a_name_of_a_host_is_told_to_others_and_all_addresses_are_listened_on(tmp_path: Path):

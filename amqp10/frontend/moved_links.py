@@ -1,0 +1,142 @@
+"""Links of clients whose queue has lost its leader: they stay, and go on at the next leader.
+
+A publisher sees link credit 0 with the reason ``no-quorum``, and link credit again when another node leads. Its
+messages without an answer are released before: the former leader may have them, or not, so they are neither called
+accepted nor sent again by this node. What it had sent before it knew is released too.
+
+A consumer keeps its link credit, and gets messages for it when another node leads. What it has not settled is released,
+because it comes again, flagged as redelivered; what it says of it afterwards has no effect.
+
+Links of other nodes do not stay, and neither do those of a client that follows leaders: they are attached again where
+the leader is. Consumers of streams do not stay either:
+they attach again with the offset behind the last message that they had.
+"""
+
+from collections.abc import Callable, Iterator
+
+from amqp10.errors import LinkFault
+from amqp10.frontend.conditions import link_fault
+from amqp10.frontend.incoming import PublisherLink
+from amqp10.frontend.outgoing import ConsumerLink
+from amqp10.frontend.publisher_windows import ConnectionWindows
+from amqp10.frontend.reasons import BlockWatches
+from amqp10.protocol.connection import Connection
+from amqp10.protocol.leader import follows_leaders
+from amqp10.protocol.receiver_link import ReceiverLink
+from amqp10.protocol.sender_link import SenderLink
+from core.access.checked_engine import CheckedEngine
+from core.errors import EngineError, HomeLost
+from core.interface import Consumer, QueueTarget
+
+AGAIN_S = 0.05
+"""Between two attempts at a queue that has no leader. A node looks as often for one then
+(``core/cluster/member.py``)."""
+
+QUORUM, STREAM = "quorum", "stream"
+
+
+class MovedLinks:
+    """The links of one connection that wait for a leader."""
+
+    __slots__ = ("_blocks", "_connection", "_consumers", "_detach", "_engine", "_tried_at", "_windows", "waiting")
+
+    def __init__(
+        self,
+        connection: Connection,
+        engine: CheckedEngine,
+        windows: ConnectionWindows,
+        blocks: BlockWatches,
+        detach: Callable[[SenderLink | ReceiverLink, LinkFault], None],
+    ) -> None:
+        """``detach`` ends a link that cannot stay."""
+        self._connection, self._engine, self._detach = connection, engine, detach
+        self._windows, self._blocks = windows, blocks
+        self.waiting: dict[PublisherLink | ConsumerLink, float] = {}
+        """When each link that waits is to be tried (monotonic seconds), in this order."""
+        self._tried_at: dict[PublisherLink | ConsumerLink, float] = {}
+        """When each link of this connection was tried last, if it ever was."""
+        self._consumers: dict[ConsumerLink, Consumer] = {}
+        """The former consumer of each consuming link that waits."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When a link is to be tried (monotonic seconds); None if none waits."""
+        return min(self.waiting.values(), default=None)
+
+    def keep_publisher(self, user: PublisherLink, error: EngineError, monotonic: float) -> bool:
+        """Keep a link whose target has ended for this publisher, if the target is a queue that will be led by another
+        node, or is already. Returns whether it is kept: :meth:`attempts` has it go on."""
+        if user.is_of_node or user.link.reference is not user:
+            return False
+        target = user.publisher.fixed_target
+        if not isinstance(target, QueueTarget):
+            return False
+        if not self._moves(error, target.queue, user.publisher.owner, (QUORUM, STREAM)):
+            return False
+        user.leader_lost()
+        self._wait(user, monotonic)
+        return True
+
+    def keep_consumer(self, user: ConsumerLink, error: EngineError, owner: object, monotonic: float) -> bool:
+        """The same for a consuming link. ``owner``: the connection's identity."""
+        consumer = user.consumer
+        if consumer is None or user.is_of_node or consumer.options.holder or consumer.options.getter:
+            return False
+        if not self._moves(error, consumer.queue_name, owner, (QUORUM,)):
+            return False
+        user.leader_lost()
+        self._consumers[user] = consumer
+        self._wait(user, monotonic)
+        return True
+
+    def _moves(self, error: EngineError, queue: str, owner: object, kinds: tuple[str, ...]) -> bool:
+        """Whether the error says that a queue of one of these types has lost its leader, and the client does not look
+        for the next one itself."""
+        if not isinstance(error, HomeLost) or follows_leaders(self._connection.remote):
+            return False
+        try:
+            return self._engine.queue_info(queue, owner).type in kinds
+        except EngineError:
+            return False
+
+    def _wait(self, user: PublisherLink | ConsumerLink, monotonic: float) -> None:
+        self.waiting[user] = max(monotonic, self._tried_at.get(user, monotonic - AGAIN_S) + AGAIN_S)
+        self._blocks.look_at(user)
+
+    def attempts(self, owner: object, monotonic: float) -> Iterator[None]:
+        """Have the links go on whose time has come, one at each step. ``owner``: the connection's identity."""
+        for user in [one for one, at in self.waiting.items() if at <= monotonic]:
+            if self.waiting.pop(user, None) is None:
+                continue  # it has ended meanwhile
+            self._tried_at[user] = monotonic
+            try:
+                if isinstance(user, PublisherLink):
+                    self._publish_again(user, monotonic)
+                else:
+                    self._consume_again(user, owner)
+            except HomeLost:
+                self._wait(user, monotonic)
+            except EngineError as error:
+                self._detach(user.link, link_fault(error))
+            else:
+                self._blocks.look_at(user)
+            yield
+
+    def _publish_again(self, user: PublisherLink, monotonic: float) -> None:
+        former = user.publisher
+        publisher = self._engine.publisher(former.mailbox, former.owner, former.fixed_target, user)
+        user.go_on(publisher, lambda: self._windows.link_credit_rule(user, self._engine, monotonic))
+
+    def _consume_again(self, user: ConsumerLink, owner: object) -> None:
+        former = self._consumers[user]
+        self._engine.check_source(former.queue_name)
+        options = user.options_anew(former.options)
+        user.continue_with(self._engine.consume(former.queue_name, former.mailbox, owner, options, user))
+        del self._consumers[user]
+
+    def forget(self, user: PublisherLink | ConsumerLink) -> None:
+        """The link is over."""
+        self.waiting.pop(user, None)
+        self._tried_at.pop(user, None)
+        if isinstance(user, ConsumerLink):
+            self._consumers.pop(user, None)
