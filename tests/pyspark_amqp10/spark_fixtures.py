@@ -9,6 +9,7 @@ This is a plugin of pytest, which ``tests/conftest.py`` names. Without the extra
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +102,9 @@ def _why_spark_cannot_run() -> str | None:
     return None if problem is None else f"Spark cannot run: {problem}"
 
 
+@cache
 def _is_here(path: Path) -> bool:
+    """Kept for each path: a collection asks for every test, and has a hundred tests in a module."""
     return any(path.is_relative_to(folder) for folder in FOLDERS)
 
 
