@@ -8,13 +8,11 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Generator, Mapping, Sequence
 from compileall import compile_file
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -61,32 +59,23 @@ ROOT = Path(__file__).parents[1]
 COMPILED = ("amqp10", "core", "bench", "pipeline", "pyspark_amqp10", "tests")
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Do not look for garbage during collection: nearly all that it makes stays."""
-    gc.disable()
-    try:
-        worker = getattr(session.config, "workerinput", None)
-        if worker is not None:
-            compile_a_part(worker, session.config.args)
-        return (yield)
-    finally:
-        gc.enable()
-
-
-def compile_a_part(worker: Mapping[str, Any], arguments: Sequence[str]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
     """In a new clone each process of ``-n`` compiles a part, and finds the other parts compiled.
 
     Compiling takes two thirds of the first collection. Test modules are compiled by their import, because pytest
     rewrites their assertions; so each process imports them from another place on, before all collect them in the same
     order. A module that cannot be imported is left for collection, which tells why.
     """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
     number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
     modules = [path for folder in COMPILED for path in sorted((ROOT / folder).rglob("*.py"))]
     tests = [path for path in modules if path.name.startswith("test_")]
     for path in sorted(set(modules) - set(tests))[number::count]:
         compile_file(path, quiet=2)
-    asked = [ROOT / argument for argument in arguments]
+    asked = [ROOT / argument for argument in session.config.args]
     tests = [path for path in tests if any(path.is_relative_to(one) for one in asked)]
     start = len(tests) * number // count
     for path in tests[start:] + tests[:start]:
