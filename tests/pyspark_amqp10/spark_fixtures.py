@@ -36,10 +36,15 @@ INSTALL = f"not installed: {', '.join(MISSING)}; make test installs it where the
 TAKEN_MAX = 1_000_000
 """More messages than any test leaves in a queue."""
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 """Without Java's second compiler and its threads that collect garbage in parallel, which pay only in processes that go
-on for longer than tests do, or have processors of their own. And without the verification of Spark's own classes, a
-fifth of the processor time until the first query has ended."""
+on for longer than tests do, or have processors of their own. Without the second compiler Java has room for 48 MiB of
+compiled code; Spark's needs more, and what was thrown away for it was compiled again, for a sixth of the processor time
+of four runs. And without the verification of Spark's own classes, a fifth of the processor time until the first query
+has ended."""
 
 SPARK_SETTINGS = {
     "spark.master": "local[2]",
@@ -54,6 +59,12 @@ SPARK_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # No test reads these: texts of plans, and for error messages the line of a program in each function of a column.
+    # Finding and writing them took a tenth of the processor time of queries over so few rows.
+    "spark.sql.maxPlanStringLength": "0",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
