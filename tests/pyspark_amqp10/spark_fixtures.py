@@ -59,10 +59,7 @@ SPARK_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # No test reads these: texts of plans, and for error messages the line of a program in each function of a column.
-    # Finding and writing them took a tenth of the processor time of queries over so few rows.
-    "spark.sql.maxPlanStringLength": "0",
-    "spark.sql.ui.explainMode": "simple",
+    # Spark finds the line of the program in each function of a column, for error messages. No test reads it.
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
