@@ -28,6 +28,10 @@ class StoreSettings(Section):
     sync_delay: Seconds = Field(default=0.0, ge=0, le=1)
     """Every sync takes this much longer than the disk needs: only for tests and benchmarks with a slow disk."""
 
+    write_delay: Seconds = Field(default=0.0, ge=0, le=1)
+    """Every write of a batch takes this much longer than the disk needs, in a worker thread whatever its size: only for
+    tests and benchmarks with a slow disk."""
+
     inline_write_max: Bytes = Field(default=262_144, ge=0)
     """Batches of this size or less are written without a worker thread, as long as such writes are quick. 0: none."""
 

@@ -152,6 +152,16 @@ class OpenData:
     def _say_fell_behind(self, path: Path, why: str) -> None:
         self._log.error("definitions-fell-behind", path=str(path), why=why)
 
+    def _inline_writes(self, lane: Lane, *, once_per_sync: bool) -> InlineWrites:
+        """What writes the lane's small batches. First make the lane as slow as the settings say: its workers sleep."""
+        sync_delay, write_delay = self._settings.sync_delay, self._settings.write_delay
+        if sync_delay:
+            lane.before_sync = partial(time.sleep, sync_delay)
+        if write_delay:
+            lane.before_write = partial(time.sleep, write_delay)
+        bytes_max = 0 if write_delay else self._settings.inline_write_max
+        return InlineWrites(lane, self._disk, clock=self._clock, bytes_max=bytes_max, once_per_sync=once_per_sync)
+
     def _opened(self) -> Storage:
         began = self._clock().monotonic
         recorders = {name: self._definitions.for_host(name) for name in self._definitions.hosts()}
@@ -177,12 +187,7 @@ class OpenData:
         self.lanes = (store.classic, store.quorum, store.streams)
         self._tend(DEFAULT_HOST, self._definitions)
         self._mark_definitions(self._definitions.generation)
-        if self._settings.sync_delay:
-            for lane in self.lanes:
-                lane.before_sync = partial(time.sleep, self._settings.sync_delay)  # in the lane's worker
-        size = self._settings.inline_write_max
-        inline = partial(InlineWrites, disk=self._disk, clock=self._clock, bytes_max=size)
-        self._inline = {lane: inline(lane, once_per_sync=lane is store.quorum) for lane in self.lanes}
+        self._inline = {lane: self._inline_writes(lane, once_per_sync=lane is store.quorum) for lane in self.lanes}
         command_log = LocalCommandLog(
             self._disk,
             store.quorum,

@@ -53,6 +53,10 @@ NO_SPACE_RETRY_S = 0.25
 """The wait before removals are tried again that could not be announced because the disk was full."""
 
 
+def nothing() -> None:
+    """What is called before a write or a sync that nothing slows."""
+
+
 class LateWriter(Protocol):
     """A writer whose records may be delayed until the next batch, so that several can be merged into one."""
 
@@ -75,7 +79,7 @@ class _Extent:
 class WriteBatch:
     """All records staged for one write. It may run any number of times: it writes the same bytes to the same places."""
 
-    __slots__ = ("_extents", "_prepare", "bytes", "number", "position")
+    __slots__ = ("_before", "_extents", "_prepare", "bytes", "number", "position")
 
     def __init__(
         self,
@@ -85,9 +89,10 @@ class WriteBatch:
         extents: Sequence[_Extent],
         size: int,
         prepare: Callable[[], None] | None = None,
+        before: Callable[[], None] = nothing,
     ) -> None:
         """``prepare``: encodes what was not encoded when the batch was taken; idempotent."""
-        self._prepare = prepare
+        self._before, self._prepare = before, prepare
         self.number = number
         self.position = position
         self.bytes = size
@@ -100,6 +105,7 @@ class WriteBatch:
 
     def run(self, disk: Disk) -> None:
         """Write the batch, in a worker. Raises NoSpace, StoreFailure."""
+        self._before()
         if self._prepare is not None:
             self._prepare()
         _check_folder(disk)
@@ -134,7 +140,7 @@ class SyncBatch:
         folders: Sequence[str],
         removals: Sequence[Removal],
         announcement: Mark | None = None,
-        before: Callable[[], None] = lambda: None,
+        before: Callable[[], None] = nothing,
     ) -> None:
         self.number = number
         """The number of the last write batch that it covers."""
@@ -197,7 +203,7 @@ class Lane:
         generation: int,
         sync_interval_s: float,
         mark_interval_s: float = 0.0,
-        notify: Callable[[], None] = lambda: None,
+        notify: Callable[[], None] = nothing,
         marks: Marks | None = None,
         sync_files_max: int = SYNC_FILES_MAX,
     ) -> None:
@@ -210,8 +216,8 @@ class Lane:
         self.generation = generation
         self.notify = notify
         """Called when a batch may have become available."""
-        self.before_sync: Callable[[], None] = lambda: None
-        """Called in the worker before each sync. The driver of the lane may set it to make syncs slow."""
+        self.before_sync = self.before_write = nothing
+        """Called in the worker before each sync or write. The driver of the lane may set them to make these slow."""
         self.failed: StoreFailure | None = None
         self.staged = self.written = self.synced = 0
         self.writing: WriteBatch | None = None
@@ -385,6 +391,7 @@ class Lane:
             size=self.staged_bytes,
             extents=extents,
             prepare=prepare,
+            before=self.before_write,
         )
         self._batch_number += 1
         self.writing = batch

@@ -124,9 +124,12 @@ def test_row_1_13_a_slowed_queue(budget: int, configured: Configured, headgate: 
 
 
 def test_row_1_13_a_slowed_message_store(configured: Configured, headgate: Headgate):
-    """With stage credit for one body, a body waits until the body before it is written. The other stages have little
-    stage credit, so that few messages fill them."""
-    lines = "[stage_credit]\ninitial = 4\nmore_after = 2\nstore_initial = 1\nstore_more_after = 1\n"
+    """With stage credit for one body, a body waits until the body before it is written, which takes long. The other
+    stages have little stage credit, so that few messages fill them."""
+    lines = (
+        "[store]\nwrite_delay = 0.07\n"
+        "[stage_credit]\ninitial = 4\nmore_after = 2\nstore_initial = 1\nstore_more_after = 1\n"
+    )
     with configured(lines) as broker, publishing(broker, headgate) as publisher:
         publisher.publish("q", LARGE)
         answer = publisher.why()

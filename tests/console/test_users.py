@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.kit.browser import TIME_OUT_MS, Watch
 from tests.kit.busy_broker import broker_with_console
@@ -90,7 +90,7 @@ def test_a_user_without_a_tag_is_not_let_in(page: Page, url: str):
     assert page.context.cookies() == []
 
 
-def test_each_user_sees_what_its_tags_allow(browser: Browser, url: str):
+def test_each_user_sees_what_its_tags_allow(context: BrowserContext, url: str):
     everything = [
         *("Overview", "Flow map", "Blocked publishers", "Slow consumers", "Connections", "Exchanges", "Queues"),
         *("Policies", "Users", "Virtual hosts", "Definitions", "Store", "Cluster", "Limits"),
@@ -102,18 +102,20 @@ def test_each_user_sees_what_its_tags_allow(browser: Browser, url: str):
     actions = {"root": ["peek", "why", "actions"], "mona": ["peek", "why", "actions"]}
     actions |= {"max": ["actions"], "paul": ["actions"]}
     for name, entries in seen.items():
-        with browser.new_context() as context:
-            page = context.new_page()
-            watch = Watch(page)
-            log_in(page, url, name, ROOT_PASSWORD if name == "root" else PASSWORD, "#/queues")
-            expect(row(page, "Queues", "orders")).to_be_visible()
-            assert menu_of(page) == entries
-            assert row(page, "Queues", "orders").get_by_role("button").all_text_contents() == actions[name]
-            expect(page.locator(".fault")).to_be_hidden()
-            page.goto(f"{url}/#/users")  # by its address: a page that the menu lacks is not shown
-            expect(page.locator("h1")).to_have_text("Users" if name == "root" else entries[0])
-            page.wait_for_load_state()
-            assert watch.complaints == []
+        page = context.new_page()
+        watch = Watch(page)
+        log_in(page, url, name, ROOT_PASSWORD if name == "root" else PASSWORD, "#/queues")
+        expect(row(page, "Queues", "orders")).to_be_visible()
+        assert menu_of(page) == entries
+        assert row(page, "Queues", "orders").get_by_role("button").all_text_contents() == actions[name]
+        expect(page.locator(".fault")).to_be_hidden()
+        page.goto(f"{url}/#/users")  # by its address: a page that the menu lacks is not shown
+        expect(page.locator("h1")).to_have_text("Users" if name == "root" else entries[0])
+        page.wait_for_load_state()
+        assert watch.complaints == []
+        watch.end()
+        page.close()
+        context.clear_cookies()
 
 
 def test_a_user_is_made_permitted_changed_and_deleted(page: Page, url: str, watch: Watch):
@@ -232,7 +234,7 @@ def test_a_virtual_host_is_made_limited_and_deleted(page: Page, url: str, watch:
     assert page.locator("main img, dialog img").count() == 0
 
 
-def test_a_user_of_one_virtual_host_sees_that_one(browser: Browser, url: str):
+def test_a_user_of_one_virtual_host_sees_that_one(page: Page, url: str):
     made = httpx.Client(base_url=f"{url}/api", auth=("root", ROOT_PASSWORD))
     for host in ("shop", "other"):
         made.put(f"/vhosts/{host}", json={}).raise_for_status()
@@ -240,21 +242,19 @@ def test_a_user_of_one_virtual_host_sees_that_one(browser: Browser, url: str):
     made.put("/users/sam", json={"password": PASSWORD, "tags": "management"}).raise_for_status()
     everything = dict.fromkeys(("configure", "write", "read"), ".*")
     made.put("/permissions/shop/sam", json=everything).raise_for_status()
-    with browser.new_context() as context:
-        page = context.new_page()
-        log_in(page, url, "sam", PASSWORD, "#/queues")
-        expect(row(page, "Queues", "of-shop")).to_have_count(1)
-        expect(row(page, "Queues", "")).to_have_count(1)
-        choice = page.get_by_label("virtual host")
-        expect(choice).to_be_hidden()
-        made.put("/permissions/%2F/sam", json=everything).raise_for_status()
-        page.reload()
-        expect(choice.locator("option")).to_have_text(["/", "shop"])
-        page.goto(f"{url}/#/queues?vhost=other")  # by its address: the broker refuses it
-        expect(page.locator(".fault")).to_contain_text("no permission on the virtual host 'other'")
-        choice.select_option("shop")
-        expect(row(page, "Queues", "of-shop")).to_have_count(1)
-        expect(page.locator(".fault")).to_be_hidden()
+    log_in(page, url, "sam", PASSWORD, "#/queues")
+    expect(row(page, "Queues", "of-shop")).to_have_count(1)
+    expect(row(page, "Queues", "")).to_have_count(1)
+    choice = page.get_by_label("virtual host")
+    expect(choice).to_be_hidden()
+    made.put("/permissions/%2F/sam", json=everything).raise_for_status()
+    page.reload()
+    expect(choice.locator("option")).to_have_text(["/", "shop"])
+    page.goto(f"{url}/#/queues?vhost=other")  # by its address: the broker refuses it
+    expect(page.locator(".fault")).to_contain_text("no permission on the virtual host 'other'")
+    choice.select_option("shop")
+    expect(row(page, "Queues", "of-shop")).to_have_count(1)
+    expect(page.locator(".fault")).to_be_hidden()
 
 
 def test_links_that_wait_are_shown_for_their_virtual_host(page: Page, url: str):

@@ -18,6 +18,7 @@ from amqp10.cli.main import run as headgate
 from tests.distributions.empty_environment import EmptyEnvironment
 from tests.distributions.wheels import NAMES, Wheel
 from tests.kit.broker_process import READY, ROOT, BrokerAddress, broker_process
+from tests.pyspark_amqp10.spark_fixtures import JAVA_OPTIONS
 
 pytestmark = pytest.mark.slow
 
@@ -138,6 +139,7 @@ def test_the_connector_works_in_a_project_with_packages_of_the_same_names(
         f"amqp://{broker.host}:{broker.port}",
         AMQP10_PASSWORD="guest",
         SPARK_LOCAL_IP="127.0.0.1",
+        JAVA_TOOL_OPTIONS=JAVA_OPTIONS,
         PYSPARK_PYTHON=str(environment.python),
         PYTHONPATH=str(project),
     )

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
@@ -38,10 +38,18 @@ class Watch:
         self.urls: list[str] = []
         self.complaints: list[str] = []
         self.dialogs: list[str] = []
-        page.context.on("request", lambda request: self.urls.append(request.url))
+        self._context = page.context
+        self._context.on("request", self._requested)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", self._said)
         page.on("dialog", self._asked)
+
+    def end(self) -> None:
+        """Record no further requests: the context of the page is one for many tests."""
+        self._context.remove_listener("request", self._requested)
+
+    def _requested(self, request: Request) -> None:
+        self.urls.append(request.url)
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type == "error":

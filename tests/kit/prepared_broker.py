@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -28,6 +29,9 @@ REQUEST_BYTES_MAX = 1 << 17
 """Arguments and environment of a broker. Linux's buffer of a socket has room for a packet of this size."""
 NUMBER = struct.Struct("i")
 """The process sends its number for each broker, and the status of the broker at its end."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Tests start brokers in several threads. Without it each thread could make a process that forks, and all of these but
+the one that is kept would end, without a word about the ends of their brokers."""
 
 
 class PreparedBroker:
@@ -40,7 +44,9 @@ class PreparedBroker:
         said, stdout = os.pipe()
         news, status = os.pipe()
         try:
-            socket.send_fds(_forking_process(), [request], [stdout, stderr, status])
+            with _ONE_AT_A_TIME:
+                forking = _forking_process()
+            socket.send_fds(forking, [request], [stdout, stderr, status])
         finally:
             os.close(stdout)
             os.close(status)

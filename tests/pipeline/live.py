@@ -1,8 +1,9 @@
 """Three workloads whose bottleneck is known, recorded live: brokers slowed at a stage, and publishers on sockets.
 
 The stages are slowed as in ``tests/cli/test_why.py``: by what they may take on in a turn, and the message store by
-stage credit for one body at a time, so that each waits for the write of the one before it. The records of the brokers'
-``$flow`` become rows of ``flow_events``, those of each broker under the name of its slow stage.
+writes that take longer than the disk needs and stage credit for one body, so that each waits for the write of the one
+before it. The records of the brokers' ``$flow`` become rows of ``flow_events``, those of each broker under the name of
+its slow stage.
 """
 
 import socket
@@ -38,6 +39,12 @@ LOOK_SECONDS = 0.1
 PACKETS_MAX = 1_000
 """How many packets are read at once: more than the broker makes meanwhile."""
 
+WRITE_DELAY_S = 0.07
+"""How much longer than the disk needs each write takes. The queue is in flow for this time, and the reader meanwhile,
+so the machine would have to take three times as long for the few bodies between two writes until the queue is not in
+flow for a quarter of the reader's time. It is no part of the time between two records of the broker, 0.1 s: then each
+record could see the same moment of a write."""
+
 
 class Slowed(NamedTuple):
     """A broker's settings, a load for its slow stage, and the bottleneck that the pipeline must find."""
@@ -60,6 +67,7 @@ SLOWED: Mapping[str, Slowed] = MappingProxyType(
             "[engine.stage_messages_per_turn]\nqueue = 1\n", SMALL, PERSISTENT, QUEUE, "q"
         ),
         "store": Slowed(
+            f"[store]\nwrite_delay = {WRITE_DELAY_S}\n"
             "[stage_credit]\ninitial = 4\nmore_after = 2\nstore_initial = 1\nstore_more_after = 1\n",
             LARGE, PERSISTENT, STORE, STORE,
         ),

@@ -9,6 +9,7 @@ This is a plugin of pytest, which ``tests/conftest.py`` names. Without the extra
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,10 +36,15 @@ INSTALL = f"not installed: {', '.join(MISSING)}; make test installs it where the
 TAKEN_MAX = 1_000_000
 """More messages than any test leaves in a queue."""
 
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 """Without Java's second compiler and its threads that collect garbage in parallel, which pay only in processes that go
-on for longer than tests do, or have processors of their own. And without the verification of Spark's own classes, a
-fifth of the processor time until the first query has ended."""
+on for longer than tests do, or have processors of their own. Without the second compiler Java has room for 48 MiB of
+compiled code; Spark's needs more, and what was thrown away for it was compiled again, for a sixth of the processor time
+of four runs. And without the verification of Spark's own classes, a fifth of the processor time until the first query
+has ended."""
 
 SPARK_SETTINGS = {
     "spark.master": "local[2]",
@@ -53,6 +59,9 @@ SPARK_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Spark finds the line of the program in each function of a column, for error messages. No test reads it.
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -101,7 +110,9 @@ def _why_spark_cannot_run() -> str | None:
     return None if problem is None else f"Spark cannot run: {problem}"
 
 
+@cache
 def _is_here(path: Path) -> bool:
+    """Kept for each path: a collection asks for every test, and has a hundred tests in a module."""
     return any(path.is_relative_to(folder) for folder in FOLDERS)
 
 

@@ -37,11 +37,12 @@ def connection(name: str, held_ms: int) -> list[Row]:
 @pytest.mark.slow
 def test_some_blocks_in_seven_of_eight_seconds_are_no_bottleneck_and_a_fifth_of_the_time_is(spark: SparkSession):
     rows = connection("healthy", 20) + connection("slow", 230)
-    events = of_days(spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(FLOW_EVENTS))))
-    seen = links(events)
-    seconds = bottleneck_seconds(stages_in_flow(events))
-    found = bottlenecks(seconds, blocked_shares(intervals(events), events), seen)
-    with other_settings(spark, SMALL_SETTINGS):  # those of a run over so few records
+    with other_settings(spark, SMALL_SETTINGS):  # those of a run over so few records, which keeps tables, too
+        events = of_days(spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(FLOW_EVENTS))))
+        events = events.coalesce(1).localCheckpoint()
+        seconds = bottleneck_seconds(stages_in_flow(events)).localCheckpoint()
+        shares = blocked_shares(intervals(events).localCheckpoint(), events).localCheckpoint()
+        found = bottlenecks(seconds, shares, links(events).localCheckpoint())
         verdicts = {row.connection: row for row in found.collect()}
     healthy, slow = verdicts["healthy"], verdicts["slow"]
     assert (healthy.bottleneck, healthy.culprit) == (None, None)
