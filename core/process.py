@@ -51,7 +51,6 @@ from core.server.dialling import Dialling
 from core.server.flow_writer import Background, flow_tasks, open_flow_events
 from core.server.frontends import FrontEndFactory
 from core.server.hashing import Hashing
-from core.server.huge_pages import join_pages
 from core.server.joining import homes_of, join
 from core.server.key_fetching import KeyFetching
 from core.server.listener import CannotListen
@@ -321,13 +320,12 @@ def _tell_ready(
 
 
 def _settle_memory(give_back: Callable[[], None]) -> None:
-    """Collect the garbage of the start, keep the collector away from the objects that stay, and join their pages."""
+    """Collect the garbage of the start, and keep the collector away from the objects that stay."""
     gc.collect()  # frees a few MiB of garbage from the start
     gc.freeze()  # excludes the present objects from collections: examining them took 3 % of a quorum queue's CPU time
     gc.callbacks.append(bound_collections)
     gc.set_threshold(*GC_THRESHOLDS)  # not before: it would start a collection of what the start is making
     give_back()
-    join_pages()
 
 
 def bound_collections(phase: Literal["start", "stop"], info: dict[str, int]) -> None:

@@ -19,10 +19,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MAPPED_BYTES_MIN = 4 * 2**20
 """The C library maps an object of this size on its own, and unmaps it when it is freed. The kernel hands such memory
 out page by page, and zeroed, which takes as long as two copies. So messages and reads of 1 MiB stay below."""
-KEPT_BYTES_MAX = 32 * 2**20
-"""So much freed memory at the end of the heap is kept for the next messages: two dozen of 1 MiB come and go without a
-new page. With 16 MiB, and reads of 2 MiB, each message of 1 MiB took 64 to 120 new pages. It is what a burst may leave
-behind for good; what the memory alarm needs is given back all the same."""
+KEPT_BYTES_MAX = 16 * 2**20
+"""So much freed memory at the end of the heap is kept for the next messages: a dozen of 1 MiB come and go without a new
+page. It is what a burst may leave behind for good; what the memory alarm needs is given back all the same."""
 V1_LIMIT, V2_LIMIT = "memory.limit_in_bytes", "memory.max"
 
 

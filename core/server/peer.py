@@ -47,13 +47,13 @@ JOINED_BYTES_MAX = 2048
 ASK_AGAIN_BYTES = 16384
 """An output this large may have been cut at the front end's own limit, which is not below this: there may be more."""
 
-LARGE_READ_BYTES = 8 * READ_BYTES
-"""The most that one read takes of an established connection whose last read took :data:`READ_BYTES` or more: 2 MiB. A
-message of 64 KiB then costs up to a seventh less CPU than with 1 MiB (docs/design/large-messages.md)."""
+LARGE_READ_BYTES = 4 * READ_BYTES
+"""The most that one read takes of an established connection whose last read has filled the shared buffer: 1 MiB. A
+message of 1 MiB then costs a sixth less CPU, one of 64 KiB two fifths (docs/design/large-messages.md)."""
 
-LARGE_READS_BYTES = 64 * READ_BYTES
-"""What the large reads of a pass take together: 16 MiB, which takes 4 ms. The sockets that are ready share them as they
-share the work; with 64 of them or more, a read takes :data:`READ_BYTES`."""
+LARGE_READ_WORK_MIN = ALLOWANCE_OF_ALL // 16
+"""A read is as large only while the peers may do so much in their turns: while at most 16 sockets are ready. The reads
+of a pass then take 4 ms, where 256 large ones would take 60."""
 
 FORGIVEN_SECONDS_MIN = 0.05
 """More time for the rest of a handshake, if part of it was in the socket when its time was over."""
@@ -63,11 +63,6 @@ TICK_SECONDS_MIN = 0.001
 
 NAMES_LOGGED = ("container_id", "user")
 """What a log line names of an established connection, where the protocol's snapshot has it."""
-
-
-def large_read(allowance: int) -> int:
-    """How many bytes a large read takes at most, where peers may do ``allowance``, in units of work."""
-    return min(LARGE_READ_BYTES, LARGE_READS_BYTES * allowance // ALLOWANCE_OF_ALL)
 
 
 class Phase(Enum):
@@ -126,7 +121,7 @@ class Peer:
         self._end_of_input = self._paused = self._watched = False
         """The last one is whether the reader of the server watches the socket."""
         self._reads_much = False
-        """The last read took :data:`READ_BYTES` or more, and the connection is established."""
+        """The next read may take :data:`LARGE_READ_BYTES`."""
         self._shut_down_reason: str | None = None
         self._orders: list[Callable[[Now], None]] = []
         """Orders that were given in this turn."""
@@ -205,11 +200,12 @@ class Peer:
             return self._socket.recv(TAPPED_READ_BYTES)
         if self._wrapping is not None:
             return self._socket.recv(WRAPPED_READ_BYTES)
-        if self._reads_much and (size := large_read(self._shared.work.allowance)) > READ_BYTES:
-            data = self._socket.recv(size)
+        if self._reads_much:
+            data = self._socket.recv(LARGE_READ_BYTES)
         else:
             data = bytes(self._shared.read_buffer[: self._socket.recv_into(self._shared.read_buffer)])
-        self._reads_much = len(data) >= READ_BYTES and self.established
+        ample = self.established and self._shared.work.allowance >= LARGE_READ_WORK_MIN
+        self._reads_much = ample and len(data) >= READ_BYTES
         return data
 
     def _receive(self, data: bytes, now: Now) -> bool:

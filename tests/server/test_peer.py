@@ -6,9 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from core.server.context import READ_BYTES
-from core.server.peer import large_read
-from core.server.pump import ALLOWANCE_MIN, LITTLE_BYTES, allowance_for, share_of_each
+from core.server.pump import ALLOWANCE_MIN, LITTLE_BYTES, allowance_for
 from tests.kit.echo import HEADER
 from tests.kit.serving import serving, settled
 
@@ -133,16 +131,6 @@ def test_what_comes_from_one_of_many_is_kept_for_the_turn_unless_it_is_little():
     assert allowance_for(LITTLE_BYTES + 1, ALLOWANCE_MIN) == 0
     assert allowance_for(LITTLE_BYTES, ALLOWANCE_MIN) == ALLOWANCE_MIN
     assert allowance_for(LITTLE_BYTES + 1, ALLOWANCE_MIN + 1) == ALLOWANCE_MIN + 1
-
-
-@pytest.mark.parametrize(("peers", "size"), [(1, 2 * 2**20), (8, 2 * 2**20), (16, 2**20), (32, 2**19)])
-def test_the_large_reads_of_a_pass_share_16_mib(peers: int, size: int):
-    assert 0 <= size - large_read(share_of_each(peers)) < peers * 2**10
-
-
-@pytest.mark.parametrize("peers", [64, 65, 1000])
-def test_where_very_many_sockets_are_ready_no_read_is_large(peers: int):
-    assert large_read(share_of_each(peers)) <= READ_BYTES
 
 
 async def test_an_established_connection_is_not_woken_when_the_time_for_its_handshake_is_over():
