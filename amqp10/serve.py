@@ -18,7 +18,7 @@ from amqp10.addresses import named_queue
 from amqp10.conversion.annotation_codec import SectionCodec
 from amqp10.conversion.converter import MessageConverter
 from amqp10.errors import ConnectionFault, ErrorCondition
-from amqp10.frontend.failover import leader_told, other_nodes_property
+from amqp10.frontend.failover import leader_told, no_leader, other_nodes_property
 from amqp10.frontend.far_clients import NODE_KEY
 from amqp10.frontend.flow_self import packet_message
 from amqp10.frontend.front_end import Amqp10FrontEnd
@@ -197,6 +197,11 @@ def amqp10_factory(
             frame_size_max=frame_size_max,
         )
 
+    def leader(peer: LoginPeer) -> Callable[[str | None], dict[str, object]]:
+        if broker.machinery.other_nodes is no_nodes:
+            return no_leader
+        return partial(leader_told, broker.machinery.homes.clients_of, peer)
+
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
         peer = login_peer(access, info, notify, protocol="amqp-1.0")
         return Amqp10FrontEnd(
@@ -217,7 +222,7 @@ def amqp10_factory(
             hosts=control.hosts,
             windows=windows,
             order=broker.machinery.order,
-            leader=partial(leader_told, broker.machinery.homes.clients_of, peer),
+            leader=leader(peer),
         )
 
     return FrontEndFactory(

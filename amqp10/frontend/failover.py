@@ -25,6 +25,11 @@ def other_nodes_property(
     return failover_property(_servers(other_nodes(peer.encrypted), peer, remote))
 
 
+def no_leader(home: str | None) -> dict[str, object]:
+    """What a broker without a cluster tells of the node that leads a queue."""
+    return {}
+
+
 def leader_told(
     clients_of: Callable[[str, bool], Sequence[str]], peer: LoginPeer, home: str | None
 ) -> dict[str, object]:

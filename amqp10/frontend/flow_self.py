@@ -19,7 +19,8 @@ from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.link_credit import SenderCredit
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.snapshots import address_of, link_identity, session_identity, session_of, window_state
+from amqp10.frontend.session_watches import session_of
+from amqp10.frontend.snapshots import address_of, link_identity, session_identity, window_state
 from amqp10.frontend.stream_filters import check_unfiltered
 from amqp10.frontend.termini import check_distribution_mode
 from amqp10.protocol.connection import Connection

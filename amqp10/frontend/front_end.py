@@ -11,6 +11,7 @@ from amqp10.addresses import MANAGEMENT_ADDRESS
 from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
 from amqp10.frontend import flow_totals, termini
 from amqp10.frontend.conditions import fault_of, link_fault
+from amqp10.frontend.failover import no_leader
 from amqp10.frontend.far_clients import subscribed
 from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
@@ -20,12 +21,12 @@ from amqp10.frontend.incoming import PublisherLink, publisher_link
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.moved_links import MovedLinks
 from amqp10.frontend.operating import AlarmEffects, Operating
-from amqp10.frontend.outgoing import ConsumerLink, consumer_link, deliver, looks
+from amqp10.frontend.outgoing import ConsumerLink, consumer_link, deliver, looks, settle
 from amqp10.frontend.publisher_windows import PublisherWindows, sender_flow_received
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
-from amqp10.frontend.session_watches import SessionWatches
-from amqp10.frontend.snapshots import link_identity, parts_of, session_of, stall_subject
+from amqp10.frontend.session_watches import SessionWatches, session_of
+from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
 from amqp10.frontend.virtual_host import begin_within_limits, enter_host, leaving_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
@@ -52,7 +53,7 @@ from core.access.rights import Rights, all_rights, no_rights
 from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
-from core.errors import EngineError
+from core.errors import EngineError, HomeLost
 from core.interface import (
     Action,
     ActivityChanged,
@@ -112,7 +113,7 @@ class Amqp10FrontEnd:
         hosts: VirtualHostsByName | None = None,
         windows: PublisherWindows | None = None,
         order: OrderPosition | None = None,
-        leader: Callable[[str | None], dict[str, object]] = lambda home: {},
+        leader: Callable[[str | None], dict[str, object]] = no_leader,
     ) -> None:
         """``engine`` is of the default virtual host until the connection is open, then of the one of ``hosts`` that the
         client wants, with rights from ``rights_of``. ``unique`` returns the part of a dynamic node's name that no peer
@@ -131,7 +132,7 @@ class Amqp10FrontEnd:
         self._held, self._leader = HeldAttaches(order or OrderPosition(), wake), leader
         self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
-        self._moved = MovedLinks(connection, engine, self._windows, self._blocks, self._detach)
+        self._moved: MovedLinks | None = None
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
         self._consumers: dict[ConsumerLink, None] = {}
         """The consuming links, in order of attaching."""
@@ -181,8 +182,8 @@ class Amqp10FrontEnd:
             self._take_some_actions()
         if self._held.waiting:
             self._left_of(self._held.answers(self._attached, now.monotonic), EVENT_WORK)
-        if self._moved.waiting:
-            self._left_of(self._moved.attempts(self.info.identity, now.monotonic), EVENT_WORK)
+        if self._moved is not None:
+            self._left_of(self._moved.attempts(self.info.identity, now.monotonic, self._detach), EVENT_WORK)
         if self._releasing is not None:
             self._releasing = self._left_of(self._releasing, EVENT_WORK)
         if self._rechecks is not None:
@@ -232,8 +233,10 @@ class Amqp10FrontEnd:
             deadline = earlier(deadline, rights.deadline(self._now))
         if self._windows.timed:
             deadline = earlier(deadline, self._windows.deadline)
-        if self._held.waiting or self._moved.waiting:
-            deadline = earlier(deadline, earlier(self._held.deadline, self._moved.deadline))
+        if self._held.waiting:
+            deadline = earlier(deadline, self._held.deadline)
+        if self._moved is not None:
+            deadline = earlier(deadline, self._moved.deadline)
         if self.connection.backlog_bytes:
             return deadline  # no reason can be sent before the socket has taken the waiting output
         if self._flow.receiver is not None:
@@ -247,7 +250,7 @@ class Amqp10FrontEnd:
             self._windows.tick(now.monotonic, can_send=not self.connection.backlog_bytes)
         self.connection.tick(now.monotonic)
         self._answer_events(now)
-        if self._held.waiting or self._moved.waiting:
+        if self._held.waiting or (self._moved is not None and self._moved.waiting):
             self._wake()
 
     def shut_down(self, reason: str, now: Now) -> None:
@@ -315,11 +318,10 @@ class Amqp10FrontEnd:
     def _answer(self, event: Event, now: Now) -> None:
         match event:
             case DeliveriesReceived():
-                reached = self._deliveries_received(event, now)
-                if reached < len(event.entries):
+                if (reached := self._deliveries_received(event, now)) < len(event.entries):
                     self._steps = self._publishes_of(event, reached)
             case DeliveriesSettled():
-                self._deliveries_settled(event)
+                settle(event)
             case DeliveriesSent():
                 user = event.link.reference
                 if isinstance(user, ConsumerLink | ManagementLinks):
@@ -381,13 +383,6 @@ class Amqp10FrontEnd:
     def _fail_receiver(self, link: ReceiverLink, fault: LinkFault) -> None:
         flow_totals.message_refused(fault, self.traffic.flow)
         session_of(link).fail_link(link, fault)
-
-    def _deliveries_settled(self, event: DeliveriesSettled) -> None:
-        try:
-            if isinstance(consumer := event.link.reference, ConsumerLink):
-                consumer.settled(event)
-        except LinkFault as fault:
-            session_of(event.link).fail_link(event.link, fault)
 
     def _credit_received(self, event: CreditReceived, now: Now) -> None:
         user = event.link.reference
@@ -511,12 +506,11 @@ class Amqp10FrontEnd:
                     self._release_all()
             case PublisherClosed():
                 publisher = publisher_link(action.publisher.reference)
-                at, error = self._now.monotonic, action.error
-                if publisher.target_gone(action.publisher) and not self._moved.keep_publisher(publisher, error, at):
-                    self._detach(publisher.link, link_fault(error))
+                if publisher.target_gone(action.publisher) and not self._stays(publisher, action.error):
+                    self._detach(publisher.link, link_fault(action.error))
             case Cancelled():
-                consumer, at = consumer_link(action.consumer.reference), self._now.monotonic
-                if not self._moved.keep_consumer(consumer, action.error, self.info.identity, at):
+                consumer = consumer_link(action.consumer.reference)
+                if not self._stays(consumer, action.error):
                     self._detach(consumer.cancelled(), link_fault(action.error))
             case ActivityChanged():
                 consumer = consumer_link(action.consumer.reference)
@@ -527,6 +521,11 @@ class Amqp10FrontEnd:
             case PublisherBlocked() | PublisherCredit():
                 if (publisher := publisher_link(action.publisher.reference)).link.reference is publisher:  # not over
                     self._blocks.look_at(publisher.told(action))
+
+    def _stays(self, user: PublisherLink | ConsumerLink, error: EngineError) -> bool:
+        if self._moved is None and isinstance(error, HomeLost):
+            self._moved = MovedLinks(self.connection, self._engine, self._windows, self._blocks)
+        return self._moved is not None and self._moved.keep(user, error, self.info.identity, self._now.monotonic)
 
     def _detach(self, link: SenderLink | ReceiverLink, fault: LinkFault) -> None:
         if link.end.attached:
@@ -540,7 +539,8 @@ class Amqp10FrontEnd:
         if user is not None:
             flow_totals.link_gone(link, self.traffic.flow)
         if isinstance(user, PublisherLink | ConsumerLink):
-            self._moved.forget(user)
+            if self._moved is not None:
+                self._moved.forget(user)
             self._blocks.forget(user, self._now)
             if user.flow is not None:
                 user.flow.detached()

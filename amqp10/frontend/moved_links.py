@@ -38,7 +38,7 @@ QUORUM, STREAM = "quorum", "stream"
 class MovedLinks:
     """The links of one connection that wait for a leader."""
 
-    __slots__ = ("_blocks", "_connection", "_consumers", "_detach", "_engine", "_tried_at", "_windows", "waiting")
+    __slots__ = ("_blocks", "_connection", "_consumers", "_engine", "_tried_at", "_windows", "waiting")
 
     def __init__(
         self,
@@ -46,10 +46,8 @@ class MovedLinks:
         engine: CheckedEngine,
         windows: ConnectionWindows,
         blocks: BlockWatches,
-        detach: Callable[[SenderLink | ReceiverLink, LinkFault], None],
     ) -> None:
-        """``detach`` ends a link that cannot stay."""
-        self._connection, self._engine, self._detach = connection, engine, detach
+        self._connection, self._engine = connection, engine
         self._windows, self._blocks = windows, blocks
         self.waiting: dict[PublisherLink | ConsumerLink, float] = {}
         """When each link that waits is to be tried (monotonic seconds), in this order."""
@@ -63,9 +61,14 @@ class MovedLinks:
         """When a link is to be tried (monotonic seconds); None if none waits."""
         return min(self.waiting.values(), default=None)
 
-    def keep_publisher(self, user: PublisherLink, error: EngineError, monotonic: float) -> bool:
-        """Keep a link whose target has ended for this publisher, if the target is a queue that will be led by another
-        node, or is already. Returns whether it is kept: :meth:`attempts` has it go on."""
+    def keep(self, user: PublisherLink | ConsumerLink, error: EngineError, owner: object, monotonic: float) -> bool:
+        """Keep a link whose queue has ended for it, if another node will lead the queue, or leads it already. Returns
+        whether the link is kept: :meth:`attempts` has it go on. ``owner``: the connection's identity."""
+        if isinstance(user, PublisherLink):
+            return self._keep_publisher(user, error, monotonic)
+        return self._keep_consumer(user, error, owner, monotonic)
+
+    def _keep_publisher(self, user: PublisherLink, error: EngineError, monotonic: float) -> bool:
         if user.is_of_node or user.link.reference is not user:
             return False
         target = user.publisher.fixed_target
@@ -77,8 +80,7 @@ class MovedLinks:
         self._wait(user, monotonic)
         return True
 
-    def keep_consumer(self, user: ConsumerLink, error: EngineError, owner: object, monotonic: float) -> bool:
-        """The same for a consuming link. ``owner``: the connection's identity."""
+    def _keep_consumer(self, user: ConsumerLink, error: EngineError, owner: object, monotonic: float) -> bool:
         consumer = user.consumer
         if consumer is None or user.is_of_node or consumer.options.holder or consumer.options.getter:
             return False
@@ -103,8 +105,11 @@ class MovedLinks:
         self.waiting[user] = max(monotonic, self._tried_at.get(user, monotonic - AGAIN_S) + AGAIN_S)
         self._blocks.look_at(user)
 
-    def attempts(self, owner: object, monotonic: float) -> Iterator[None]:
-        """Have the links go on whose time has come, one at each step. ``owner``: the connection's identity."""
+    def attempts(
+        self, owner: object, monotonic: float, detach: Callable[[SenderLink | ReceiverLink, LinkFault], None]
+    ) -> Iterator[None]:
+        """Have the links go on whose time has come, one at each step. ``owner``: the connection's identity; ``detach``
+        ends a link that cannot stay."""
         for user in [one for one, at in self.waiting.items() if at <= monotonic]:
             if self.waiting.pop(user, None) is None:
                 continue  # it has ended meanwhile
@@ -117,7 +122,7 @@ class MovedLinks:
             except HomeLost:
                 self._wait(user, monotonic)
             except EngineError as error:
-                self._detach(user.link, link_fault(error))
+                detach(user.link, link_fault(error))
             else:
                 self._blocks.look_at(user)
             yield

@@ -18,13 +18,12 @@ from amqp10.frontend.annotations import merge_message_annotations, with_annotati
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.hop_prefix import with_routes
 from amqp10.frontend.reasons import OPERATOR, BlockWatches, first_reason
-from amqp10.frontend.session_watches import SessionWatches
+from amqp10.frontend.session_watches import SessionWatches, session_of
 from amqp10.frontend.termini import MAX_UNSETTLED_BYTES
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
-from amqp10.protocol.session import Session
 from amqp10.wire.codec.encode import encode_value
 from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
 from amqp10.wire.types import ULong
@@ -564,9 +563,16 @@ def deliver(action: Delivered) -> None:
     try:
         consumer.delivered(action)
     except LinkFault as fault:
-        session = consumer.link.channel
-        assert isinstance(session, Session)
-        session.fail_link(consumer.link, fault)
+        session_of(consumer.link).fail_link(consumer.link, fault)
+
+
+def settle(event: DeliveriesSettled) -> None:
+    """Have the consuming link of deliveries that its client has settled tell the queue."""
+    try:
+        if isinstance(consumer := event.link.reference, ConsumerLink):
+            consumer.settled(event)
+    except LinkFault as fault:
+        session_of(event.link).fail_link(event.link, fault)
 
 
 def looks(

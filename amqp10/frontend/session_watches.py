@@ -8,7 +8,7 @@ opens many times between two checks, so its times are right only on average.
 from collections.abc import Mapping
 
 from amqp10.protocol.sender_link import SenderLink
-from amqp10.protocol.session import Session
+from amqp10.protocol.session import Link, Session
 from core.clock import Now
 from core.interface import FlowReason
 from core.waiting.blocked_time import BlockedTimes
@@ -100,3 +100,10 @@ class SessionWatches:
         """The connection is over: end the times of all closed windows."""
         for session, direction in list(self._closed):
             self.observe(session, None, direction=direction, now=now)
+
+
+def session_of(link: Link) -> Session:
+    """The session of a link."""
+    session = link.channel
+    assert isinstance(session, Session)
+    return session

@@ -9,7 +9,7 @@ from amqp10.frontend.far_clients import client_at, client_of, node_of
 from amqp10.frontend.flow_totals import balance_row
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ConsumerLink
-from amqp10.frontend.session_watches import SessionWatches
+from amqp10.frontend.session_watches import SessionWatches, session_of
 from amqp10.frontend.virtual_host import wanted_host
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.sender_link import SenderLink
@@ -88,13 +88,6 @@ def address_of(link: Link) -> str | None:
     terminus = None if local is None else local.source if isinstance(link, SenderLink) else local.target
     address = getattr(terminus, "address", None)
     return None if address is None else str(address)
-
-
-def session_of(link: Link) -> Session:
-    """The session of a link."""
-    session = link.channel
-    assert isinstance(session, Session)
-    return session
 
 
 def stall_subject(info: PeerInfo, connection: Connection, link: Link) -> StallSubject:

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -224,10 +225,12 @@ def test_messages_of_every_type_go_through_spark_and_back(
 ):
     """Headgate to Spark to Headgate to Spark: all that is the sender's is the same, bit for bit."""
 
-    def read(address: str) -> list[Any]:
+    def read(address: str) -> pa.Table:
         options = broker_options | {"address": address, "mode": "stream"}
         rows = spark.read.format("amqp10").options(**options).load().orderBy("offset")
-        return rows.drop("offset", "address", "enqueued").collect()
+        return rows.drop(
+            "offset", "address", "enqueued"
+        ).toArrow()  # rows of Python do not show the first day of year 1
 
     @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(messages(user_ids=st.none() | st.just(b"guest")), min_size=20, max_size=40))
@@ -242,7 +245,7 @@ def test_messages_of_every_type_go_through_spark_and_back(
         rows.coalesce(1).sortWithinPartitions("offset").drop("address").write.format("amqp10").mode("append").options(
             **sink
         ).save()
-        assert read(second) == read(first)
+        assert read(second).equals(read(first))
 
     check()
 
