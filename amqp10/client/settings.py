@@ -54,8 +54,8 @@ class ClientSettings:
     of a cluster do (``failover-server-list``), with the login, TLS files and virtual host of the URL."""
     leader_connections_max: int = 6
     """The most further connections to nodes of a cluster that lead queues. A link goes there, so that no node has to
-    forward, if it can; and it goes on when the leader changes. With 0 it stays at the node of the connection, and ends
-    with its leader. A cluster has seven nodes."""
+    forward, if it can; and it goes on when the leader changes. With 0 it stays at the node of the connection, which
+    forwards. A cluster has seven nodes."""
     connect_time_out_s: float = 10.0
     """The time from the look-up of the host name to the broker's open. A broker may take 3 s to refuse a password."""
     write_time_out_s: float = 60.0
