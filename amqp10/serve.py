@@ -198,8 +198,8 @@ def amqp10_factory(
         )
 
     def leader(peer: LoginPeer) -> Callable[[str | None], dict[str, object]]:
-        if broker.machinery.other_nodes is no_nodes:
-            return no_leader
+        if not settings.cluster.node:
+            return no_leader  # a broker alone
         return partial(leader_told, broker.machinery.homes.clients_of, peer)
 
     def make(info: PeerInfo, notify: Callable[[], None]) -> FrontEnd:
