@@ -198,12 +198,18 @@ def test_the_link_credit_of_a_consumer_brings_messages_of_the_next_leader():
     assert a.peer.take(Detach) == []
 
 
-def test_a_drain_without_a_leader_is_answered_by_the_next_one():
-    a = consuming(0)
+def consuming_without_leader(link_credit: int) -> Apart:
+    """The same; the leader is lost, and no other one can be reached."""
+    a = consuming(link_credit)
     a.nodes.reachable = False
     a.lose()
     a.nodes.call()
     a.peer.frames.clear()
+    return a
+
+
+def test_a_drain_without_a_leader_is_answered_by_the_next_one():
+    a = consuming_without_leader(0)
     a.peer.grant(10, drain=True)
     a.entry.advance(1.0)
     assert [one.link_credit for one in a.peer.take(Flow) if one.drain] == [10], "a reason only"
@@ -215,11 +221,7 @@ def test_a_drain_without_a_leader_is_answered_by_the_next_one():
 
 
 def test_a_consumer_that_waits_is_told_why():
-    a = consuming(10)
-    a.nodes.reachable = False
-    a.lose()
-    a.nodes.call()
-    a.peer.frames.clear()
+    a = consuming_without_leader(10)
     a.entry.advance(2.0)
     (told,) = [one.properties for one in a.peer.take(Flow) if one.properties]
     assert (told["headgate:reason"].value, told["headgate:culprit"]) == ("no-quorum", "queue far")
