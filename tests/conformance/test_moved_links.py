@@ -199,7 +199,7 @@ def test_the_link_credit_of_a_consumer_brings_messages_of_the_next_leader():
 
 
 def consuming_without_leader(link_credit: int) -> Apart:
-    """The same; the leader is lost, and no other one can be reached."""
+    """A client at the entry with a consuming link whose queue has lost its leader; no other leader can be reached."""
     a = consuming(link_credit)
     a.nodes.reachable = False
     a.lose()
