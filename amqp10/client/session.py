@@ -255,7 +255,7 @@ class FollowedLinks:
         usable = await self._nodes.usable(node)
         if link.engine_link is not before:
             if before.reference is None and before.end.attached and engine is self._session.shared.engine:
-                engine.detach(before)  # its user has given it up, and nobody has seen to it
+                engine.detach(before)  # its user gave it up while the link was on its way
                 self._session.shared.wake()
             return
         further = self._session_at(node) if usable else None
