@@ -25,7 +25,10 @@ from core.engine.routing.agreement import AgreedChange, Agreement, Answered, Cha
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Binding, Snapshot
+from core.server.cluster_copies import IDENTITY_FILE, MEMBERS_FILE
+from core.server.cluster_recovery import SHOWN_DIGITS, check_recovered, end_recovery, move_etcd, read_recovery
 from core.server.dialling import Dialling
+from core.server.etcd_process import FOLDER as ETCD_FOLDER
 from core.server.etcd_process import EtcdProcess, own_addresses
 from core.server.pump import TURN_SECONDS_MAX
 from core.version import headgate_version
@@ -36,14 +39,11 @@ if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start w
     from core.cluster.etcd import Etcd, EtcdTlsFiles
     from core.cluster.member_changes import ChangeOfMembers
     from core.cluster.member_list import ListedMember, MemberList
+    from core.cluster.recovery import Recovery
 
-IDENTITY_FILE = "cluster"
-"""The file in the data folder with the identity of the cluster whose node this is."""
 SHARED_FILE = "cluster-definitions"
 """The file in the data folder that says that the definitions there are those of the cluster. Without it, what only this
 node has is offered to the others, and not deleted."""
-MEMBERS_FILE = "cluster-members"
-"""The file in the data folder with the last list of the members that this node had."""
 IDENTITY_BYTES, LIFE_BYTES = 16, 8
 WARNED_OF_MAX = 1_000
 """The most exchanges of which the log says that they have bindings of this node alone: a program that makes exchanges
@@ -129,12 +129,18 @@ class ClusterTask:
         self._kept_identity = self._read_identity()
         self._to_keep: MemberList | None = None
         """A list of the members that is not in the data folder yet."""
+        self._recovery = read_recovery(folder)
+        """The new cluster that this node begins with its copies, until it has."""
         listed = self._read_members()
-        self.etcd = open_etcd(settings, endpoints_of(listed) or settings.etcd, self._deliver)
+        self.etcd = open_etcd(settings, self._first_endpoints(listed), self._deliver)
         self.own: EtcdProcess | None = None
         """The etcd that this broker starts; None if it starts none."""
         try:
             self._check()
+            if self._recovery is not None:
+                check_recovered(folder, self._recovery, groups)
+                if settings.etcd_peers:
+                    move_etcd(folder, ETCD_FOLDER, self._recovery)
         except BaseException:
             self.etcd.close()
             raise
@@ -145,7 +151,9 @@ class ClusterTask:
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
         self._engine_leader = EngineLeader(self.etcd, lambda: clock().monotonic)
-        self._agreement, self._first_time = agreement, not (folder / SHARED_FILE).exists()
+        self._following.offers_queues |= self._recovery is not None
+        self._agreement = agreement
+        self._first_time = self._recovery is not None or not (folder / SHARED_FILE).exists()
         machinery = hosts.default.machinery
         self.member: Member = Member(
             self.etcd,
@@ -154,7 +162,7 @@ class ClusterTask:
             node=settings.node,
             members=listed,
             beat=self._first_beat(of_broker.server),
-            identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
+            identity=self._identity(),
             clock=lambda: clock().monotonic,
             hooks=Hooks(
                 machinery.never_committed,
@@ -170,6 +178,7 @@ class ClusterTask:
             away_bytes_max=settings.away_bytes_max,
             quota=settings.engine_quota,
             scheme="http" if settings.etcd_ca is None else "https",
+            recovers=self._recovery is not None,
         )
         self._agree(listed)
         self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
@@ -201,6 +210,7 @@ class ClusterTask:
                     others=self._ask_members,
                     log=self._log,
                     notice=partial(self._hosts.default.alarms.notice, "etcd"),
+                    alone="" if self._recovery is None else self._recovery.identity[:SHOWN_DIGITS],
                 )
                 return
             versions = self.etcd.check(timeout_s=CHECK_S)
@@ -284,15 +294,27 @@ class ClusterTask:
     def _read_members(self) -> "MemberList":
         """The list that this node had last, or that of its configuration. Raises Invalid for a damaged file."""
         from core.cluster.member_list import MemberList
+        from core.cluster.recovery import members_anew
 
         settings, path = self._settings, self._folder / MEMBERS_FILE
         try:
             kept = MemberList.decoded(path.read_bytes())
         except FileNotFoundError:
-            return MemberList.first(settings.members, settings.etcd, settings.etcd_peers)
+            kept = MemberList.first(settings.members, settings.etcd, settings.etcd_peers)
         if kept is None:
             raise Invalid(f"{path} has no list of members; remove it, and the configuration's list is read")
-        return kept
+        return kept if self._recovery is None else members_anew(kept)
+
+    def _first_endpoints(self, listed: "MemberList") -> Sequence[str]:
+        """Where etcd is. A node that begins a new cluster starts the only one that has it."""
+        if self._recovery is not None and self._settings.etcd_peers:
+            return [own_addresses(self._settings)[0]]
+        return endpoints_of(listed) or self._settings.etcd
+
+    def _identity(self) -> str:
+        if self._recovery is not None:
+            return self._recovery.identity
+        return self._kept_identity or secrets.token_hex(IDENTITY_BYTES)
 
     def _members_changed(self, listed: "MemberList") -> None:
         self._agreement.copies = len(listed.members)
@@ -356,12 +378,22 @@ class ClusterTask:
                 self._order.reached(self.member.definitions.made)
                 if going_on:
                     turn()
-                if self._first_time and self.member.definitions.settled:
+                if self._first_time and self.member.definitions.settled and self.member.beginning.end():
                     self._first_time = self.member.definitions.first_time = False
                     await trio.to_thread.run_sync((self._folder / SHARED_FILE).touch)
+                    if self._recovery is not None:
+                        await self._end_recovery(self._recovery)
         finally:
             self._token = None
             self.etcd.close()
+
+    async def _end_recovery(self, recovery: "Recovery") -> None:
+        """This node has begun the new cluster: from now on it is one of its nodes."""
+        await trio.to_thread.run_sync(end_recovery, self._folder)
+        self._recovery, self._following.offers_queues = None, False
+        if endpoints := endpoints_of(self.member.changes.listed):
+            self.etcd.follow(endpoints)
+        self._log.info("cluster-recovered", identity=recovery.identity)
 
     def _take_answers(self) -> None:
         """Take what has come, for no longer than a turn may last."""
