@@ -1,16 +1,16 @@
 """How a node comes to be of the cluster that etcd has, and how it begins one that etcd has not.
 
-A node puts the identity of its cluster, if there is none. Before that, no node beats, claims or reads anything. So what
-is put *before* the identity is there before any other node does anything. A node that begins a new cluster with its
-copies of an earlier one, because etcd has lost its data, uses that:
+A node puts the identity of its cluster, if there is none. Before that, no node beats, claims or reads anything. So
+what is put *before* the identity is there before any other node does anything. A node that begins a new cluster with
+its copies of an earlier one, because etcd has lost its data, uses that:
 
-1. It puts the key ``recovery`` with its new identity, if there is neither. From then on no other node begins the cluster,
-   and two such nodes do not mix what they put.
+1. It puts the key ``recovery`` with its new identity, if there is neither. From then on no other node begins the
+   cluster, and two such nodes do not mix what they put.
 2. For each group of which it has batches, it puts that etcd is *cut* behind the last one, and that it is the owner, in
    the epoch of that batch. A node without these batches has to copy the group before it leads it; epochs go on.
 3. It puts the identity and the list of the members.
-4. When its definitions are in etcd, it deletes ``recovery``. Until then, other nodes wait: what they have themselves must
-   not come before the definitions of the queues that have messages.
+4. When its definitions are in etcd, it deletes ``recovery``. Until then, other nodes wait: what they have themselves
+   must not come before the definitions of the queues that have messages.
 
 Each transaction is made only if there is no identity and the key of step 1 is still its own. So all of it can be done
 again from the beginning, after a crash or a request without an answer.

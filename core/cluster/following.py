@@ -50,8 +50,8 @@ class Following:
         self._log = log
         self._record: DefinitionRecord | None = None
         self.offers_queues = agreement.shares is not None
-        """Whether queues are offered to the others, and not only what has no messages. A queue of which there are copies
-        is offered by a node that begins a new cluster with them: its identity says where its messages are."""
+        """Whether queues are offered to the others, and not only what has no messages. A queue of which there are
+        copies is offered by a node that begins a new cluster with them: its identity says where its messages are."""
 
     @property
     def kept(self) -> bool:

@@ -1,8 +1,8 @@
 """What a data folder says that begins a new cluster with the copies of an earlier one.
 
-An operator chooses the node when a majority of etcd's data is lost. ``headgate cluster recover`` writes one file into its
-data folder, and the next start of its broker begins the cluster, see :mod:`core.cluster.beginning`. The file stays until
-the definitions are in the new etcd; so a start that was interrupted is done again.
+An operator chooses the node when a majority of etcd's data is lost. ``headgate cluster recover`` writes one file into
+its data folder, and the next start of its broker begins the cluster, see :mod:`core.cluster.beginning`. The file stays
+until the definitions are in the new etcd; so a start that was interrupted is done again.
 """
 
 import json

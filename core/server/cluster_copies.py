@@ -78,8 +78,8 @@ class Copies(NamedTuple):
 
 
 def found_copies(folder: Path) -> Copies:
-    """Read the copies of a data folder that the caller keeps locked. Blocks for as long as a start without a checkpoint.
-    Raises StoreRefused for a folder without copies, and OSError."""
+    """Read the copies of a data folder that the caller keeps locked. Blocks for as long as a start without a
+    checkpoint. Raises StoreRefused for a folder without copies, and OSError."""
     present = sorted(int(one.name) for one in (folder / QUORUM / GROUPS).glob("*") if one.name.isdigit())
     if not present:
         raise StoreRefused(f"{folder} has no copies of groups: it is not the data folder of a node of a cluster")

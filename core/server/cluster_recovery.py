@@ -21,8 +21,8 @@ from core.store.folder import sync_folder
 RECOVERY_FILE = "cluster-recovery"
 """The file in the data folder that says that its node begins a new cluster with its copies."""
 ETCD_BEFORE = "etcd-before-"
-"""The name of the folder to which the data of the earlier etcd are moved begins so, and goes on with the first digits of
-the new identity: so a start knows whether it has moved them."""
+"""The name of the folder to which the data of the earlier etcd are moved begins so, and goes on with the first digits
+of the new identity: so a start knows whether it has moved them."""
 SHOWN_DIGITS = 8
 """Of the new identity, in names of folders and of the new cluster of etcd."""
 
@@ -56,8 +56,8 @@ def planned(copies: Copies, node: str) -> RecoveryPlan:
 
 
 def write_recovery(folder: Path, recovery: Recovery, after: Callable[[str], None] = lambda step: None) -> None:
-    """Have the next start of the folder's broker begin the new cluster. The caller keeps the folder locked. ``after`` is
-    called after each step, by its name. Raises OSError; the file is there then or not."""
+    """Have the next start of the folder's broker begin the new cluster. The caller keeps the folder locked. ``after``
+    is called after each step, with its name. Raises OSError; the file is there then or not."""
     new = folder / f"{RECOVERY_FILE}.new"
     try:
         with new.open("wb") as file:

@@ -98,6 +98,23 @@ def tls_addresses(settings: ClusterSettings, tls_listen: Sequence[str]) -> Seque
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}",)
 
 
+def identity_in_etcd(settings: ClusterSettings, endpoints: Sequence[str], *, timeout_s: float) -> str:
+    """The identity of the cluster that etcd has; "" if it has none, or does not answer. Blocks. Raises Invalid where
+    the packages for etcd are not installed, or its files unusable."""
+    etcd = open_etcd(settings, endpoints, lambda act: None)
+    from core.cluster.etcd import EtcdAway
+    from core.cluster.etcd_messages import range_of
+    from core.cluster.keys import ClusterKeys
+
+    try:
+        answer = etcd.ask_now("KV/Range", range_of(ClusterKeys(settings.name).identity), timeout_s=timeout_s)
+        return str(answer.kvs[0].value.decode(errors="replace")) if answer.kvs else ""
+    except EtcdAway:
+        return ""
+    finally:
+        etcd.close()
+
+
 def endpoints_of(listed: "MemberList") -> list[str]:
     """The addresses of etcd in a list; none if brokers start no etcd."""
     return [one.etcd for one in listed.members if one.etcd]
@@ -503,7 +520,10 @@ class ClusterTask:
             "name": self._settings.name,
             "node": self._settings.node,
             "joined": member.joined,
-            "trouble": member.refused or ("" if self.own is None else self.own.why) or self.etcd.trouble,
+            "trouble": member.refused
+            or member.beginning.waits_for
+            or ("" if self.own is None else self.own.why)
+            or self.etcd.trouble,
             "engine": {
                 "endpoints": self.etcd.endpoints,
                 "tls": self._settings.etcd_ca is not None,
