@@ -161,9 +161,7 @@ def _check(folder: Path, found: "Copies", plan: "RecoveryPlan", name: str, *, fo
     reasons = [_why(one, plan, name) for one in plan.lost]
     raise CommandError(
         Exit.REFUSED,
-        "\n  ".join(
-            (f"{len(plan.lost)} groups with queues would begin empty; choose another node, or use --force:", *reasons)
-        ),
+        "\n  ".join(("the queues of these groups would begin empty; choose another node, or use --force:", *reasons)),
     )
 
 

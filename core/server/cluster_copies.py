@@ -132,7 +132,8 @@ def _found(
     if missing:
         trouble = f"{missing[0]} is missing or too short"
     elif shared.must_copy:
-        trouble = "; ".join(queues.problems) or "its copy of another node was not complete when the broker ended"
+        whys = [problem.partition("because ")[2] or problem for problem in queues.problems]
+        trouble = "; ".join(whys) or "its copy of another node was not complete when the broker ended"
     told = [] if trouble else [_queue(queues, *one) for one in defined]
     if trouble:
         told = [QueueCopy(host, name, kind, 0) for host, name, kind, _ in defined]

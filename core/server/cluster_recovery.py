@@ -49,8 +49,8 @@ class RecoveryPlan(NamedTuple):
 
 
 def planned(copies: Copies, node: str) -> RecoveryPlan:
-    """What ``node`` would begin a new cluster with."""
-    elsewhere = [one for one in copies.groups if one.members and node not in one.members]
+    """What ``node`` would begin a new cluster with; "" for one that keeps every group."""
+    elsewhere = [one for one in copies.groups if node and one.members and node not in one.members]
     kept = [one for one in copies.groups if one not in elsewhere]
     return RecoveryPlan([one for one in kept if not one.trouble], [one for one in kept if one.trouble], elsewhere)
 
