@@ -17,7 +17,7 @@ from core.store.folder import offline
 
 if TYPE_CHECKING:
     from core.config.cluster import ClusterSettings
-    from core.server.cluster_copies import Copies, GroupCopyFound, QueueCopy
+    from core.server.cluster_copies import FolderCopies, GroupCopyFound, QueueCopy
     from core.server.cluster_recovery import RecoveryPlan
 
 ASK_S = 2.0
@@ -122,7 +122,7 @@ def _before(folder: Path) -> str:
     return before.identity
 
 
-def _node(found: "Copies", node: str | None, cluster: "ClusterSettings | None") -> str:
+def _node(found: "FolderCopies", node: str | None, cluster: "ClusterSettings | None") -> str:
     """The name of the node whose folder this is; "" if it is not needed."""
     if cluster is not None and node is not None and node != cluster.node:
         raise CommandError(Exit.USAGE, f"--node {node}: the configuration is that of node {cluster.node}")
@@ -143,7 +143,7 @@ def _node(found: "Copies", node: str | None, cluster: "ClusterSettings | None") 
     return name
 
 
-def _check(folder: Path, found: "Copies", plan: "RecoveryPlan", name: str, *, force: bool) -> None:
+def _check(folder: Path, found: "FolderCopies", plan: "RecoveryPlan", name: str, *, force: bool) -> None:
     """Raises CommandError if messages would be lost that other nodes may have, unless ``force`` is set."""
     from core.cluster.member_list import MemberState
 
@@ -172,7 +172,7 @@ def _why(group: "GroupCopyFound", plan: "RecoveryPlan", name: str) -> str:
     return f"group {group.number} with {queues}: {group.trouble}"
 
 
-def _check_lost(cluster: "ClusterSettings", found: "Copies") -> None:
+def _check_lost(cluster: "ClusterSettings", found: "FolderCopies") -> None:
     """Raises CommandError if etcd answers and still has the cluster: nothing is lost then."""
     from core.errors import Invalid
     from core.server.cluster_task import identity_in_etcd  # here and not above: it needs grpc
@@ -191,7 +191,7 @@ def _check_lost(cluster: "ClusterSettings", found: "Copies") -> None:
 # --- what is shown ------------------------------------------------------------------------------------------------
 
 
-def _facts(data: Path, found: "Copies", plan: "RecoveryPlan | None" = None) -> dict[str, object]:
+def _facts(data: Path, found: "FolderCopies", plan: "RecoveryPlan | None" = None) -> dict[str, object]:
     groups = [
         {**_row(one, plan), "queues": [_queue(queue) for queue in one.queues], "members": list(one.members)}
         for one in found.groups
@@ -199,11 +199,11 @@ def _facts(data: Path, found: "Copies", plan: "RecoveryPlan | None" = None) -> d
     return {"data": str(data), "identity": found.identity, "nodes": _list(found), "groups": groups}
 
 
-def _list(found: "Copies") -> list[str]:
+def _list(found: "FolderCopies") -> list[str]:
     return [] if found.members is None else found.members.names
 
 
-def _names(found: "Copies") -> str:
+def _names(found: "FolderCopies") -> str:
     return ", ".join(_list(found))
 
 

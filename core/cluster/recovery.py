@@ -16,7 +16,7 @@ VERSION = 1
 """That of the file."""
 
 
-class Recovery(NamedTuple):
+class NewCluster(NamedTuple):
     """The plan of a node that begins a new cluster with its copies."""
 
     identity: str
@@ -34,7 +34,7 @@ class Recovery(NamedTuple):
         return (json.dumps(facts) + "\n").encode("ascii")
 
     @classmethod
-    def decoded(cls, data: bytes) -> "Recovery | None":
+    def decoded(cls, data: bytes) -> "NewCluster | None":
         """The plan in the content of a file; None if it is none."""
         try:
             found = json.loads(data)

@@ -65,7 +65,7 @@ class GroupCopyFound(NamedTuple):
     """Why the copy cannot be used; empty if it can."""
 
 
-class Copies(NamedTuple):
+class FolderCopies(NamedTuple):
     """The copies of a folder."""
 
     identity: str
@@ -77,7 +77,7 @@ class Copies(NamedTuple):
     """What is wrong with the definitions."""
 
 
-def found_copies(folder: Path) -> Copies:
+def found_copies(folder: Path) -> FolderCopies:
     """Read the copies of a data folder that the caller keeps locked. Blocks for as long as a start without a
     checkpoint. Raises StoreRefused for a folder without copies, and OSError."""
     present = sorted(int(one.name) for one in (folder / QUORUM / GROUPS).glob("*") if one.name.isdigit())
@@ -103,7 +103,7 @@ def found_copies(folder: Path) -> Copies:
     with closing(disk):
         lost = [one.path for one in lost_files(disk, read_marks(disk, QUORUM))]
         groups = [_found(disk, number, defined.get(number, ()), keepers[number], lost) for number in present]
-    return Copies(_identity(folder), listed, groups, definitions.problems)
+    return FolderCopies(_identity(folder), listed, groups, definitions.problems)
 
 
 def numbers_of(count: int) -> GroupNumbers | None:

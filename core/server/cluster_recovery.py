@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from core.cluster.recovery import Recovery
+from core.cluster.recovery import NewCluster
 from core.engine.quorum.batches import OrderEnd
 from core.engine.quorum.groups import QuorumGroups
 from core.errors import Invalid
-from core.server.cluster_copies import Copies, GroupCopyFound
+from core.server.cluster_copies import FolderCopies, GroupCopyFound
 from core.store.folder import sync_folder
 
 RECOVERY_FILE = "cluster-recovery"
@@ -42,20 +42,20 @@ class RecoveryPlan(NamedTuple):
         """The groups with queues that would begin without their messages."""
         return [one for one in (*self.unusable, *self.elsewhere) if one.queues]
 
-    def recovery(self, identity: str) -> Recovery:
+    def recovery(self, identity: str) -> NewCluster:
         """What the file says. ``identity``: that of the new cluster."""
         ends = {one.number: one.end for one in self.taken}
-        return Recovery(identity, ends, frozenset(one.number for one in self.unusable))
+        return NewCluster(identity, ends, frozenset(one.number for one in self.unusable))
 
 
-def planned(copies: Copies, node: str) -> RecoveryPlan:
+def planned(copies: FolderCopies, node: str) -> RecoveryPlan:
     """What ``node`` would begin a new cluster with; "" for one that keeps every group."""
     elsewhere = [one for one in copies.groups if node and one.members and node not in one.members]
     kept = [one for one in copies.groups if one not in elsewhere]
     return RecoveryPlan([one for one in kept if not one.trouble], [one for one in kept if one.trouble], elsewhere)
 
 
-def write_recovery(folder: Path, recovery: Recovery, after: Callable[[str], None] = lambda step: None) -> None:
+def write_recovery(folder: Path, recovery: NewCluster, after: Callable[[str], None] = lambda step: None) -> None:
     """Have the next start of the folder's broker begin the new cluster. The caller keeps the folder locked. ``after``
     is called after each step, with its name. Raises OSError; the file is there then or not."""
     new = folder / f"{RECOVERY_FILE}.new"
@@ -77,14 +77,14 @@ def write_recovery(folder: Path, recovery: Recovery, after: Callable[[str], None
     after("done")
 
 
-def read_recovery(folder: Path) -> Recovery | None:
+def read_recovery(folder: Path) -> NewCluster | None:
     """What the folder says of a new cluster that its node begins; None if it begins none. Raises Invalid."""
     path = folder / RECOVERY_FILE
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    found = Recovery.decoded(data)
+    found = NewCluster.decoded(data)
     if found is None:
         raise Invalid(
             f"{path} is not what headgate cluster recover writes, or is of a newer version; remove it, and give that "
@@ -96,7 +96,7 @@ def read_recovery(folder: Path) -> Recovery | None:
 # --- the start ---------------------------------------------------------------------------------------------------
 
 
-def check_recovered(folder: Path, recovery: Recovery, groups: QuorumGroups) -> None:
+def check_recovered(folder: Path, recovery: NewCluster, groups: QuorumGroups) -> None:
     """Raises Invalid if a group has less than the command has found. Groups that are given up become empty."""
     for number, end in recovery.ends.items():
         group = groups.all.get(number)
@@ -118,7 +118,7 @@ def check_recovered(folder: Path, recovery: Recovery, groups: QuorumGroups) -> N
             group.shared.begin_after(OrderEnd(), synced=False)
 
 
-def move_etcd(folder: Path, etcd: str, recovery: Recovery) -> None:
+def move_etcd(folder: Path, etcd: str, recovery: NewCluster) -> None:
     """Move the data of the earlier etcd away, once. ``etcd``: the name of its folder. Raises OSError."""
     kept = folder / f"{ETCD_BEFORE}{recovery.identity[:SHOWN_DIGITS]}"
     if kept.exists():

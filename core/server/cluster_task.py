@@ -37,9 +37,10 @@ if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start w
     from core.cluster.beats import Beat
     from core.cluster.engine_members import EngineMember
     from core.cluster.etcd import Etcd, EtcdTlsFiles
+    from core.cluster.member import Member
     from core.cluster.member_changes import ChangeOfMembers
     from core.cluster.member_list import ListedMember, MemberList
-    from core.cluster.recovery import Recovery
+    from core.cluster.recovery import NewCluster
 
 SHARED_FILE = "cluster-definitions"
 """The file in the data folder that says that the definitions there are those of the cluster. Without it, what only this
@@ -154,35 +155,45 @@ class ClusterTask:
         """The etcd that this broker starts; None if it starts none."""
         try:
             self._check()
-            if self._recovery is not None:
-                check_recovered(folder, self._recovery, groups)
-                if settings.etcd_peers:
-                    move_etcd(folder, ETCD_FOLDER, self._recovery)
+            self._check_copies()
         except BaseException:
             self.etcd.close()
             raise
         from core.cluster.engine_leader import EngineLeader
         from core.cluster.following import Following
         from core.cluster.homes import QueueHomes
-        from core.cluster.member import Hooks, Member
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
         self._engine_leader = EngineLeader(self.etcd, lambda: clock().monotonic)
         self._following.offers_queues |= self._recovery is not None
         self._agreement = agreement
         self._first_time = self._recovery is not None or not (folder / SHARED_FILE).exists()
+        self.member = self._new_member(listed, self._first_beat(of_broker.server))
+        self._agree(listed)
         machinery = hosts.default.machinery
-        self.member: Member = Member(
+        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
+        dialling.refused = self._refused
+        groups.wake = self._wake_up
+        machinery.leading_ends, self._order = self._leading_ends, machinery.order
+        machinery.other_nodes, machinery.homes.clients_of = self.member.beats.of_clients, self.member.beats.addresses_of
+        self._order.read_upto = self.member.definitions.read_upto
+
+    def _new_member(self, listed: "MemberList", beat: "Beat") -> "Member":
+        """What takes part in the cluster, with this list of its members and this first beat."""
+        from core.cluster.member import Hooks, Member
+
+        settings, clock = self._settings, self._clock
+        return Member(
             self.etcd,
-            groups,
+            self._groups,
             cluster=settings.name,
             node=settings.node,
             members=listed,
-            beat=self._first_beat(of_broker.server),
+            beat=beat,
             identity=self._identity(),
             clock=lambda: clock().monotonic,
             hooks=Hooks(
-                machinery.never_committed,
+                self._hosts.default.machinery.never_committed,
                 self._following,
                 self._first_time,
                 self._leads_until,
@@ -197,13 +208,6 @@ class ClusterTask:
             scheme="http" if settings.etcd_ca is None else "https",
             recovers=self._recovery is not None,
         )
-        self._agree(listed)
-        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
-        dialling.refused = self._refused
-        groups.wake = self._wake_up
-        machinery.leading_ends, self._order = self._leading_ends, machinery.order
-        machinery.other_nodes, machinery.homes.clients_of = self.member.beats.of_clients, self.member.beats.addresses_of
-        self._order.read_upto = self.member.definitions.read_upto
 
     def _agree(self, listed: "MemberList") -> None:
         """Have what this broker declares agreed with the other nodes."""
@@ -237,6 +241,13 @@ class ClusterTask:
             self._log.warning("etcd-away", reason=str(error))
         else:
             self._log.info("etcd-found", versions=versions, endpoints=list(self._settings.etcd))
+
+    def _check_copies(self) -> None:
+        """Raises Invalid if this node cannot begin the new cluster that its data folder asks for."""
+        if self._recovery is not None:
+            check_recovered(self._folder, self._recovery, self._groups)
+            if self._settings.etcd_peers:
+                move_etcd(self._folder, ETCD_FOLDER, self._recovery)
 
     def _first_beat(self, server: ServerSettings) -> "Beat":
         from core.cluster.beats import Beat
@@ -404,7 +415,7 @@ class ClusterTask:
             self._token = None
             self.etcd.close()
 
-    async def _end_recovery(self, recovery: "Recovery") -> None:
+    async def _end_recovery(self, recovery: "NewCluster") -> None:
         """This node has begun the new cluster: from now on it is one of its nodes."""
         await trio.to_thread.run_sync(end_recovery, self._folder)
         self._recovery, self._following.offers_queues = None, False

@@ -3,8 +3,10 @@
 import json
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,12 @@ def furthest(capsys: pytest.CaptureFixture[str], folders: dict[str, Path]) -> st
     return best
 
 
+def same_ends(statuses: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all nodes have the same batches, and the nodes say that of each other."""
+    rows = [[(row["group"], row["end"], any(row["lag"].values())) for row in one["groups"]] for one in statuses]
+    return bool(rows[0]) and all(one == rows[0] for one in rows) and not any(lags for _, _, lags in rows[0])
+
+
 def moved_aside(folder: Path) -> None:
     folder.rename(folder.with_name(f"{folder.name}-before"))
 
@@ -54,22 +62,43 @@ def led(nodes: ClusterNodes, name: str) -> bool:
     return status["joined"] and all(row["leader"] for row in status["groups"])
 
 
+def filled(nodes: ClusterNodes) -> dict[int, str]:
+    """Publish and settle, until all copies are the same. Returns what is in the stream."""
+    for name, arguments in ((KEPT, QUORUM), (STREAM, OF_STREAMS), ("empty", QUORUM)):
+        nodes.command("a", "queues", "declare", name, *arguments)
+    nodes.command("a", "bindings", "create", "amq.topic", KEPT, "--key", "orders.#")
+    for name in NAMES:
+        nodes.until(lambda name=name: "empty" in nodes.command(name, "queues", "list"), "each node has the queues")
+    nodes.command("a", "publish", f"/queues/{KEPT}", *BODIES)
+    taken = nodes.command("b", "consume", f"/queues/{KEPT}", "--count", str(SETTLED)).split()
+    assert taken == BODIES[:SETTLED]
+    with connected(nodes, "c") as channel:
+        assert publish(channel, ON_STREAM) == ON_STREAM
+    before = read(nodes, "a", "first", least=len(ON_STREAM), last=ON_STREAM[-1])
+    nodes.until(lambda: same_ends([nodes.status(name) for name in NAMES]), "the copies are the same")
+    return before
+
+
+def check_all_is_there(nodes: ClusterNodes, second: str, third: str, before: dict[int, str]) -> None:
+    """The two nodes that have copied have all messages, and one of them leads."""
+    nodes.until(
+        lambda: all(row["leader"] in (second, third) for row in nodes.status(second)["groups"]), "another leads"
+    )
+    assert read(nodes, second, "first", least=len(ON_STREAM), last=ON_STREAM[-1]) == before
+    with connected(nodes, third) as channel:
+        assert publish(channel, ["after"]) == ["after"]
+        method, _, _ = channel.basic_get(KEPT)
+        assert method.redelivered
+        channel.basic_nack(method.delivery_tag)
+    assert read(nodes, third, len(ON_STREAM), least=1, last="after") == {len(ON_STREAM): "after"}
+    nodes.command(third, "publish", "/exchanges/amq.topic/orders.new", "bound")
+    found = nodes.command(second, "consume", f"/queues/{KEPT}", "--drain").split()
+    assert found == [*BODIES[SETTLED:], "bound"]
+
+
 def test_a_node_begins_a_new_cluster_when_an_etcd_of_ones_own_has_lost_its_data(capsys: pytest.CaptureFixture[str]):
     with cluster_nodes(groups=2, forwards=True) as nodes:
-        for name, arguments in ((KEPT, QUORUM), (STREAM, OF_STREAMS), ("empty", QUORUM)):
-            nodes.command("a", "queues", "declare", name, *arguments)
-        nodes.command("a", "bindings", "create", "amq.topic", KEPT, "--key", "orders.#")
-        for name in NAMES:
-            nodes.until(lambda name=name: "empty" in nodes.command(name, "queues", "list"), "each node has the queues")
-        nodes.command("a", "publish", f"/queues/{KEPT}", *BODIES)
-        taken = nodes.command("b", "consume", f"/queues/{KEPT}", "--count", str(SETTLED)).split()
-        assert taken == BODIES[:SETTLED]
-        with connected(nodes, "c") as channel:
-            assert publish(channel, ON_STREAM) == ON_STREAM
-        before = read(nodes, "a", "first", least=len(ON_STREAM), last=ON_STREAM[-1])
-        nodes.until(
-            lambda: not any(any(row["lag"].values()) for row in nodes.status("a")["groups"]), "the copies are the same"
-        )
+        before = filled(nodes)
         in_use = run(["cluster", "recover", "--data", str(nodes.data("a"))])
         assert in_use == Exit.USAGE
         assert "is in use by process" in capsys.readouterr().err
@@ -119,19 +148,7 @@ def test_a_node_begins_a_new_cluster_when_an_etcd_of_ones_own_has_lost_its_data(
                 lambda name=name: "empty" in nodes.command(name, "queues", "list"), "the others have the queues"
             )
         nodes.kill(first)
-        nodes.until(
-            lambda: all(row["leader"] in (second, third) for row in nodes.status(second)["groups"]), "another leads"
-        )
-        assert read(nodes, second, "first", least=len(ON_STREAM), last=ON_STREAM[-1]) == before
-        with connected(nodes, third) as channel:
-            assert publish(channel, ["after"]) == ["after"]
-            method, _, _ = channel.basic_get(KEPT)
-            assert method.redelivered
-            channel.basic_nack(method.delivery_tag)
-        assert read(nodes, third, len(ON_STREAM), least=1, last="after") == {len(ON_STREAM): "after"}
-        nodes.command(third, "publish", "/exchanges/amq.topic/orders.new", "bound")
-        found = nodes.command(second, "consume", f"/queues/{KEPT}", "--drain").split()
-        assert found == [*BODIES[SETTLED:], "bound"]
+        check_all_is_there(nodes, second, third, before)
         nodes.start(first)
         nodes.until(lambda: nodes.status(first)["joined"], "the recovered node is back")
         nodes.until(lambda: KEPT in nodes.command(first, "queues", "list"), "and has its definitions")
@@ -156,9 +173,7 @@ def test_a_node_begins_a_new_cluster_with_an_etcd_that_it_starts_alone(
         brokers.until(
             lambda: run_here("publish", f"/queues/{KEPT}", *BODIES, url=brokers.urls["b"]).code == 0, "published"
         )
-        brokers.until(
-            lambda: not any(any(row["lag"].values()) for row in brokers.status("a")["groups"]), "copies are the same"
-        )
+        brokers.until(lambda: same_ends([brokers.status(name) for name in HOSTS]), "the copies are the same")
         for name in HOSTS:
             brokers.kill(name)
         first = furthest(capsys, {name: brokers.data(name) for name in HOSTS})

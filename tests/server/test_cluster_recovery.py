@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from core.cluster.member_list import ListedMember, MemberList, MemberState
-from core.cluster.recovery import Recovery, members_anew
+from core.cluster.recovery import NewCluster, members_anew
 from core.config.cluster import ClusterSettings
 from core.config.store import StoreSettings
 from core.engine.quorum.annotations import PlainAnnotations
@@ -37,7 +37,7 @@ from tests.kit.engine import NOW
 from tests.kit.storage import work
 
 CLUSTER = ClusterSettings(node="a", members=("a", "b", "c"), etcd=("h:1",), groups=3)
-NEW = Recovery("ab" * 16, {2: 3}, frozenset({4}))
+NEW = NewCluster("ab" * 16, {2: 3}, frozenset({4}))
 STEPS = ("written", "synced", "renamed", "done")
 _IDENTITIES = count(1)
 
@@ -145,12 +145,12 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path):
 
 KILLED = """
 import os, pathlib, signal, sys
-from core.cluster.recovery import Recovery
+from core.cluster.recovery import NewCluster
 from core.server.cluster_recovery import write_recovery
 def after(step):
     if step == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
-write_recovery(pathlib.Path(sys.argv[1]), Recovery("ab" * 16, {2: 3}, frozenset({4})), after)
+write_recovery(pathlib.Path(sys.argv[1]), NewCluster("ab" * 16, {2: 3}, frozenset({4})), after)
 """
 
 
@@ -188,11 +188,11 @@ def test_a_disk_that_fails_leaves_the_folder_as_before_or_done(tmp_path: Path, s
 def test_a_start_that_finds_less_than_the_command_is_refused(tmp_path: Path):
     filled(tmp_path)
     data = opened(tmp_path)
-    check_recovered(tmp_path, Recovery("ab" * 16, {1: 0, 2: 3}), groups_of(data))
+    check_recovered(tmp_path, NewCluster("ab" * 16, {1: 0, 2: 3}), groups_of(data))
     with pytest.raises(Invalid, match=r"group 2 in .* ends at batch 3, and .* has found 4 batches"):
-        check_recovered(tmp_path, Recovery("ab" * 16, {2: 4}), groups_of(data))
+        check_recovered(tmp_path, NewCluster("ab" * 16, {2: 4}), groups_of(data))
     with pytest.raises(Invalid, match=r"cluster.groups has 3 groups, and .* names group 10; set cluster.groups as"):
-        check_recovered(tmp_path, Recovery("ab" * 16, {10: 1}), groups_of(data))
+        check_recovered(tmp_path, NewCluster("ab" * 16, {10: 1}), groups_of(data))
     data.close()
 
 
@@ -205,8 +205,8 @@ def test_a_group_that_is_given_up_begins_empty(tmp_path: Path):
     group = groups_of(data).all[2]
     assert group.shared.must_copy
     with pytest.raises(Invalid, match=r"the copy of group 2 in .* cannot be used"):
-        check_recovered(tmp_path, Recovery("ab" * 16, {2: 3}), groups_of(data))
-    check_recovered(tmp_path, Recovery("ab" * 16, {}, frozenset({2})), groups_of(data))
+        check_recovered(tmp_path, NewCluster("ab" * 16, {2: 3}), groups_of(data))
+    check_recovered(tmp_path, NewCluster("ab" * 16, {}, frozenset({2})), groups_of(data))
     assert not group.shared.must_copy
     assert group.shared.ends_at == 0
     data.close()
