@@ -61,7 +61,7 @@ def write_recovery(folder: Path, recovery: NewCluster, after: Callable[[str], No
     new = folder / f"{RECOVERY_FILE}.new"
     try:
         with new.open("wb") as file:
-            os.fchmod(file.fileno(), 0o600)
+            _let_owner_read(folder, file.fileno())
             file.write(recovery.encoded())
             after("written")
             file.flush()
@@ -77,6 +77,15 @@ def write_recovery(folder: Path, recovery: NewCluster, after: Callable[[str], No
     after("done")
 
 
+def _let_owner_read(folder: Path, descriptor: int) -> None:
+    """Give a new file to the owner of the folder: the administrator gives the command, and another user runs the
+    broker."""
+    os.fchmod(descriptor, 0o600)
+    owner = folder.stat()
+    if owner.st_uid != os.geteuid():
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
 def read_recovery(folder: Path) -> NewCluster | None:
     """What the folder says of a new cluster that its node begins; None if it begins none. Raises Invalid."""
     path = folder / RECOVERY_FILE
@@ -84,6 +93,8 @@ def read_recovery(folder: Path) -> NewCluster | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}; it must belong to the user of the broker") from None
     found = NewCluster.decoded(data)
     if found is None:
         raise Invalid(
@@ -119,15 +130,19 @@ def check_recovered(folder: Path, recovery: NewCluster, groups: QuorumGroups) ->
 
 
 def move_etcd(folder: Path, etcd: str, recovery: NewCluster) -> None:
-    """Move the data of the earlier etcd away, once. ``etcd``: the name of its folder. Raises OSError."""
+    """Move the data of the earlier etcd away, once. ``etcd``: the name of its folder. Raises Invalid if that cannot be
+    done."""
     kept = folder / f"{ETCD_BEFORE}{recovery.identity[:SHOWN_DIGITS]}"
     if kept.exists():
         return
     try:
-        (folder / etcd).rename(kept)
-    except FileNotFoundError:
-        kept.mkdir(mode=0o700)
-    sync_folder(folder)
+        try:
+            (folder / etcd).rename(kept)
+        except FileNotFoundError:
+            kept.mkdir(mode=0o700)
+        sync_folder(folder)
+    except OSError as error:
+        raise Invalid(f"{folder / etcd} cannot be moved to {kept}: {error.strerror}") from None
 
 
 def end_recovery(folder: Path) -> None:

@@ -125,6 +125,9 @@ def test_a_node_begins_a_new_cluster_when_an_etcd_of_ones_own_has_lost_its_data(
         for member in range(3):
             nodes.etcd.start(member)
         nodes.etcd.leader()
+        for _ in range(2):  # it is killed somewhere on its way
+            nodes.start(first)
+            nodes.kill(first)
         nodes.start(first)
         nodes.until(lambda: led(nodes, first), "the node leads the groups alone")
         nodes.start(second)
