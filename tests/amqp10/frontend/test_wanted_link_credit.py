@@ -6,6 +6,7 @@ from amqp10.wire.performatives import Disposition, Flow
 from amqp10.wire.types import UInt, ULong
 from core.config.settings import Settings
 from core.engine.options.policies import PolicyDeclaration
+from tests.kit.apart import Apart
 from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer, numbered
 
@@ -133,6 +134,13 @@ def test_an_alarm_stops_it_and_lets_it_go_on():
     peer.broker.clear_alarm()
     assert peer.take(Flow)[-1].incoming_window == 1400
     assert peer.link(0).credit.link_credit == 1000
+
+
+def test_where_another_node_leads_the_queue_the_answer_promises_nothing():
+    a = Apart()
+    answer = a.peer.attach_sender(a.address, properties={PROPERTY: UInt(1000)})
+    assert PROPERTY not in (answer.properties or {})
+    assert [link_credit for link_credit, _ in grants(a.peer)][-1] == 170
 
 
 def test_with_adaptive_flow_control_the_window_keeps_to_it():
