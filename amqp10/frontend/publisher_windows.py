@@ -197,7 +197,7 @@ class ConnectionWindows:
         windows = self._of_broker
         rate = windows.fair_rate(virtual_host, target)
         call, alarm = partial(self._called, link), partial(self._alarm, rate)
-        window = PublisherWindow(rate, windows.now, call, budget, alarm)
+        window = PublisherWindow(rate, windows.now, call, budget, alarm, credit.maximum)
         credit.follow(window, windows.time)
 
     def _alarm(self, rate: FairRate, time: float) -> None:

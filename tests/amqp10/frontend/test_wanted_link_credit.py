@@ -96,6 +96,20 @@ def test_a_policy_and_an_operator_bound_it():
     assert grants(peer)[-1][0] == 10
 
 
+def test_with_adaptive_flow_control_a_policy_bounds_the_first_link_credit_too():
+    broker = InProcessBroker(make_settings(amqp10={"flow": "adaptive"}))
+    broker.queue()
+    broker.engine.policies.set(
+        PolicyDeclaration(name="few", pattern="^q$", priority=0, apply_to="queues", definition={"max-link-credit": 50})
+    )
+    peer, _ = publishing(None, broker)
+    assert grants(peer) == [(50, 450)]
+    for _ in range(20):
+        peer.publish(numbered(50))
+        broker.advance(0.001)
+        assert 0 < grants(peer)[-1][0] <= 50
+
+
 def test_large_messages_get_what_the_budget_has_room_for_and_never_less_than_the_ordinary_link_credit():
     peer, _ = publishing(1000, settings=make_settings(amqp10={"link_unconfirmed_bytes_max": 150_000}))
     peer.publish([b"x"] * 85)
