@@ -25,7 +25,7 @@ from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.wire.codec.encode import encode_value
-from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
+from amqp10.wire.messaging import RELEASED, Accepted, DeliveryState, Modified, Rejected
 from amqp10.wire.types import ULong
 from core.clock import Now
 from core.counters.traffic import Traffic
@@ -439,9 +439,10 @@ class ConsumerLink:
             traffic.messages_redelivered += n
 
     def taken_back(self, action: TakenBack) -> None:
-        """The queue has taken back deliveries that were held too long: release those that were sent. The client has
-        them until it settles them, so they count against its bounds until then."""
-        for first, last in self.link.release(action.first, action.last):
+        """The queue has taken deliveries back: release those that were sent. The client has them until it settles them,
+        so they count against its bounds until then. Another node learns why by the outcome."""
+        state = Modified() if action.moved and self._to_node else RELEASED
+        for first, last in self.link.release(action.first, action.last, state):
             self._gone(first, last)
         self.go_on()
 

@@ -20,7 +20,7 @@ from amqp10.flow.unsettled import UnsettledMap
 from amqp10.protocol.link import SENDER, LinkChannel, LinkEnd
 from amqp10.wire import serial
 from amqp10.wire.framing import FRAME_HEADER_BYTES, PIECE_BYTES_MIN
-from amqp10.wire.messaging import RELEASED, Coordinator, Source, Target
+from amqp10.wire.messaging import RELEASED, Coordinator, Modified, Released, Source, Target
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
 from amqp10.wire.transfer_encoding import bytes_of_tags, encode_run, frame_overhead
 from amqp10.wire.types import Described
@@ -248,11 +248,11 @@ class SenderLink:
             excess -= n
         return ranges
 
-    def release(self, first: int, last: int) -> list[tuple[int, int]]:
+    def release(self, first: int, last: int, state: Released | Modified = RELEASED) -> list[tuple[int, int]]:
         """Take deliveries back although the receiver has, or will have, them: the range of numbers, both inclusive.
 
         Deliveries that still wait are not sent; their ranges are returned. For the others a disposition tells the
-        receiver that they are released; they stay unsettled until the receiver has settled them [2.6.12].
+        receiver that they are released, or modified; they stay unsettled until the receiver has settled them [2.6.12].
         """
         runs, self._runs = self._runs, deque()
         unsent: list[tuple[int, int]] = []
@@ -267,17 +267,17 @@ class SenderLink:
         for piece in self.channel.outgoing.ranges():
             low, high = max(first, piece.number), min(last, piece.last_number)
             if piece.owner is self and low <= high:
-                self._tell_released(piece.first + low - piece.number, piece.first + high - piece.number)
+                self._tell_released(piece.first + low - piece.number, piece.first + high - piece.number, state)
         return unsent
 
-    def _tell_released(self, first: int, last: int) -> None:
+    def _tell_released(self, first: int, last: int, state: Released | Modified) -> None:
         self.channel.write_disposition(
             Disposition(
                 role=SENDER,
                 first=first & serial.MASK,
                 last=None if last == first else last & serial.MASK,
                 settled=False,
-                state=RELEASED,
+                state=state,
             )
         )
 
