@@ -20,6 +20,7 @@ from amqp10.frontend.outgoing import ConsumerLink
 from amqp10.frontend.publisher_windows import ConnectionWindows
 from amqp10.frontend.session_watches import session_of
 from amqp10.frontend.snapshots import link_identity
+from amqp10.frontend.stream_place import StreamPlace
 from amqp10.protocol.connection import Connection
 from amqp10.protocol.receiver_link import ReceiverLink
 from amqp10.protocol.sender_link import SenderLink
@@ -129,7 +130,8 @@ class Attaching:
                 to_node=self._alarms.node is not None,
             )  # fmt: skip
             queue = self._engine.queue_info(queue_name, self._info.identity)
-            user.of_stream = queue.type == "stream"
+            if queue.type == "stream":
+                user.of_stream, user.place = True, StreamPlace()
             stream = termini.checked_filters(source, queue, now.wall)
             options = termini.consume_options(attach, source, stream, queue, self._alarms.node)
             user.consumer = self._engine.consume(queue_name, self._mailbox, self._info.identity, options, user)

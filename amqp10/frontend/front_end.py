@@ -18,10 +18,11 @@ from amqp10.frontend.flow_self import ConnectionFlow, SelfReceiver, earlier
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
 from amqp10.frontend.held_attaches import Attached, HeldAttaches
 from amqp10.frontend.incoming import PublisherLink, publisher_link
+from amqp10.frontend.looks import looks
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.moved_links import MovedLinks
 from amqp10.frontend.operating import AlarmEffects, Operating
-from amqp10.frontend.outgoing import ConsumerLink, consumer_link, deliver, looks, settle
+from amqp10.frontend.outgoing import ConsumerLink, consumer_link, deliver, settle
 from amqp10.frontend.publisher_windows import PublisherWindows, sender_flow_received
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks

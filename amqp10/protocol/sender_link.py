@@ -230,6 +230,14 @@ class SenderLink:
         self.waiting += len(entries)
         self.channel.wants_to_send(self)
 
+    def waiting_entry(self, index: int) -> bytes | None:
+        """The waiting message that follows ``index`` others; None if there is none."""
+        for run in self._runs:
+            if index < len(run):
+                return run.entries[run.position + index]
+            index -= len(run)
+        return None
+
     def take_back(self, most: int | None = None) -> list[tuple[int, int]]:
         """Withdraw the newest waiting deliveries, so that at most ``most`` of them remain, or as many as the link
         credit allows if ``most`` is None. Returns the ranges of their numbers."""
