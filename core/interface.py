@@ -255,12 +255,13 @@ class PublisherClosed:
 
 @dataclass(eq=False, slots=True)
 class TakenBack:
-    """The consumer has held these deliveries too long (delivery numbers, both inclusive): they are in the queue again,
-    and it has no effect if the consumer settles them later."""
+    """These deliveries (delivery numbers, both inclusive) are in the queue again. It has no effect if the consumer
+    settles them later."""
 
     consumer: Consumer
     first: int
     last: int
+    moved: bool = False  # the node leads the queue no more, and takes back all; else they were held too long
 
 
 @dataclass(eq=False, slots=True)

@@ -230,7 +230,7 @@ class FarReceiverLink:
             return
         if isinstance(event, IncomingOutcome):
             for first, last in event.ranges:
-                user.taken_back(first, last)
+                user.taken_back(first, last, moved=isinstance(event.state, Modified))
             return
         if isinstance(event, SenderFlowReceived):
             properties = event.flow.properties

@@ -1,32 +1,33 @@
 """AMQP 1.0 on one accepted connection: turns events into engine calls, and the engine's actions into link calls.
 
-This object joins a connection and the engine. Publishing is in ``incoming``, consuming in ``outgoing``. In one call,
-waiting actions come before new bytes: a delivery is counted before a flow changes the link credit.
+This object joins a connection and the engine. Links begin in ``attaching``; publishing is in ``incoming``, consuming in
+``outgoing``. In one call, waiting actions come before new bytes: a delivery is counted before a flow changes the link
+credit.
 """
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from amqp10.addresses import MANAGEMENT_ADDRESS
-from amqp10.errors import AmqpError, ConnectionFault, ErrorCondition, LinkFault
-from amqp10.frontend import flow_totals, termini
-from amqp10.frontend.conditions import fault_of, link_fault
+from amqp10.errors import ConnectionFault, ErrorCondition, LinkFault
+from amqp10.frontend import flow_totals
+from amqp10.frontend.attaching import Attaching
+from amqp10.frontend.conditions import link_fault
 from amqp10.frontend.failover import no_leader
 from amqp10.frontend.far_clients import subscribed
-from amqp10.frontend.flow_self import FLOW_SELF, ConnectionFlow, SelfReceiver, earlier, refuse_sender
+from amqp10.frontend.flow_self import ConnectionFlow, SelfReceiver, earlier
 from amqp10.frontend.frame_cutter import Amqp10FrameCutter
-from amqp10.frontend.headers import AttributesByHeader, HeaderByAttributes
 from amqp10.frontend.held_attaches import Attached, HeldAttaches
 from amqp10.frontend.incoming import PublisherLink, publisher_link
+from amqp10.frontend.looks import looks
 from amqp10.frontend.management_links import ManagementLinks, ManagementRequests
 from amqp10.frontend.moved_links import MovedLinks
 from amqp10.frontend.operating import AlarmEffects, Operating
-from amqp10.frontend.outgoing import ConsumerLink, consumer_link, deliver, looks, settle
+from amqp10.frontend.outgoing import ConsumerLink, consumer_link, deliver, settle
 from amqp10.frontend.publisher_windows import PublisherWindows, sender_flow_received
 from amqp10.frontend.reasons import BlockWatches
 from amqp10.frontend.rights_rechecks import rights_rechecks
 from amqp10.frontend.session_watches import SessionWatches, session_of
-from amqp10.frontend.snapshots import link_identity, parts_of, stall_subject
+from amqp10.frontend.snapshots import parts_of, stall_subject
 from amqp10.frontend.virtual_host import begin_within_limits, enter_host, leaving_fault
 from amqp10.management.node import ManagementNode
 from amqp10.protocol.connection import Connection, Event
@@ -46,7 +47,7 @@ from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.protocol.sender_link import DeliveriesSent, SenderLink
 from amqp10.protocol.session import Session
 from amqp10.wire.framing import Piece
-from amqp10.wire.performatives import Attach, Open
+from amqp10.wire.performatives import Open
 from core.access.checked_engine import CheckedEngine
 from core.access.entering import OnlyTheDefault, VirtualHostsByName
 from core.access.rights import Rights, all_rights, no_rights
@@ -87,10 +88,9 @@ class Amqp10FrontEnd:
     """The :class:`core.server.frontends.FrontEnd` for AMQP 1.0."""
 
     __slots__ = (
-        "_alarms", "_attributes", "_blocks", "_consumers", "_converter", "_dynamic", "_engine", "_eof", "_flow",
-        "_headers", "_held", "_hosts", "_leader", "_lost", "_mailbox", "_management", "_moved", "_now", "_rechecks",
-        "_releasing", "_rights_of", "_sessions", "_stalls", "_steps", "_until", "_wake", "_windows", "_work",
-        "_work_per_turn_max", "connection", "info", "settings", "traffic",
+        "_alarms", "_attaching", "_blocks", "_engine", "_eof", "_flow", "_held", "_hosts", "_lost", "_mailbox",
+        "_management", "_moved", "_now", "_rechecks", "_releasing", "_rights_of", "_sessions", "_stalls", "_steps",
+        "_until", "_wake", "_windows", "_work", "_work_per_turn_max", "connection", "info", "settings", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -124,21 +124,22 @@ class Amqp10FrontEnd:
         self._work, self._work_per_turn_max = work or Work(), settings.engine.work_per_turn.peer
         self._until = 0
         """This turn is over when the work counter reaches this value."""
-        self._engine, self._mailbox, self._converter, self._stalls = engine, mailbox, converter, stalls
+        self._engine, self._mailbox, self._stalls = engine, mailbox, stalls
         self._rights_of, self._hosts, self._wake = rights_of, hosts or OnlyTheDefault(engine.unchecked), wake
         self._management = ManagementRequests(management, self._engine, info.identity, self.settings, self._work, wake)
         self._windows = (windows or PublisherWindows(self.settings)).of_connection(mailbox, wake)
-        self._attributes, self._headers = AttributesByHeader(), HeaderByAttributes()
-        self._held, self._leader = HeldAttaches(order or OrderPosition(), wake), leader
-        self._dynamic = termini.DynamicNodes(connection, self._engine, owner=info.identity, unique=unique)
+        self._held = HeldAttaches(order or OrderPosition(), wake)
         self._blocks = BlockWatches(self.settings.flow_reason, stalls, partial(stall_subject, info, connection))
         self._moved: MovedLinks | None = None
         self._sessions = SessionWatches(self.traffic.flow.closed_windows)
-        self._consumers: dict[ConsumerLink, None] = {}
-        """The consuming links, in order of attaching."""
         self._alarms = AlarmEffects(connection, self._sessions, self._blocks, settings.cluster)
         connection.flow_frames = self.traffic.flow.flow_frames
         self._flow = ConnectionFlow(flow, info, connection, wake)
+        self._attaching = Attaching(
+            info, connection, engine, mailbox, converter=converter, settings=self.settings, traffic=self.traffic,
+            work=self._work, management=self._management, windows=self._windows, alarms=self._alarms,
+            flow=self._flow, unique=unique, leader=leader,
+        )  # fmt: skip
         self._releasing: Iterator[None] | None = None
         """The remaining steps of the release when the connection ends."""
         self._steps: Iterator[None] | None = None
@@ -301,7 +302,7 @@ class Amqp10FrontEnd:
 
     def look(self, now: Now) -> Iterator[int]:
         """Check which consuming links wait for their client; yields between some, with the number looked at."""
-        return looks(self._consumers, self._sessions, self._blocks, self.connection, self._engine, now)
+        return looks(self._attaching.consumers, self._sessions, self._blocks, self.connection, self._engine, now)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -395,95 +396,11 @@ class Amqp10FrontEnd:
         elif isinstance(user, SelfReceiver):
             user.credit_received(event, now)
 
-    # --- attaching ---------------------------------------------------------------------------------------------------
-
     def _attached(self, event: Attached) -> None:
         if isinstance(event, ReceiverAttached):
-            self._publisher_attached(event.link, event.attach)
-        else:
-            self._consumer_attached(event.link, event.attach, self._now)
-
-    def _publisher_attached(self, link: ReceiverLink, attach: Attach) -> None:
-        session = session_of(link)
-        try:
-            target = termini.requested_target(attach)
-            if target.address == MANAGEMENT_ADDRESS:
-                self._management.links_of(session).receiver_attached(link, attach)
-                return
-            if target.address == FLOW_SELF:
-                raise refuse_sender()
-            self._alarms.check_welcome(self._engine, attach)
-            queue_name = self._dynamic.make(link, attach.name, target.address) if target.dynamic else None
-            effective = termini.effective_target(target, queue_name)
-            engine_target = None if effective.address is None else termini.engine_target(str(effective.address))
-            publisher = self._engine.publisher(self._mailbox, self.info.identity, engine_target, link)
-        except (EngineError, AmqpError) as error:
-            self._refuse(link, fault_of(error))
-            return
-        link.reference = publisher.reference = PublisherLink(
-            link, publisher, name=link_identity(self.info, session, link), engine=self._engine,
-            rights=self._engine.rights, attributes=self._attributes, settings=self.settings, traffic=self.traffic,
-            work=self._work, from_node=self._alarms.node is not None,
-        )  # fmt: skip
-        self.traffic.publishers += 1
-        self._engine.begin_link()
-        self._alarms.publisher_attached(link.reference, session, self._now)
-        link.attach(
-            source=attach.source,
-            target=effective,
-            snd_settle_mode=attach.snd_settle_mode,
-            rcv_settle_mode=attach.rcv_settle_mode,
-            credit=self._windows.link_credit_rule(link.reference, self._engine, self._now.monotonic),
-            max_message_size=self.settings.max_message_size,
-            properties={**link.reference.attach_properties(), **self._leader(publisher.home)},
-        )
-        link.reference.flow = self._flow.recorder_of(link.reference)
-
-    def _consumer_attached(self, link: SenderLink, attach: Attach, now: Now) -> None:
-        session = session_of(link)
-        try:
-            source = termini.requested_source(attach)
-            if source.address == MANAGEMENT_ADDRESS:
-                self._management.links_of(session).sender_attached(link, attach)
-                return
-            if source.address == FLOW_SELF and not source.dynamic:
-                self._flow.receiver_attached(link, attach)
-                return
-            self._alarms.check_welcome(self._engine, attach)
-            queue_name = self._dynamic.source_queue(link, attach.name, source)
-            self._engine.check_source(queue_name)
-            user = ConsumerLink(
-                link, engine=self._engine, converter=self._converter, headers=self._headers,
-                batch=self.settings.max_queue_credit, traffic=self.traffic,
-                bytes_wanted=termini.unsettled_bytes_max(attach), sizes=self._windows.grant_size(),
-                to_node=self._alarms.node is not None,
-            )  # fmt: skip
-            queue = self._engine.queue_info(queue_name, self.info.identity)
-            user.of_stream = queue.type == "stream"
-            stream = termini.checked_filters(source, queue, now.wall)
-            options = termini.consume_options(attach, source, stream, queue, self._alarms.node)
-            user.consumer = self._engine.consume(queue_name, self._mailbox, self.info.identity, options, user)
-        except (EngineError, AmqpError) as error:
-            self._refuse(link, fault_of(error))
-            return
-        link.reference = user
-        self._consumers[user] = None
-        self.traffic.consumers += 1
-        self._engine.begin_link()
-        self._stalls.look_at(self.look, wanted=True)
-        link.attach(
-            source=termini.effective_source(source, queue_name, stream),
-            target=attach.target,
-            snd_settle_mode=1 if attach.snd_settle_mode == 1 else 0,
-            rcv_settle_mode=attach.rcv_settle_mode,
-            max_message_size=attach.max_message_size,
-            properties={termini.QUEUE_IDENTITY: queue.identity, **user.attach_properties(), **self._leader(queue.home)},
-        )
-        user.flow = self._flow.recorder_of(user)
-
-    def _refuse(self, link: SenderLink | ReceiverLink, fault: AmqpError) -> None:
-        self._dynamic.delete(link)
-        session_of(link).refuse(link, fault)
+            self._attaching.receiver_attached(event.link, event.attach, self._now)
+        elif self._attaching.sender_attached(event.link, event.attach, self._now):
+            self._stalls.look_at(self.look, wanted=True)
 
     # --- actions ---------------------------------------------------------------------------------------------------
 
@@ -545,17 +462,12 @@ class Amqp10FrontEnd:
             if user.flow is not None:
                 user.flow.detached()
             user.release()
-            self._engine.end_link()
-            if isinstance(user, PublisherLink):
-                self.traffic.publishers -= 1
-            else:
-                del self._consumers[user]
-                self.traffic.consumers -= 1
+            self._attaching.ended(user)
         elif isinstance(user, ManagementLinks):
             user.released(link)
         elif isinstance(user, SelfReceiver):
             self._flow.receiver_released()
-        self._dynamic.delete(link)
+        self._attaching.dynamic.delete(link)
 
     def _release_all(self) -> None:
         if not self._lost:

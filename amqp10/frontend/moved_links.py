@@ -7,9 +7,11 @@ accepted nor sent again by this node. What it had sent before it knew is release
 A consumer keeps its link credit, and gets messages for it when another node leads. What it has not settled is released,
 because it comes again, flagged as redelivered; what it says of it afterwards has no effect.
 
+A consumer of a stream goes on behind the last message that was sent on its link, because offsets are the same at each
+node. One that has had none, and was to begin at the end, does not stay: only the former leader knew the offset.
+
 Links of other nodes do not stay, and neither do those of a client that follows leaders: they are attached again where
-the leader is. Consumers of streams do not stay either:
-they attach again with the offset behind the last message that they had.
+the leader is.
 """
 
 from collections.abc import Callable, Iterator
@@ -84,9 +86,11 @@ class MovedLinks:
         consumer = user.consumer
         if consumer is None or user.is_of_node or consumer.options.holder or consumer.options.getter:
             return False
-        if not self._moves(error, consumer.queue_name, owner, (QUORUM,)):
+        if not self._moves(error, consumer.queue_name, owner, (QUORUM, STREAM)):
             return False
         user.leader_lost()
+        if user.place is not None and user.place.next_offset(consumer.options.stream.position) is None:
+            return False
         self._consumers[user] = consumer
         self._wait(user, monotonic)
         return True

@@ -7,7 +7,7 @@ operator, a policy or the client itself limits what a consumer holds unsettled, 
 that. An echo or a drain of the client is answered when no batch is due any more, behind the transfers of the batches.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from amqp10.errors import ErrorCondition, LinkFault
@@ -17,17 +17,16 @@ from amqp10.flow.unsettled_bytes import UnsettledBytes
 from amqp10.frontend.annotations import merge_message_annotations, with_annotations
 from amqp10.frontend.headers import HeaderByAttributes
 from amqp10.frontend.hop_prefix import with_routes
-from amqp10.frontend.reasons import OPERATOR, BlockWatches, first_reason
-from amqp10.frontend.session_watches import SessionWatches, session_of
+from amqp10.frontend.reasons import OPERATOR, first_reason
+from amqp10.frontend.session_watches import session_of
+from amqp10.frontend.stream_place import HEAD_BYTES, StreamPlace
 from amqp10.frontend.termini import MAX_UNSETTLED_BYTES
-from amqp10.protocol.connection import Connection
 from amqp10.protocol.events import CreditReceived, DeliveriesSettled
 from amqp10.protocol.lifecycle import LinkState
 from amqp10.protocol.sender_link import SETTLED, DeliveriesSent, SenderLink
 from amqp10.wire.codec.encode import encode_value
-from amqp10.wire.messaging import Accepted, DeliveryState, Modified, Rejected
+from amqp10.wire.messaging import RELEASED, Accepted, DeliveryState, Modified, Rejected
 from amqp10.wire.types import ULong
-from core.clock import Now
 from core.counters.traffic import Traffic
 from core.flow_facts import Settled
 from core.interface import (
@@ -43,7 +42,6 @@ from core.interface import (
 )
 from core.message import UNSENT, Origin, Return, first_of
 from core.observe.flow_events.accounts import LinkAccount
-from core.observe.stalls import SLICE
 
 UNSENT_KEY = "x-opt-headgate-unsent"
 """A message annotation of the outcome modified, true: a node returns a delivery that it never sent to a client, so that
@@ -127,6 +125,7 @@ class ConsumerLink:
         "holds",
         "link",
         "of_stream",
+        "place",
         "sizes",
         "unsettled_bytes_max",
         "unsettled_max",
@@ -154,6 +153,8 @@ class ConsumerLink:
         self.consumer: Consumer | None = None
         self.flow: LinkAccount | None = None
         """Records flow events of this link; None while they are not wanted."""
+        self.place: StreamPlace | None = None
+        """Where it stands in its stream; None for a queue."""
         self.of_stream = False
         """Its queue is a stream, which keeps delivered messages; answers to grants tell what is available to this
         consumer."""
@@ -344,17 +345,24 @@ class ConsumerLink:
 
     def leader_lost(self) -> None:
         """The node that led the queue leads it no more, and what the client has not settled comes again from the next
-        leader. So what it has is released, and what waits is not sent."""
+        leader. So what it has is released, and what waits is not sent. Of a stream it keeps what it has."""
         assert self.consumer is not None
         self._leaderless = self.consumer.queue_name
         self.consumer, self._drained = None, False
-        if self._next_number:
+        if self.place is not None:  # settling what it has sent has no effect there
+            self.place.withdrawn(self.link.waiting_entry(0))
+            for first, last in self.link.take_back(0):
+                self._gone(first, last)
+        elif self._next_number:
             for first, last in self.link.release(0, self._next_number - 1):
                 self._gone(first, last)
 
     def options_anew(self, options: ConsumeOptions) -> ConsumeOptions:
         """What the consumer of the next leader is asked for, where the last one had these."""
-        return replace(options, first_number=self._next_number)
+        stream = options.stream
+        if self.place is not None and (position := self.place.next_offset(stream.position)) is not None:
+            stream = replace(stream, position=position)
+        return replace(options, first_number=self._next_number, stream=stream)
 
     def continue_with(self, consumer: Consumer) -> None:
         """Consume from the next leader."""
@@ -418,6 +426,8 @@ class ConsumerLink:
         if self._bytes is not None:
             behind = self._bytes.full and self._bytes.count > 0
             self._bytes.delivered(action.first, list(map(len, entries)))
+        if self.place is not None:
+            self.place.head = entries[-1][:HEAD_BYTES]
         link.send_run(action.first, entries, prefix)
         if self.sizes is not None:
             self.sizes.delivered(action.first, entries)
@@ -439,9 +449,10 @@ class ConsumerLink:
             traffic.messages_redelivered += n
 
     def taken_back(self, action: TakenBack) -> None:
-        """The queue has taken back deliveries that were held too long: release those that were sent. The client has
-        them until it settles them, so they count against its bounds until then."""
-        for first, last in self.link.release(action.first, action.last):
+        """The queue has taken deliveries back: release those that were sent. The client has them until it settles them,
+        so they count against its bounds until then. Another node learns why by the outcome."""
+        state = Modified() if action.moved and self._to_node else RELEASED
+        for first, last in self.link.release(action.first, action.last, state):
             self._gone(first, last)
         self.go_on()
 
@@ -533,6 +544,8 @@ class ConsumerLink:
         if self._bytes is not None and self.unsettled_bytes_max is not None:
             excess = max(behind, self._bytes.excess(self.unsettled_bytes_max, link.waiting))
             most = min(most, link.waiting - excess)
+        if self.place is not None:
+            self.place.withdrawn(link.waiting_entry(most))
         for first, last in link.take_back(most):
             self._engine.settle(self.consumer, first, last, UNSENT)
             self._gone(first, last)
@@ -573,25 +586,3 @@ def settle(event: DeliveriesSettled) -> None:
             consumer.settled(event)
     except LinkFault as fault:
         session_of(event.link).fail_link(event.link, fault)
-
-
-def looks(
-    consumers: Collection[ConsumerLink],
-    sessions: SessionWatches,
-    blocks: BlockWatches,
-    connection: Connection,
-    engine: Engine,
-    now: Now,
-) -> Iterator[int]:
-    """Check which sessions and consuming links wait for their client; yields between some, with the number of links
-    looked at."""
-    for session in connection.sessions:
-        sessions.look(session, now)
-        yield 0
-    all_now = list(consumers)
-    for start in range(0, len(all_now), SLICE):
-        some = [user for user in all_now[start : start + SLICE] if user in consumers]
-        for user in some:
-            reason = user.waits_for_client(backlog_bytes=connection.backlog_bytes, ready=engine.ready_messages)
-            blocks.looked(user, reason, delivery_count=user.link.credit.delivery_count, now=now)
-        yield len(some)

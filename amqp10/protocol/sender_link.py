@@ -20,7 +20,7 @@ from amqp10.flow.unsettled import UnsettledMap
 from amqp10.protocol.link import SENDER, LinkChannel, LinkEnd
 from amqp10.wire import serial
 from amqp10.wire.framing import FRAME_HEADER_BYTES, PIECE_BYTES_MIN
-from amqp10.wire.messaging import RELEASED, Coordinator, Source, Target
+from amqp10.wire.messaging import RELEASED, Coordinator, Modified, Released, Source, Target
 from amqp10.wire.performatives import Disposition, Transfer, encode_performative
 from amqp10.wire.transfer_encoding import bytes_of_tags, encode_run, frame_overhead
 from amqp10.wire.types import Described
@@ -230,6 +230,14 @@ class SenderLink:
         self.waiting += len(entries)
         self.channel.wants_to_send(self)
 
+    def waiting_entry(self, index: int) -> bytes | None:
+        """The waiting message that follows ``index`` others; None if there is none."""
+        for run in self._runs:
+            if index < len(run):
+                return run.entries[run.position + index]
+            index -= len(run)
+        return None
+
     def take_back(self, most: int | None = None) -> list[tuple[int, int]]:
         """Withdraw the newest waiting deliveries, so that at most ``most`` of them remain, or as many as the link
         credit allows if ``most`` is None. Returns the ranges of their numbers."""
@@ -248,11 +256,11 @@ class SenderLink:
             excess -= n
         return ranges
 
-    def release(self, first: int, last: int) -> list[tuple[int, int]]:
+    def release(self, first: int, last: int, state: Released | Modified = RELEASED) -> list[tuple[int, int]]:
         """Take deliveries back although the receiver has, or will have, them: the range of numbers, both inclusive.
 
         Deliveries that still wait are not sent; their ranges are returned. For the others a disposition tells the
-        receiver that they are released; they stay unsettled until the receiver has settled them [2.6.12].
+        receiver that they are released, or modified; they stay unsettled until the receiver has settled them [2.6.12].
         """
         runs, self._runs = self._runs, deque()
         unsent: list[tuple[int, int]] = []
@@ -267,17 +275,17 @@ class SenderLink:
         for piece in self.channel.outgoing.ranges():
             low, high = max(first, piece.number), min(last, piece.last_number)
             if piece.owner is self and low <= high:
-                self._tell_released(piece.first + low - piece.number, piece.first + high - piece.number)
+                self._tell_released(piece.first + low - piece.number, piece.first + high - piece.number, state)
         return unsent
 
-    def _tell_released(self, first: int, last: int) -> None:
+    def _tell_released(self, first: int, last: int, state: Released | Modified) -> None:
         self.channel.write_disposition(
             Disposition(
                 role=SENDER,
                 first=first & serial.MASK,
                 last=None if last == first else last & serial.MASK,
                 settled=False,
-                state=RELEASED,
+                state=state,
             )
         )
 

@@ -8,7 +8,8 @@ Invariants: records are in ascending order of their tags, none is empty, and the
 of the consumers' counts.
 
 Acknowledging a tag that was never used, or is acknowledged already, is the peer's fault; nothing else is. When a queue
-is deleted, its deliveries can still be acknowledged: their records stay, and are not counted.
+is deleted, or has taken its deliveries back, these can still be acknowledged: their records stay without a consumer,
+and are not counted.
 
 The number of records taken out at once is bounded; the caller continues where the returned value says.
 """
@@ -44,7 +45,7 @@ class UnknownDeliveryTag(Exception, Generic[Owner]):
 class _Record(NamedTuple, Generic[Owner]):
     """Tags ``first`` to ``last`` stand for the consumer's delivery numbers from ``number`` up."""
 
-    consumer: Owner
+    consumer: Owner | None  # None: acknowledging these tags has no effect
     first: int
     last: int
     number: int
@@ -66,7 +67,7 @@ class Unacked(Generic[Owner]):
         """Unused places at the front of both lists. Acknowledgements come in order, and removing the front of a list
         each time would move the whole list each time."""
         self._counts: dict[Owner, int] = {}
-        """Outstanding deliveries of each consumer; without consumers that have none, or whose queue is deleted."""
+        """Outstanding deliveries of each consumer; without consumers that have none."""
 
     @property
     def newest(self) -> int:
@@ -146,8 +147,23 @@ class Unacked(Generic[Owner]):
         return self._take(self._used_up, high, 1, last), last + 1
 
     def forget(self, consumer: Owner) -> None:
-        """Stop counting a consumer whose queue was deleted, and which gets no more deliveries."""
-        self.total -= self._counts.pop(consumer, 0)
+        """The deliveries of a consumer so far are its own no longer: its queue was deleted, or has taken them back.
+        They count no more, and acknowledging their tags has no effect."""
+        count = self._counts.pop(consumer, 0)
+        if not count:
+            return
+        self.total -= count
+        records: list[_Record[Owner]] = []
+        for record in self._records[self._used_up :]:
+            if record.consumer is consumer:
+                record = _Record(None, record.first, record.last, 0)
+            if record.consumer is None and records and records[-1].consumer is None:
+                before = records[-1]
+                if before.last + 1 == record.first:
+                    records[-1] = _Record(None, before.first, record.last, 0)
+                    continue
+            records.append(record)
+        self._records, self._firsts, self._used_up = records, [record.first for record in records], 0
 
     def _cuts_front(self, first: int, last: int) -> bool:
         """Whether the range is the front of the oldest record and not all of it, as with most acknowledgements in
@@ -162,7 +178,10 @@ class Unacked(Generic[Owner]):
         n = last + 1 - first
         self._records[place] = _Record(consumer, last + 1, its_last, number + n)
         self._firsts[place] = last + 1
-        return [DeliveryRange(consumer, number, number + n - 1)] if self._took(consumer, n) else []
+        if consumer is None:
+            return []
+        self._took(consumer, n)
+        return [DeliveryRange(consumer, number, number + n - 1)]
 
     def _place(self, tag: int) -> int:
         """The index of the record with this tag, if there is one; otherwise the index of another record, or none."""
@@ -181,23 +200,21 @@ class Unacked(Generic[Owner]):
             kept.append(_Record(tail.consumer, last + 1, tail.last, tail.number + last + 1 - tail.first))
         taken: list[DeliveryRange[Owner]] = []
         for consumer, its_first, its_last, number in records:
-            from_tag, to_tag = max(first, its_first), min(last, its_last)
-            if self._took(consumer, to_tag - from_tag + 1):
+            if consumer is not None:
+                from_tag, to_tag = max(first, its_first), min(last, its_last)
+                self._took(consumer, to_tag - from_tag + 1)
                 taken.append(DeliveryRange(consumer, number + from_tag - its_first, number + to_tag - its_first))
         self._replace(low, high, kept)
         return taken
 
-    def _took(self, consumer: Owner, n: int) -> bool:
-        """Count ``n`` deliveries less. False when the consumer's queue was deleted."""
-        outstanding = self._counts.get(consumer)
-        if outstanding is None:
-            return False
+    def _took(self, consumer: Owner, n: int) -> None:
+        """Count ``n`` deliveries less."""
+        outstanding = self._counts[consumer]
         self.total -= n
         if outstanding > n:
             self._counts[consumer] = outstanding - n
         else:
             del self._counts[consumer]
-        return True
 
     def _replace(self, low: int, high: int, kept: list[_Record[Owner]]) -> None:
         """Replace some records by what is left of them."""

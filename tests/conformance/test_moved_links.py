@@ -3,12 +3,14 @@
 import pytest
 
 from amqp10.protocol.leader import FOLLOWS_LEADERS, leader_is_lost
-from amqp10.wire.messaging import Accepted, Released
+from amqp10.wire.messaging import Accepted, Released, Source
 from amqp10.wire.performatives import Detach, Disposition, Flow
+from amqp10.wire.types import Described, Symbol, ULong
 from core.errors import HomeLost
 from core.interface import QueueDeclaration
 from tests.kit.apart import Apart
 from tests.kit.faulty_disk import MemoryDisk
+from tests.kit.queue_types import OFFSET
 from tests.kit.settings import make_settings
 from tests.kit.storage import KeptDefinitions, drain, open_storage
 from tests.kit.wire import InProcessBroker, numbered
@@ -260,13 +262,80 @@ def test_a_client_may_try_again_to_attach_while_no_leader_can_be_reached():
     assert len(a.peer.deliveries()) == 5
 
 
-def test_a_consumer_of_a_stream_attaches_again_itself():
-    a = Apart(of_entry=open_storage(MemoryDisk(), KeptDefinitions()))
+def reading(link_credit: int, begin: object = "first") -> Apart:
+    """A client at the entry with a link that reads the stream ``far``, which has five messages."""
+    a = Apart(of_entry=open_storage(MemoryDisk(), KeptDefinitions()), x_queue_type="stream")
     stream = QueueDeclaration(name="far", durable=True, arguments={"x-queue-type": "stream"})
     a.entry.engine.declare_queue(stream, a)
-    a.peer.attach_receiver(a.address, handle=1)
+    a.home.fill(numbered(5), "far")
+    wanted = {OFFSET: Described(Symbol(OFFSET), begin)}
+    a.peer.attach_receiver(a.address, handle=1, source=Source(address=a.address, filter=wanted))
+    if link_credit:
+        a.peer.grant(link_credit)
+    return a
+
+
+@pytest.mark.parametrize("begin", ["first", "next", ULong(0)], ids=str)
+def test_a_reader_of_a_stream_goes_on_behind_what_it_was_sent(begin: object):
+    a = reading(3, begin)
+    if begin == "next":
+        a.home.fill(numbered(5), "far")
+        a.entry.run()
+    first = a.peer.deliveries()
+    assert [payload[-1:] for _, payload in first] == numbered(3)
+    moves(a.entry)
+    assert a.peer.take(Detach) == []
+    assert a.peer.take(Disposition) == [], "its client has them"
+    a.peer.dispose(0, 2, state=Accepted())
+    a.peer.grant(10)
+    assert [payload[-1:] for _, payload in a.peer.deliveries()] == [b"3", b"4"]
+    a.home.fill([b"5"], "far")
+    a.entry.run()
+    assert [payload[-1:] for _, payload in a.peer.deliveries()] == [b"5"]
+
+
+def test_a_reader_that_was_sent_nothing_begins_where_it_said():
+    a = reading(0, ULong(2))
+    for _ in range(2):
+        moves(a.entry)
+    a.peer.grant(10)
+    assert a.peer.bodies() == numbered(3, first=2)
+    assert a.peer.take(Detach) == []
+
+
+def test_a_reader_for_the_end_that_was_sent_nothing_attaches_again_itself():
+    a = reading(10, "next")
     moves(a.entry)
     assert a.peer.detached_with("amqp:link:detach-forced")
+
+
+def test_what_went_back_to_the_stream_unsent_is_not_skipped():
+    a = reading(0)
+    a.peer.stop_reading()
+    a.peer.grant(5)
+    a.peer.grant(0)
+    a.peer.go_on_reading()
+    got = len(a.peer.deliveries())
+    moves(a.entry)
+    a.peer.grant(10)
+    assert a.peer.bodies() == numbered(5)[got:]
+
+
+def test_a_drain_of_a_reader_without_a_leader_is_answered_by_the_next_one():
+    a = reading(2)
+    assert len(a.peer.deliveries()) == 2
+    a.nodes.reachable = False
+    a.lose()
+    a.nodes.call()
+    a.peer.grant(10, drain=True)
+    a.entry.advance(2.0)
+    reasons = [one.properties["headgate:reason"].value for one in a.peer.take(Flow) if one.properties]
+    assert reasons == ["no-quorum"]
+    a.nodes.reachable = True
+    a.nodes.call()
+    a.entry.advance(1.0)
+    assert a.peer.bodies() == numbered(3, first=2)
+    assert [one.link_credit for one in a.peer.take(Flow) if one.drain][-1] == 0
 
 
 @pytest.mark.parametrize("publishes", [True, False])

@@ -298,5 +298,5 @@ def test_headers_of_every_kind_do_not_fill_a_cache(arena: Arena):
         headers = [composite(0x70, NULL, NULL, b"\x70" + (HOUR_MS + n + m).to_bytes(4)) for m in range(100)]
         peer.send_all([peer.transfer_frame(payload=header + BODY) for header in headers])
     assert sum(each.last - each.first + 1 for each in peer.take(Disposition) if each.last) == 2000
-    assert len(peer.front_end._attributes.known) <= 256
+    assert len(peer.front_end._attaching._attributes.known) <= 256
     arena.expected += [b"body"] * 2000

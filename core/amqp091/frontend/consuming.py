@@ -440,13 +440,30 @@ class Consuming:
                     self._shared.traffic.messages_acknowledged += last - first + 1
                 touched[consumption] = None
         for consumption in touched:
-            if not consumption.cancelled:
-                if not self.channel_prefetch_count:
-                    self.ask(consumption)
-            elif not self._unacked.count(consumption) and consumption.consumer is not None:
-                engine.cancel(consumption.consumer)
-                consumption.consumer = None
+            self._has_less(consumption)
         if self.channel_prefetch_count and taken:
+            self.ask_all()
+
+    def _has_less(self, consumption: Consumption) -> None:
+        """Ask for more for a consumer that holds fewer deliveries; one that was cancelled leaves with its last one."""
+        if not consumption.cancelled:
+            if not self.channel_prefetch_count:
+                self.ask(consumption)
+        elif not self._unacked.count(consumption) and consumption.consumer is not None:
+            self._shared.engine.cancel(consumption.consumer)
+            consumption.consumer = None
+
+    def taken_back(self, consumption: Consumption, first: int, last: int) -> None:
+        """The queue has taken back all deliveries of a consumer, because its node leads it no more; this is a range of
+        their numbers. They are delivered again. Acknowledging the former tags is no error, and has no effect."""
+        if consumption.consumer is None:
+            return
+        self._shared.engine.settle(consumption.consumer, first, last, GIVEN_BACK)  # the node in between forgets them
+        if consumption is self._getting:
+            self._got = None
+        self._unacked.forget(consumption)
+        self._has_less(consumption)
+        if self.channel_prefetch_count:
             self.ask_all()
 
     def stop(self) -> None:

@@ -507,7 +507,11 @@ class Amqp091FrontEnd:
                 consuming, consumption = _consumer(action.consumer.reference)
                 consuming.replied(consumption, action)
             case TakenBack():
-                self._taken_back(action)
+                consuming, consumption = _consumer(action.consumer.reference)
+                if action.moved:
+                    consuming.taken_back(consumption, action.first, action.last)
+                else:
+                    self._held_too_long(consuming)
             case Cancelled():
                 consuming, consumption = _consumer(action.consumer.reference)
                 if consuming.queue_gone(consumption) and self._can(CANCEL_CAPABILITY):
@@ -549,9 +553,8 @@ class Amqp091FrontEnd:
                         self.connection.fail_channel(channel.number, channel_fault(error))
                 yield
 
-    def _taken_back(self, action: TakenBack) -> None:
+    def _held_too_long(self, consuming: Consuming) -> None:
         """Close the channel, as RabbitMQ does, because a delivery was not acknowledged in time."""
-        consuming, _ = _consumer(action.consumer.reference)
         channel = self.channels.get(consuming.channel)
         if channel is not None and channel.consuming is consuming:
             self._release(channel)

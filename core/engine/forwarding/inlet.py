@@ -123,9 +123,9 @@ class Inlet:
             Delivered(consumer, number, entries, attributes, delivery_count, first_acquirer, routes=routes)
         )
 
-    def taken_back(self, first: int, last: int) -> None:
-        """The home node has taken deliveries back, which were held too long: numbers of the session, both inclusive.
-        The consumer is told, and they wait for it to settle them."""
+    def taken_back(self, first: int, last: int, *, moved: bool) -> None:
+        """The home node has taken deliveries back: numbers of the session, both inclusive. The consumer is told, and
+        they wait for it to settle them. ``moved`` is as :class:`core.interface.TakenBack` has it."""
         consumer = self.attachment.consumer
         unsettled = self.attachment.unsettled
         for number, batch in unsettled.numbered():
@@ -134,7 +134,7 @@ class Inlet:
                 continue
             places = [place for place, one in enumerate(batch.sequences) if first <= one <= last]
             if places:
-                consumer.mailbox.put(TakenBack(consumer, number + places[0], number + places[-1]))
+                consumer.mailbox.put(TakenBack(consumer, number + places[0], number + places[-1], moved))
 
     def answered(self, available: int) -> None:
         """The home node has answered the last echo: all that its grant brings at once has come."""

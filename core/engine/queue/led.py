@@ -85,7 +85,7 @@ class Led:
         """Forget every message. Consumers are told that what they held is taken back."""
         for attachment in list(self._attachments):
             for first, last in attachment.unsettled.numbers(attachment.consumer.next_number):
-                attachment.consumer.mailbox.put(TakenBack(attachment.consumer, first, last))
+                attachment.consumer.mailbox.put(TakenBack(attachment.consumer, first, last, moved=True))
             if attachment.unsettled.remove_all():
                 self._attachments.vacated(attachment)
         self._endings.clear(Remains().let_go)

@@ -1,0 +1,49 @@
+"""Where a consuming link stands in a stream, so that it can go on there when another node leads the stream.
+
+Offsets are the same at each node. The link goes on with the first message that it has not begun to send; those that it
+has sent are with its client, which cannot return them to a stream. The offset is read when the leader is lost, from the
+annotation that each message begins with, because the link may have got the message from another node.
+"""
+
+from amqp10.wire.codec.decode import DEPTH_MAX, decode_value
+from amqp10.wire.types import ULong
+from core.interface import StreamPosition
+
+OFFSET_KEY = b"x-stream-offset"
+HEAD_BYTES = 64
+"""How much is kept of the last message: the offset is the first of its annotations (``annotations.py``), behind at most
+14 bytes of the section and of the key's type, and takes 9 bytes."""
+
+
+class StreamPlace:
+    """The place of one link. The link sets ``head`` for each run."""
+
+    __slots__ = ("_offset", "head")
+
+    def __init__(self) -> None:
+        self.head = b""
+        """The first bytes of the last message that was handed to the link."""
+        self._offset: int | None = None
+
+    def withdrawn(self, entry: bytes | None) -> None:
+        """The link sends this message not, and none behind it; None if there is no such message."""
+        if entry is not None:
+            self.head, self._offset = b"", _offset_of(entry[:HEAD_BYTES])
+
+    def next_offset(self, begin: StreamPosition | float) -> StreamPosition | float | None:
+        """Where the link goes on, if it began at ``begin``. None if only the leader knew that: the link has had no
+        message, and its first one would be what came next after it had begun, or the last chunk of that time."""
+        if self.head:
+            before = _offset_of(self.head)
+            return None if before is None else before + 1
+        if self._offset is not None:
+            return self._offset
+        return None if begin in (StreamPosition.NEXT, StreamPosition.LAST) else begin
+
+
+def _offset_of(head: bytes) -> int | None:
+    at = head.find(OFFSET_KEY)
+    if at < 0:
+        return None
+    value, _ = decode_value(head, at + len(OFFSET_KEY), len(head), DEPTH_MAX)
+    return value.value if isinstance(value, ULong) else None
