@@ -15,7 +15,7 @@ from core.credit_flow.flow import CreditFlow
 from core.declaring import Recording
 from core.engine.confirms import Submission
 from core.engine.enforcement import Enforcement
-from core.engine.forwarding.nodes import Homes
+from core.engine.forwarding.nodes import FarChange, Homes
 from core.engine.forwarding.remote_queue import RemoteQueue
 from core.engine.holders import Holders
 from core.engine.machinery import Machinery
@@ -356,11 +356,11 @@ class Broker:
         return self._remove_queue(name)
 
     def begin_deleting(self, name: str, owner: object) -> Recording[int]:
-        may_be_there = isinstance(queue := self._queues.get(name), RemoteQueue | None)
+        queue = self._queues.get(name)
         if isinstance(queue, RemoteQueue):
             self._topology.queue(name, owner)
-        asked = self.machinery.homes.delete(self.virtual_host, name) if may_be_there else None
-        if asked is None:
+            asked: Recording[int] | None = queue.change(FarChange.DELETE)
+        elif queue is not None or (asked := self.machinery.homes.delete(self.virtual_host, name)) is None:
             return self.begin_deleting_here(name, owner)
         return once_followed(asked, self.machinery.order, self._topology, name)
 

@@ -51,6 +51,7 @@ without end must not fill the log, or memory."""
 CHECK_S = 2.0
 """How long each member of etcd may take to say its version at a start."""
 ERRORS = frozenset({"group-stopped", "cluster-refused", "batch-too-large"})
+WARNINGS = frozenset({"queue-of-one-node", "classic-queue-made-anew", "queues-of-lost-nodes-removed"})
 STEP_S, HURRY_S = 0.1, 0.02
 """The longest waits between two steps: a beat is due every 0.5 s, and a look every 0.25 s; and while something cannot
 wait for the next look."""
@@ -140,6 +141,7 @@ class ClusterTask:
             raise
         from core.cluster.engine_leader import EngineLeader
         from core.cluster.following import Following
+        from core.cluster.forgotten import ForgottenHomes
         from core.cluster.homes import QueueHomes
         from core.cluster.member import Hooks, Member
 
@@ -172,6 +174,7 @@ class ClusterTask:
             scheme="http" if settings.etcd_ca is None else "https",
         )
         self._agree(listed)
+        self._forgotten = ForgottenHomes(hosts, self.member.definitions, self._say)
         self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
         dialling.refused = self._refused
         groups.wake = self._wake_up
@@ -183,7 +186,7 @@ class ClusterTask:
         """Have what this broker declares agreed with the other nodes."""
         self._agreement.submit = self._submit
         self._agreement.group_sizes = self._group_sizes(listed)
-        self._agreement.binds_here = self._binds_here
+        self._agreement.binds_here, self._agreement.tell = self._binds_here, self._say
         self._told_of: set[tuple[str, str]] = set()
         """Exchanges of all nodes that have bindings of this node alone, as the log has told."""
         self._agreement.leads_here = lambda identity: self._groups.of(identity)[0].queues.leads
@@ -277,7 +280,8 @@ class ClusterTask:
             alarms.clear("disk", ENGINE)
 
     def _say(self, event: str, facts: Mapping[str, object]) -> None:
-        (self._log.error if event in ERRORS else self._log.info)(event, **facts)
+        say = self._log.error if event in ERRORS else self._log.warning if event in WARNINGS else self._log.info
+        say(event, **facts)
 
     # --- the list of the members
 
@@ -302,6 +306,7 @@ class ClusterTask:
         if endpoints := endpoints_of(listed):
             self.etcd.follow(endpoints)
         self._to_keep = listed
+        self._forgotten.due = True
 
     def _group_sizes(self, listed: "MemberList") -> frozenset[int]:
         return frozenset(map(self._groups.numbers.size_of, listed.groups))
@@ -354,6 +359,8 @@ class ClusterTask:
                     self._pay_owed()
                 going_on = self.member.step() | self._homes.follow(self._clock().monotonic)
                 self._order.reached(self.member.definitions.made)
+                if self.member.changes.known and not self.member.refused:
+                    self._forgotten.step(self.member.changes.listed.names)
                 if going_on:
                     turn()
                 if self._first_time and self.member.definitions.settled:
@@ -428,8 +435,19 @@ class ClusterTask:
         self._check_part()
         if not force:
             self._check_votes(name)
+            if not is_gone:
+                self._check_classic(name)
         what = ChangeOfMembers.FORGET if is_gone else ChangeOfMembers.LEAVE
         self._change(what, self.member.changes.listed.named(name), force=force)
+
+    def _check_classic(self, name: str) -> None:
+        """Raises PreconditionFailed if classic queues live on a node: they do not move."""
+        queues = sum(home == name for home in self._forgotten.homes())
+        if queues:
+            raise PreconditionFailed(
+                f"{queues} classic queues live on node {name}, and do not move to another one: consume and delete them "
+                "first, or use --force, and they are removed with what is in them; headgate queues list shows them"
+            )
 
     def _change(self, what: "ChangeOfMembers", member: "ListedMember", *, force: bool) -> None:
         self._check_part()
