@@ -10,8 +10,9 @@ import trio
 from pika.adapters.blocking_connection import BlockingChannel
 
 from amqp10.client import Message, connect
-from amqp10.client_core.errors import LinkRefused
-from amqp10.wire.messaging import Accepted, Header
+from amqp10.client_core.errors import LinkClosed
+from amqp10.wire.messaging import Accepted
+from amqp10.wire.sections import Header
 from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
 
 QUEUE = "work"
@@ -82,7 +83,7 @@ def test_a_durable_classic_queue_is_used_at_any_node_and_keeps_its_messages_whil
             channel.basic_consume(QUEUE, lambda *delivery: None)
         assert away.value.reply_code == 404
         assert "its home node a is down" in away.value.reply_text
-        with pytest.raises(LinkRefused, match="home node a is down"):
+        with pytest.raises(LinkClosed, match="home node a is down"):
             trio.run(sent, nodes.url("c"), f"/queues/{QUEUE}", b"refused")
         with channel_at(nodes, "b") as channel:
             with pytest.raises(pika.exceptions.NackError):
