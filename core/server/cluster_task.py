@@ -141,7 +141,6 @@ class ClusterTask:
             raise
         from core.cluster.engine_leader import EngineLeader
         from core.cluster.following import Following
-        from core.cluster.forgotten import ForgottenHomes
         from core.cluster.homes import QueueHomes
         from core.cluster.member import Hooks, Member
 
@@ -174,7 +173,6 @@ class ClusterTask:
             scheme="http" if settings.etcd_ca is None else "https",
         )
         self._agree(listed)
-        self._forgotten = ForgottenHomes(hosts, self.member.definitions, self._say)
         self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
         dialling.refused = self._refused
         groups.wake = self._wake_up
@@ -184,6 +182,9 @@ class ClusterTask:
 
     def _agree(self, listed: "MemberList") -> None:
         """Have what this broker declares agreed with the other nodes."""
+        from core.cluster.forgotten import ForgottenHomes
+
+        self._forgotten = ForgottenHomes(self._hosts, self.member.definitions, self._say)
         self._agreement.submit = self._submit
         self._agreement.group_sizes = self._group_sizes(listed)
         self._agreement.binds_here, self._agreement.tell = self._binds_here, self._say
@@ -445,8 +446,8 @@ class ClusterTask:
         queues = sum(home == name for home in self._forgotten.homes())
         if queues:
             raise PreconditionFailed(
-                f"{queues} classic queues live on node {name}, and do not move to another one: consume and delete them "
-                "first, or use --force, and they are removed with what is in them; headgate queues list shows them"
+                f"classic queues live on node {name} ({queues}), and do not move: consume and delete them "
+                "first, or use --force, and they are removed with what is in them"
             )
 
     def _change(self, what: "ChangeOfMembers", member: "ListedMember", *, force: bool) -> None:

@@ -14,6 +14,7 @@ from amqp10.client_core.errors import LinkClosed
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
 from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
+from tests.kit.command_line import run_here
 
 QUEUE = "work"
 DURABLE = pika.BasicProperties(delivery_mode=2)
@@ -99,6 +100,9 @@ def test_a_durable_classic_queue_is_used_at_any_node_and_keeps_its_messages_whil
         nodes.start("a")
         nodes.until(lambda: reaches(nodes, "c"), "the home is back")
         assert taken(nodes, "c", 20) == [str(number) for number in range(20)]
+        leaving = run_here("cluster", "leave", "a", url=nodes.url("b"))
+        assert leaving.code != 0
+        assert "classic queues live on node a (1)" in leaving.err
         nodes.command("b", "queues", "purge", QUEUE)
         nodes.command("b", "queues", "delete", QUEUE)
         for name in NAMES:
