@@ -412,6 +412,8 @@ class SharedNames:
         """The durable classic queues that live on this node, and their bindings, as the changes that let all nodes know
         them. Other tasks may change them meanwhile."""
         host, node = self._virtual_host, self._agreement.node
+        if self._shares is not None or not node:
+            return
         bindings, offered = self.topology.all_bindings(), set()
         for queue in list(self.topology.queues.values()):
             home = home_in(queue.identity)
