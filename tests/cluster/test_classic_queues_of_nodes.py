@@ -116,3 +116,35 @@ def reaches(nodes: ClusterNodes, name: str) -> bool:
         except pika.exceptions.ChannelClosedByBroker:
             return False
         return True
+
+
+@pytest.mark.slow
+def test_a_queue_is_there_after_a_kill_as_soon_as_its_client_knows_of_it_and_goes_when_its_node_is_forgotten():
+    with cluster_nodes(groups=1, forwards=True) as nodes:
+        for number in range(3):
+            nodes.until(lambda queue=f"new{number}": declares(nodes, "a", queue), "the node has read the definitions")
+            with channel_at(nodes, "a") as channel:
+                channel.basic_publish("", f"new{number}", b"kept", DURABLE, mandatory=True)
+                nodes.kill("a")
+            nodes.start("a")
+            with channel_at(nodes, "a") as channel:
+                assert channel.basic_get(f"new{number}", auto_ack=True)[2] == b"kept"
+        assert "classic-queue-made-anew" not in nodes.log("a")
+
+        nodes.kill("a")
+        nodes.until(lambda: nodes.leaders("b")[1] in ("b", "c"), "another node leads")
+        nodes.command("b", "cluster", "forget", "a")
+        for name in ("b", "c"):
+            nodes.until(lambda name=name: "new" not in nodes.command(name, "queues", "list"), "they are gone")
+        assert "queues-of-lost-nodes-removed" in nodes.log("b") + nodes.log("c")
+        with channel_at(nodes, "c") as channel:
+            channel.queue_declare("new1", durable=True)
+
+
+def declares(nodes: ClusterNodes, name: str, queue: str) -> bool:
+    with channel_at(nodes, name) as channel:
+        try:
+            channel.queue_declare(queue, durable=True)
+        except pika.exceptions.ChannelClosedByBroker:
+            return False
+        return True
