@@ -435,7 +435,7 @@ class Amqp10FrontEnd:
             rcv_settle_mode=attach.rcv_settle_mode,
             credit=self._windows.link_credit_rule(link.reference, self._engine, self._now.monotonic),
             max_message_size=self.settings.max_message_size,
-            properties=self._leader(publisher.home),
+            properties={**link.reference.attach_properties(), **self._leader(publisher.home)},
         )
         link.reference.flow = self._flow.recorder_of(link.reference)
 

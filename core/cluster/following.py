@@ -52,6 +52,9 @@ class Following:
         self._clock = clock
         self._log = log
         self._record: DefinitionRecord | None = None
+        self.offers_queues = agreement.shares is not None
+        """Whether queues are offered to the others, and not only what has no messages. A queue of which there are
+        copies is offered by a node that begins a new cluster with them: its identity says where its messages are."""
 
     @property
     def kept(self) -> bool:
@@ -170,17 +173,13 @@ class Following:
                 yield None
 
     def _can_be_offered(self, change: AgreedChange) -> bool:
-        """Messages of queues of which there are copies are not shared by an offer, so these are none. A classic queue
-        is offered by the node on which it lives."""
+        """A classic queue is offered by the node on which it lives."""
         if isinstance(change.value, str) and isinstance(UserRecord.parse(change.name, change.value).secret, RabbitHash):
             why = "its password has a hash of RabbitMQ; set the password"
             self._log("definition-not-shared", {"definition": str(change), "why": why})
             return False
-        return (
-            change.kind is not ChangeKind.QUEUE
-            or self._agreement.shares is not None
-            or _home(change) == self._agreement.node != ""
-        )
+        lives_here = _home(change) == self._agreement.node != ""
+        return change.kind is not ChangeKind.QUEUE or self.offers_queues or lives_here
 
     def may_offer(self, change: AgreedChange) -> bool:
         to_queue = isinstance(change.value, Binding) and change.value.destination_is_queue

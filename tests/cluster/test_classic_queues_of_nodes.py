@@ -98,7 +98,7 @@ def test_a_durable_classic_queue_is_used_at_any_node_and_keeps_its_messages_whil
         assert "its home node a is down" in never_seen.value.reply_text
 
         nodes.start("a")
-        nodes.until(lambda: reaches(nodes, "c"), "the home is back")
+        nodes.until(lambda: reaches(nodes, "c") and reaches(nodes, "b"), "the home is back")
         assert taken(nodes, "c", 20) == [str(number) for number in range(20)]
         leaving = run_here("cluster", "leave", "a", url=nodes.url("b"))
         assert leaving.code != 0
