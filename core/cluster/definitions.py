@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import cbor2
 
 from core.cluster.keys import ClusterKeys
-from core.engine.quorum.group_numbers import number_in_log, size_in
+from core.engine.quorum.group_numbers import home_in, number_in_log, size_in
 from core.engine.quorum.groups import SharedQueue
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, ChangeKind
 from core.engine.routing.topology import BUILT_IN_EXCHANGES
@@ -80,6 +80,8 @@ def _plain(value: object) -> object:
     match value:
         case SharedQueue(host, one, identity, home):
             plain = [host, one.name, dict(one.arguments), one.auto_delete, identity]
+            if home_in(identity):
+                return [plain]  # versions that would make a queue of their own do not know it
             return plain if one.durable and not one.exclusive else [*plain, one.durable, one.exclusive, home]
         case ExchangeDeclaration() as one:
             return [one.name, one.type.value, one.auto_delete, one.internal, dict(one.arguments)]
@@ -108,6 +110,8 @@ def _value(kind: ChangeKind, plain: Plain) -> object:
                 arguments=dict(arguments),
             )
             return SharedQueue(_text(host), declaration, identity, _text(home))
+        case ChangeKind.QUEUE, [[*of_a_home]]:
+            return _value(kind, of_a_home)
         case ChangeKind.EXCHANGE, [name, type_, auto_delete, internal, arguments, *_]:
             return ExchangeDeclaration(
                 name=_text(name),

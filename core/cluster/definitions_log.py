@@ -5,7 +5,8 @@ so it is put only by a node that knows every change before it. A node makes the 
 and its own; a client is answered when its own node has made its change.
 
 A node that is new, or was away for longer than changes are kept, reads the state instead, and makes the difference. At
-the first time it deletes nothing: what only it has, it offers to the others.
+the first time it deletes nothing: what only it has, it offers to the others. Classic queues of which the others do not
+know yet are offered each time.
 """
 
 from collections import deque
@@ -39,8 +40,12 @@ class Follower(Protocol):
         """The changes that make of what this node has the state; without ``removes``, nothing is removed. None where
         other tasks may run."""
 
-    def offers(self, state: Iterable[AgreedChange]) -> Iterator[AgreedChange | None]:
-        """What this node has and the state has not; None where other tasks may run."""
+    def offers(self, state: Iterable[AgreedChange], *, everything: bool) -> Iterator[AgreedChange | None]:
+        """What this node has and the state has not; None where other tasks may run. Without ``everything``, only the
+        queues that live on this node, and their bindings: their messages are nowhere else."""
+
+    def may_offer(self, change: AgreedChange) -> bool:
+        """Whether an offer is still to be made, after the changes that came before it."""
 
 
 class Numbered(NamedTuple):
@@ -259,7 +264,7 @@ class DefinitionsLog:
         self._latest = max(self._latest, number)
         removes = number > 0 and not self.first_time  # an engine that has lost everything deletes nothing here
         self._differences = self._follower.differences(state.changes(), removes=removes)
-        self._offers = None if removes else self._follower.offers(state.changes())
+        self._offers = self._follower.offers(state.changes(), everything=not removes)
 
     def _take_differences(self) -> None:
         assert self._differences is not None
@@ -282,7 +287,7 @@ class DefinitionsLog:
         change = self._offered_again.popleft() if self._offered_again else next(self._offers or iter(()), END)
         if change is END:
             self._offers = None
-        if not isinstance(change, AgreedChange):
+        if not isinstance(change, AgreedChange) or not self._follower.may_offer(change):
             return
         offered = change
 

@@ -7,11 +7,14 @@ there, the next start reads from the cluster again.
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, islice
 
 from core.access.records import RabbitHash, UserRecord
 from core.access.users import Users
 from core.cluster.definitions import encoded
 from core.cluster.definitions_log import Numbered
+from core.engine.quorum.group_numbers import home_in
+from core.engine.quorum.groups import SharedQueue
 from core.engine.routing.agreement import AgreedChange, AgreedRemoval, Agreement, ChangeKind
 from core.engine.routing.shared_names import SharedNames
 from core.engine.virtual_hosts import HostLimits, VirtualHosts
@@ -65,7 +68,7 @@ class Following:
         made: list[int] = []
         with self._agreement.making():
             try:
-                with self._together(host):
+                with self._together(host, changes):
                     self._make_some(changes, host, made)
             except PreconditionFailed as error:  # they are made, and the next start reads them again
                 self._log("definitions-not-kept", {"vhost": host, "why": str(error)})
@@ -80,9 +83,14 @@ class Following:
                 return
             made.append(changes.popleft().number)
 
-    def _together(self, host: str) -> AbstractContextManager[None]:
+    def _together(self, host: str, changes: "deque[Numbered]") -> AbstractContextManager[None]:
+        """One record for what is made. For a classic queue that lives here the disk is waited for: a start sets aside
+        messages whose queue it does not find."""
         names = None if not host or (found := self._hosts.find(host)) is None else found.shared
-        return nullcontext() if names is None else names.recorder.together(self._recorded)
+        if names is None:
+            return nullcontext()
+        waits = any(_home(one.change) == self._agreement.node != "" for one in islice(changes, TOGETHER_MAX))
+        return names.recorder.together(None if waits else self._recorded)
 
     def _recorded(self, record: DefinitionRecord) -> None:
         self._record = record
@@ -152,24 +160,39 @@ class Following:
             if number % COMPARED_AT_ONCE == 0:
                 yield None
 
-    def offers(self, state: Iterable[AgreedChange]) -> Iterator[AgreedChange | None]:
+    def offers(self, state: Iterable[AgreedChange], *, everything: bool) -> Iterator[AgreedChange | None]:
         there: set[Hashable] = set()
         for number, change in enumerate(state):
             there.add(change.subject)
             if number % COMPARED_AT_ONCE == 0:
                 yield None
-        for number, change in enumerate(self._present()):
+        for number, change in enumerate(chain(self._present() if everything else (), self._own())):
             if change.subject not in there and self._can_be_offered(change):
                 yield change
             elif number % COMPARED_AT_ONCE == 0:
                 yield None
 
     def _can_be_offered(self, change: AgreedChange) -> bool:
+        """A classic queue is offered by the node on which it lives."""
         if isinstance(change.value, str) and isinstance(UserRecord.parse(change.name, change.value).secret, RabbitHash):
             why = "its password has a hash of RabbitMQ; set the password"
             self._log("definition-not-shared", {"definition": str(change), "why": why})
             return False
-        return change.kind is not ChangeKind.QUEUE or self.offers_queues
+        lives_here = _home(change) == self._agreement.node != ""
+        return change.kind is not ChangeKind.QUEUE or self.offers_queues or lives_here
+
+    def may_offer(self, change: AgreedChange) -> bool:
+        to_queue = isinstance(change.value, Binding) and change.value.destination_is_queue
+        if not _home(change) and not to_queue:
+            return True
+        host = None if self._hosts.deleting(change.host) else self._hosts.find(change.host)
+        return host is not None and host.shared is not None and host.shared.may_offer(change)
+
+    def _own(self) -> Iterator[AgreedChange]:
+        """The classic queues of this node, and their bindings."""
+        for host in list(self._hosts.all):
+            if isinstance(host.shared, SharedNames) and not self._hosts.deleting(host.virtual_host):
+                yield from host.shared.own()
 
     def _present(self) -> Iterator[AgreedChange]:
         """Everything that all nodes should have, in an order in which it can be made."""
@@ -185,6 +208,11 @@ class Following:
                 yield from host.shared.present()
         if self.users is not None:
             yield from (AgreedChange(ChangeKind.USER, "", one.name, one.render()) for one in self.users.records())
+
+
+def _home(change: AgreedChange) -> str:
+    """The node on which a classic queue lives that is declared; "" for any other change."""
+    return home_in(change.value.identity) if isinstance(change.value, SharedQueue) else ""
 
 
 def _ends(host: str, binding: Binding) -> set[tuple[ChangeKind, str, str]]:

@@ -1,4 +1,5 @@
-"""The home of each quorum queue: the node that leads its group. It moves with the leader.
+"""The home of each quorum queue: the node that leads its group. It moves with the leader. A classic queue stays on the
+node that its identity names, to which there is a way as soon as this node knows its address.
 
 A node that does not lead forwards to the home (:mod:`core.engine.forwarding`). When the home changes, what is attached
 to the queue here is detached with an error, and finds the new home when it is attached again. While no node leads, the
@@ -12,6 +13,7 @@ from core.cluster.member import Member
 from core.config.address import parse_node_address
 from core.engine.broker import Broker
 from core.engine.forwarding.nodes import HomeNode, Homes
+from core.engine.quorum.group_numbers import home_in
 from core.engine.quorum.groups import QuorumGroups
 from core.engine.routing.shared_names import is_shared
 from core.engine.routing.topology import QueueDefinition
@@ -50,6 +52,10 @@ class QueueHomes:
         """Queues that are to be made anew, by virtual host and name."""
         self._changed: set[int] = set()
         """Groups whose home has changed, and whose queues are still looked for."""
+        self._ways: dict[str, HomeNode] = {}
+        """The other nodes for which the classic queues on them were made last."""
+        self._changed_ways: set[str] = set()
+        """Nodes to which there is another way, and whose classic queues are still looked for."""
         self._queues: Iterator[tuple[str, str, QueueDefinition]] = iter(())
         """Those that are still to be looked at."""
         assert isinstance(homes.nodes, MutableMapping), "the nodes are filled as their addresses become known"
@@ -60,7 +66,7 @@ class QueueHomes:
     @property
     def busy(self) -> bool:
         """Whether queues are still to be moved."""
-        return bool(self._moving or self._changed)
+        return bool(self._moving or self._changed or self._changed_ways)
 
     def follow(self, now: float) -> bool:
         """Move the queues of groups whose leader has changed, as many as there is time for. Returns whether the engine
@@ -73,7 +79,12 @@ class QueueHomes:
             if home != self._homes.get(group.number):
                 self._homes[group.number] = home
                 self._changed.add(group.number)
-                self._queues = chain.from_iterable(map(_queues_of, list(self._hosts.all)))
+                self._look_anew()
+        if self._ways != self._nodes:
+            names = self._ways.keys() | self._nodes.keys()
+            self._changed_ways |= {name for name in names if self._ways.get(name) is not self._nodes.get(name)}
+            self._ways = dict(self._nodes)
+            self._look_anew()
         self._look_for_queues()
         moved = 0
         for host, name in list(islice(self._moving, MADE_AT_ONCE)):
@@ -81,11 +92,7 @@ class QueueHomes:
             if broker is None or name not in broker.shown.queues:
                 del self._moving[host, name]
                 continue
-            where = self._home_of(host, name)
-            error = HomeLost(
-                f"queue '{name}' is led by {'another node' if where is None else f'node {where}'} from now on; attach "
-                "again"
-            )
+            error = HomeLost(f"queue '{name}' {self._says_where(host, name)}; attach again")
             if broker.make_anew(name, error, now):
                 del self._moving[host, name]
                 moved += 1
@@ -116,17 +123,29 @@ class QueueHomes:
         is_its_own = bool(address) and parse_node_address(address) == (host, port)
         return is_its_own and self._member.beats.refused(name, now)
 
+    def _says_where(self, host: str, name: str) -> str:
+        where, broker = self._home_of(host, name), self._hosts.find(host)
+        definition = None if broker is None else broker.shown.topology.queues.get(name)
+        if definition is not None and home_in(definition.identity):
+            return f"is on node {where}, to which there is another way now"
+        return f"is led by {'another node' if where is None else f'node {where}'} from now on"
+
+    def _look_anew(self) -> None:
+        self._queues = chain.from_iterable(map(_queues_of, list(self._hosts.all)))
+
     def _look_for_queues(self) -> None:
-        """Find some of the queues of groups whose home has changed."""
-        if not self._changed:
+        """Find some of the queues of groups whose home has changed, and of nodes to which there is another way."""
+        if not (self._changed or self._changed_ways):
             return
         looked = 0
         for host, name, one in islice(self._queues, LOOKED_AT_ONCE):
             looked += 1
-            if is_shared(one.declaration) and self._groups.of(one.identity)[0].number in self._changed:
+            of_group = is_shared(one.declaration) and self._groups.of(one.identity)[0].number in self._changed
+            if of_group or home_in(one.identity) in self._changed_ways:
                 self._moving[host, name] = None
         if looked < LOOKED_AT_ONCE:
             self._changed.clear()
+            self._changed_ways.clear()
 
     def _reach(self, name: str) -> bool:
         """Make the node, or make it anew at another address. Returns whether there is one."""
@@ -146,8 +165,8 @@ class QueueHomes:
         if configured is not None or (host := self._hosts.find(virtual_host)) is None:
             return configured
         definition = host.shown.topology.queues.get(queue)
-        if definition is None or not is_shared(definition.declaration):
-            return None
+        if definition is None or (said := home_in(definition.identity)) or not is_shared(definition.declaration):
+            return None if definition is None else said or None
         return self._homes.get(self._groups.of(definition.identity)[0].number)
 
 

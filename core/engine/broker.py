@@ -15,7 +15,7 @@ from core.credit_flow.flow import CreditFlow
 from core.declaring import Recording
 from core.engine.confirms import Submission
 from core.engine.enforcement import Enforcement
-from core.engine.forwarding.nodes import Homes
+from core.engine.forwarding.nodes import FarChange, Homes
 from core.engine.forwarding.remote_queue import RemoteQueue
 from core.engine.holders import Holders
 from core.engine.machinery import Machinery
@@ -308,8 +308,8 @@ class Broker:
 
     def deadline(self) -> float:
         """See :meth:`core.server.pump.Turning.deadline`."""
-        names = self._removal_at if self._topology.going else inf
-        return min(self._pump.deadline if self._pump.due else inf, self.machinery.residency.deadline, names)
+        pump = self._pump.deadline if self._pump.due else inf
+        return min(pump, self.machinery.residency.deadline, self.names_deadline)
 
     # --- Topology -------------------------------------------------------------------------------------------
 
@@ -356,18 +356,18 @@ class Broker:
         return self._remove_queue(name)
 
     def begin_deleting(self, name: str, owner: object) -> Recording[int]:
-        may_be_there = isinstance(queue := self._queues.get(name), RemoteQueue | None)
+        queue = self._queues.get(name)
+        asked = self.machinery.homes.delete(self.virtual_host, name) if queue is None else None
         if isinstance(queue, RemoteQueue):
             self._topology.queue(name, owner)
-        asked = self.machinery.homes.delete(self.virtual_host, name) if may_be_there else None
+            asked = queue.change(FarChange.DELETE)
         if asked is None:
             return self.begin_deleting_here(name, owner)
         return once_followed(asked, self.machinery.order, self._topology, name)
 
     def purge_queue(self, name: str, owner: object) -> Walk[int]:
         self._topology.queue(name, owner)
-        queue = self._queues[name]
-        self._pump.touch(queue)  # the queue has room now
+        self._pump.touch(queue := self._queues[name])  # the queue has room now
         return queue.purge(self._pump.remains.let_go)
 
     def declare_exchange(self, declaration: ExchangeDeclaration) -> bool:

@@ -30,6 +30,7 @@ from core.engine.queue.kinds import AnyQueue
 from core.engine.queue.pump import PositionWaiter, QueueTurns
 from core.engine.queue.queue import Queue
 from core.engine.queue.store_stage import ToStore
+from core.engine.quorum.group_numbers import home_in
 from core.engine.quorum.leadership import Leadership
 from core.engine.quorum.queues import QuorumQueues
 from core.engine.ready.backing import Backing, MemoryBacking
@@ -91,7 +92,8 @@ class QueueMaker:
     def make(self, definition: QueueDefinition, options: QueueOptions, now: float) -> AnyQueue:
         """Make the queue of a definition, with the messages that the store keeps for it. ``now``: monotonic seconds."""
         name = definition.declaration.name
-        home = self._homes.of_new(self._virtual_host, name, exclusive=definition.declaration.exclusive)
+        exclusive, said = definition.declaration.exclusive, home_in(definition.identity)
+        home = self._homes.of_new(self._virtual_host, name, exclusive=exclusive, said=said)
         if home is not None:
             remote = RemoteQueue(
                 name,
@@ -126,9 +128,10 @@ class QueueMaker:
         error: EngineError,
         now: float,
     ) -> bool:
-        """Make a quorum queue or a stream anew, because another node leads it now. What is attached to the old one is
-        detached with an error, and finds the new one when it is attached again. Returns False if that is not possible
-        yet: the queue has still to learn that it is led here no more, or to answer what it has taken on."""
+        """Make a quorum queue or a stream anew, because another node leads it now, or a queue of another node to which
+        there is another way now. What is attached to the old one is detached with an error, and finds the new one when
+        it is attached again. Returns False if that is not possible yet: the queue has still to learn that it is led
+        here no more, or to answer what it has taken on."""
         queue = queues[name]
         if isinstance(queue, Queue) and (queue.led is None or not queue.led.over):
             return False

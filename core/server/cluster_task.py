@@ -52,6 +52,7 @@ without end must not fill the log, or memory."""
 CHECK_S = 2.0
 """How long each member of etcd may take to say its version at a start."""
 ERRORS = frozenset({"group-stopped", "cluster-refused", "batch-too-large"})
+WARNINGS = frozenset({"queue-of-one-node", "classic-queue-made-anew", "queues-of-lost-nodes-removed"})
 STEP_S, HURRY_S = 0.1, 0.02
 """The longest waits between two steps: a beat is due every 0.5 s, and a look every 0.25 s; and while something cannot
 wait for the next look."""
@@ -211,9 +212,12 @@ class ClusterTask:
 
     def _agree(self, listed: "MemberList") -> None:
         """Have what this broker declares agreed with the other nodes."""
+        from core.cluster.forgotten import ForgottenHomes
+
+        self._forgotten = ForgottenHomes(self._hosts, self.member.definitions, self._say)
         self._agreement.submit = self._submit
         self._agreement.group_sizes = self._group_sizes(listed)
-        self._agreement.binds_here = self._binds_here
+        self._agreement.binds_here, self._agreement.tell = self._binds_here, self._say
         self._told_of: set[tuple[str, str]] = set()
         """Exchanges of all nodes that have bindings of this node alone, as the log has told."""
         self._agreement.leads_here = lambda identity: self._groups.of(identity)[0].queues.leads
@@ -315,7 +319,8 @@ class ClusterTask:
             alarms.clear("disk", ENGINE)
 
     def _say(self, event: str, facts: Mapping[str, object]) -> None:
-        (self._log.error if event in ERRORS else self._log.info)(event, **facts)
+        say = self._log.error if event in ERRORS else self._log.warning if event in WARNINGS else self._log.info
+        say(event, **facts)
 
     # --- the list of the members
 
@@ -352,6 +357,7 @@ class ClusterTask:
         if endpoints := endpoints_of(listed):
             self.etcd.follow(endpoints)
         self._to_keep = listed
+        self._forgotten.due = True
 
     def _group_sizes(self, listed: "MemberList") -> frozenset[int]:
         return frozenset(map(self._groups.numbers.size_of, listed.groups))
@@ -404,6 +410,8 @@ class ClusterTask:
                     self._pay_owed()
                 going_on = self.member.step() | self._homes.follow(self._clock().monotonic)
                 self._order.reached(self.member.definitions.made)
+                if self.member.changes.known and not self.member.refused:
+                    self._forgotten.step(self.member.changes.listed.names)
                 if going_on:
                     turn()
                 if self._first_time and self.member.definitions.settled and self.member.beginning.end():
@@ -488,8 +496,19 @@ class ClusterTask:
         self._check_part()
         if not force:
             self._check_votes(name)
+            if not is_gone:
+                self._check_classic(name)
         what = ChangeOfMembers.FORGET if is_gone else ChangeOfMembers.LEAVE
         self._change(what, self.member.changes.listed.named(name), force=force)
+
+    def _check_classic(self, name: str) -> None:
+        """Raises PreconditionFailed if classic queues live on a node: they do not move."""
+        queues = sum(home == name for home in self._forgotten.homes())
+        if queues:
+            raise PreconditionFailed(
+                f"classic queues live on node {name} ({queues}), and do not move: consume and delete them "
+                "first, or use --force, and they are removed with what is in them"
+            )
 
     def _change(self, what: "ChangeOfMembers", member: "ListedMember", *, force: bool) -> None:
         self._check_part()

@@ -85,7 +85,9 @@ def _agreement(cluster: ClusterSettings) -> Agreement:
         agreement = Agreement(shares=lambda declaration: node_in_name(declaration.name) is None)
         agreement.node = cluster.node
         return agreement
-    return Agreement(copies=len(cluster.members))
+    agreement = Agreement(copies=len(cluster.members))
+    agreement.node = cluster.node
+    return agreement
 
 
 class OpenData:

@@ -1,5 +1,6 @@
-"""Three real brokers and a real etcd: a classic queue of one node is bound to an exchange of all. It gets what is
-published there at its own node only, and at the others publishers learn what they would learn without the binding."""
+"""Three real brokers and a real etcd: a queue that is auto-delete, and so of one node, is bound to an exchange of all.
+It gets what is published there at its own node only, and at the others publishers learn what they would learn without
+the binding."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,11 +32,11 @@ async def sent(url: str, key: str) -> Fate:
 
 
 @pytest.mark.slow
-def test_a_classic_queue_gets_what_is_published_at_its_node_and_others_say_that_there_is_no_route():
+def test_an_auto_delete_queue_gets_what_is_published_at_its_node_and_others_say_that_there_is_no_route():
     with cluster_nodes(groups=1, forwards=True) as nodes:
         with channel_at(nodes, "b") as channel:
             channel.exchange_declare("orders", "topic", durable=True)
-            channel.queue_declare("of-b", durable=True)
+            channel.queue_declare("of-b", durable=True, auto_delete=True)
             channel.queue_bind("of-b", "orders", "#")
             channel.queue_bind("of-b", "orders", "again")
             channel.queue_declare("of-all", durable=True, arguments={"x-queue-type": "quorum"})

@@ -14,6 +14,8 @@ from core.cluster.following import Following
 from core.cluster.keys import NUMBER, ClusterKeys
 from core.config.settings import Settings
 from core.engine.broker import OPERATOR, Broker
+from core.engine.forwarding.nodes import Homes
+from core.engine.quorum.group_numbers import home_in
 from core.engine.routing.agreement import AgreedChange, Agreement, ChangeKind
 from core.engine.routing.shared_recorder import SharedRecorder
 from core.engine.virtual_hosts import VirtualHosts
@@ -41,14 +43,19 @@ class Node:
         self.etcd: SimulatedEtcd | SimulatedOrder
         if world.order is None:
             self.etcd, self.agreement = SimulatedEtcd(number, world.stored, world.network), Agreement()
+            self.agreement.node = f"n{number}"
             engine: DefinitionsEngine = EtcdDefinitions(self.etcd, KEYS)
         else:
             engine = self.etcd = SimulatedOrder(number, world.order, world.network)
             self.agreement = Agreement(shares=lambda declaration: True)
         storage = open_storage(MemoryDisk(), kept)
         storage.recorder = SharedRecorder(kept, kept, "/", self.agreement)
-        self.broker = Broker(Settings(), storage=storage, new_identity=world.identity)
+        homes = Homes(self.agreement.node)
+        self.broker = Broker(Settings(), storage=storage, new_identity=world.identity, homes=homes)
         self.problems: list[tuple[str, object]] = []
+        self.told: list[str] = []
+        """The events of the log."""
+        self.agreement.tell = self._say
         hosts = VirtualHosts(self.broker)
         self.following = Following(hosts, self.agreement, lambda: world.network.now, self._say)
         self.log = DefinitionsLog(engine, self.following, self._say, first_time=first_time)
@@ -56,6 +63,7 @@ class Node:
         self.agreement.alone = False
 
     def _say(self, event: str, facts: object) -> None:
+        self.told.append(event)
         if event == "definition-not-made":
             self.problems.append((event, facts))
 
@@ -154,13 +162,30 @@ def random_call(rng: Random, node: Node):
         case 6:
             one = binding(name, f"q{other}", str(rng.randrange(3)), to_queue=True)
             return lambda: broker.unbind(one, OPERATOR)
+        case 7 if rng.random() < 0.3:
+            home = home_of(broker, f"q{name}")
+            if home is None or home == node.agreement.node:  # another node is asked over a connection
+                return lambda: broker.delete_queue(f"q{name}", OPERATOR) if is_here(broker, f"q{name}") else None
+            return lambda: broker.unbind(binding(name, f"q{other}", "0", to_queue=True), OPERATOR)
         case 7:
             passing = node.world.order is not None and rng.random() < 0.5
-            declaration = QueueDeclaration(name=f"q{name}", arguments={} if passing else QUORUM, durable=not passing)
+            classic = passing or (node.world.order is None and rng.random() < 0.5)
+            declaration = QueueDeclaration(name=f"q{name}", arguments={} if classic else QUORUM, durable=not passing)
             return lambda: broker.declare_queue(declaration, OPERATOR)
         case _:
             policy = PolicyDeclaration(name=name, pattern="^q", definition={"max-length": rng.randrange(1, 9)})
             return lambda: broker.policies.set(policy)
+
+
+def home_of(broker: Broker, queue: str) -> str | None:
+    """The node that the broker sees as the home of a queue; None for one that has no home, or that it does not have."""
+    definition = broker.shown.topology.queues.get(queue)
+    return None if definition is None else home_in(definition.identity) or None
+
+
+def is_here(broker: Broker, queue: str) -> bool:
+    """Whether a queue is declared, and this node may delete it."""
+    return queue in broker.shown.topology.queues and broker.queue_info(queue, OPERATOR).home is None
 
 
 def settle(world: World) -> list[str]:
@@ -256,7 +281,7 @@ def test_a_node_without_etcd_refuses_a_declaration_and_says_why():
         world.step()
     (error,) = errors
     assert "exchange 'x': the nodes cannot agree on it, because etcd does not answer (no answer in time)" in str(error)
-    node.broker.declare_queue(QueueDeclaration(name="classic", arguments={}), OPERATOR)
+    node.broker.declare_queue(QueueDeclaration(name="passing", durable=False, arguments={}), OPERATOR)
     with pytest.raises(NotFound):
         node.broker.exchange_info("x")
 

@@ -122,8 +122,11 @@ class Node:
     def differences(self, state, *, removes) -> Iterator[AgreedChange]:
         return iter(state)
 
-    def offers(self, state) -> Iterator[AgreedChange]:
+    def offers(self, state, *, everything) -> Iterator[AgreedChange]:
         return iter(())
+
+    def may_offer(self, change) -> bool:
+        return True
 
     def move(self) -> None:
         while not self._answers.empty():

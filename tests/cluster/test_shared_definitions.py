@@ -90,19 +90,26 @@ def test_what_is_declared_at_one_node_is_at_all_and_of_two_contradicting_declara
             thread.join(20)
         assert sorted(answers) == ["406", "406", "declared"]
 
+        with connected(nodes, "a") as channel:
+            channel.queue_declare("classic", durable=True)
         for member in (0, 1):
             nodes.etcd.kill(member)
         with connected(nodes, "a") as channel, pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
             channel.exchange_declare("later", "direct", durable=True)
         assert refused.value.reply_code == 406
         assert "etcd does not answer" in refused.value.reply_text
+        with connected(nodes, "a") as channel, pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+            channel.queue_declare("later", durable=True)
+        assert "etcd does not answer" in refused.value.reply_text
         with connected(nodes, "a") as channel:
             channel.queue_declare("classic", durable=True)
-            channel.basic_publish("", "classic", b"still served")
+            channel.confirm_delivery()
+            channel.basic_publish("", "classic", b"still served", pika.BasicProperties(delivery_mode=2))
         nodes.kill("a")
         nodes.start("a")
         with connected(nodes, "a") as channel:
             channel.exchange_declare("orders", passive=True)
+            assert channel.basic_get("classic", auto_ack=True)[2] == b"still served"
         for member in (0, 1):
             nodes.etcd.start(member)
         nodes.until(lambda: nodes.status("a")["joined"], "etcd answers again")

@@ -49,6 +49,32 @@ class HomeNode(Protocol):
         """Have the node change a queue. The recording gets how many messages have gone, or why it was not done."""
 
 
+class AwayNode:
+    """In place of a :class:`HomeNode` to which this node has no way yet: nothing can be attached there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def down(self, virtual_host: str) -> str | None:
+        """See :class:`HomeNode`, also for the methods below."""
+        return "this node has not been able to reach it since it started"
+
+    def stay_connected(self, virtual_host: str) -> None:
+        """There is nothing to connect to."""
+
+    def let_go(self) -> None:
+        """There is nothing to connect to."""
+
+    def new_sender(self, virtual_host: str, queue: str, user: Outlet) -> FarSender:
+        raise AssertionError("nothing is attached at a node that is down")
+
+    def new_receiver(self, virtual_host: str, queue: str, options: ConsumeOptions, user: Inlet) -> FarReceiver:
+        raise AssertionError("nothing is attached at a node that is down")
+
+    def change(self, virtual_host: str, queue: str, what: FarChange, recording: Recording[int]) -> None:
+        recording.fail(f"queue '{queue}': its home node {self.name} is down: {self.down(virtual_host)}")
+
+
 def nowhere_else(virtual_host: str, queue: str) -> str | None:
     """The rule of a broker alone: no queue lives on another node."""
     return None
@@ -84,8 +110,11 @@ class Homes:
         """Return whether another node may have a queue that is not declared here."""
         return (self.passing is None or self.passing(queue)) and self.elsewhere(virtual_host, queue) is not None
 
-    def of_new(self, virtual_host: str, queue: str, *, exclusive: bool) -> HomeNode | None:
-        """Return the other node on which a queue lives that is being made here as well; None if it lives here."""
+    def of_new(self, virtual_host: str, queue: str, *, exclusive: bool, said: str) -> HomeNode | None:
+        """Return the other node on which a queue lives that is being made here as well; None if it lives here.
+        ``said``: the node that its identity names; "" if it names none."""
+        if said:
+            return None if said == self.node else self.nodes.get(said) or AwayNode(said)
         return None if exclusive and self.passing is None else self.elsewhere(virtual_host, queue)
 
     def delete(self, virtual_host: str, queue: str) -> Recording[int] | None:

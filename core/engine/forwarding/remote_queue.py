@@ -299,9 +299,13 @@ class RemoteQueue:
 
     def purge(self, let_go: LetGo) -> Walk[int]:
         """Have the home node purge it. The walk waits for the answer, and raises PreconditionFailed for a refusal."""
+        return self.change(FarChange.PURGE).walk()
+
+    def change(self, what: FarChange) -> Recording[int]:
+        """Have the home node change it. Returns what gets the answer, or why it was not done."""
         recording: Recording[int] = Recording()
-        self._home.change(self._virtual_host, self.name, FarChange.PURGE, recording)
-        return recording.walk()
+        self._home.change(self._virtual_host, self.name, what, recording)
+        return recording
 
     def dissolve(self, confirms: Confirms, error: EngineError, let_go: LetGo, *, moved: bool = False) -> None:
         """See :class:`core.engine.queue.kinds.AnyQueue`."""

@@ -1,4 +1,5 @@
-"""Which groups of a cluster there are, which size each should have, and in which one a queue is.
+"""Which groups of a cluster there are, which size each should have, and in which one a queue is; and what an identity
+says of where its queue is.
 
 The groups that every node keeps come first, then as many that should have 3 members, then those with 5. A cluster has
 at most seven nodes, so every larger size is that of all nodes. The identity of a queue says for good which group it is
@@ -19,6 +20,8 @@ OF_A_SIZE_MAX = 16
 compares one of each group: 64 and twice 16."""
 SIZE_MARK = "-"
 """Between an identity and its size."""
+HOME_MARK = "@"
+"""Between an identity and the node on which a classic queue lives. A name of a node has no such character."""
 
 
 class GroupNumbers(NamedTuple):
@@ -66,7 +69,7 @@ def number_in_log(identity: str) -> int:
 
 def size_in(identity: str) -> int:
     """Return the size of the group that an identity names. Raises ValueError for a size that there is not."""
-    _, mark, size = identity.partition(SIZE_MARK)
+    _, mark, size = identity.partition(HOME_MARK)[0].partition(SIZE_MARK)
     if not mark:
         return EVERY_NODE
     return SIZES[SIZES.index(int(size))]
@@ -75,3 +78,18 @@ def size_in(identity: str) -> int:
 def with_size(identity: str, size: int) -> str:
     """Return an identity whose group has this size."""
     return identity if size == EVERY_NODE else f"{identity}{SIZE_MARK}{size}"
+
+
+def with_home(identity: str, node: str) -> str:
+    """Return an identity that says for good on which node its queue lives."""
+    return f"{identity}{HOME_MARK}{node}"
+
+
+def home_in(identity: str) -> str:
+    """Return the node on which a queue lives; "" where the identity names none."""
+    return identity.partition(HOME_MARK)[2]
+
+
+def without_home(identity: str) -> str:
+    """Return what an identity was before it said on which node its queue lives."""
+    return identity.partition(HOME_MARK)[0]

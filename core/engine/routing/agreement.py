@@ -9,7 +9,7 @@ would get at one node.
 Without a cluster nothing is asked for.
 """
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from enum import Enum, StrEnum
 from typing import NamedTuple, NoReturn
 
@@ -99,7 +99,7 @@ class Agreement:
         among processes on one port; None in a cluster, where it is those of which there are copies."""
         self.shares = shares
         self.node = ""
-        """The name of this node, where clients of all nodes see its exclusive queues."""
+        """The name of this node, where clients of all nodes see its exclusive queues, or its classic ones."""
         self.placed: dict[tuple[str, str], str] = {}
         """The nodes of exclusive queues, by virtual host and name."""
         self.submit: Callable[[AgreedChange, Answered], None] = _no_cluster
@@ -113,6 +113,8 @@ class Agreement:
         """The sizes of groups that not every node keeps, as far as there are such groups."""
         self.binds_here: Callable[[str, Binding], None] = lambda virtual_host, binding: None
         """Told of a new binding that other nodes do not have, because an end of it is of this node alone."""
+        self.tell: Callable[[str, Mapping[str, object]], None] = lambda event, facts: None
+        """Writes a line of the log about a queue that this node has made, or has not, unlike others."""
         self.owed: list[AgreedChange] = []
         """Removals that this node has made, and the others have still to make."""
         self._asked: dict[Hashable, str | None] = {}

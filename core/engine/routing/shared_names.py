@@ -1,17 +1,22 @@
-"""Declaring and deleting the quorum queues and streams of a cluster, and following what the nodes have agreed on.
+"""Declaring and deleting the queues that all nodes of a cluster know, and following what the nodes have agreed on.
 
 A queue is declared in the order that all nodes have in common, and each node makes it at its place there. The client
 that declares it is answered when its own node has made it. A deletion goes the same way.
+
+A durable classic queue lives on the node at which it was declared, and its identity names that node; the others make a
+remote queue. A classic queue of a time before that is *of this node only* until all nodes have been offered it, and
+stays so where the cluster has another queue of its name: its messages are nowhere else.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from core.declaring import Recording
 from core.engine.options.arguments import queue_type
 from core.engine.options.in_force import QueueType
 from core.engine.options.policies import TARGET_GROUP_SIZE, Policies
-from core.engine.quorum.group_numbers import EVERY_NODE, with_size
+from core.engine.quorum.group_numbers import EVERY_NODE, home_in, with_home, with_size, without_home
 from core.engine.quorum.groups import SharedQueue
 from core.engine.routing.agreement import KEPT_MAX, AgreedChange, AgreedRemoval, ChangeKind, ChangeVerdict
 from core.engine.routing.shared_recorder import SharedRecorder, removal_name
@@ -50,6 +55,12 @@ def is_shared(declaration: QueueDeclaration) -> bool:
     return declaration.durable and not declaration.exclusive and kind in SHARED_TYPES
 
 
+def may_be_placed(declaration: QueueDeclaration) -> bool:
+    """Return whether such a queue lives on one node of a cluster, and all nodes know on which."""
+    passing = declaration.exclusive or declaration.auto_delete or not declaration.durable
+    return not passing and queue_type(declaration.arguments) == QueueType.CLASSIC.value
+
+
 class Makes(NamedTuple):
     """How the virtual host makes and ends the queues that the names say."""
 
@@ -78,11 +89,16 @@ class SharedNames:
         self._staged = staged
         self._agreement = recorder.agreement
         self._makes = makes
-        self._is_shared = recorder.agreement.shares or is_shared
+        self._shares = recorder.agreement.shares
+        self.hidden: dict[str, str] = {}
+        """Queues of the cluster that this node has not made, because it has one of that name of its own, and on which
+        nodes they live."""
         self._ended: dict[str, int] = {}
         """How many ready messages the queues had that are being deleted for clients of this node."""
         self._owners: dict[str, object] = {}
         """The clients of this node that have asked for exclusive queues, by the identities of the queues."""
+        self._new_here: dict[str, None] = {}
+        """The identities of classic queues that clients have declared at this node, and that are not made yet."""
         recorder.is_shared, recorder.keeps_binding = self._is_shared_binding, topology.keeps_binding
         policies.copies = recorder.agreement.copies
 
@@ -100,12 +116,28 @@ class SharedNames:
             return None
         return SharedNames(virtual_host, topology, staged, policies, recorder, makes)
 
+    def _will_be_shared(self, declaration: QueueDeclaration) -> bool:
+        """Whether all nodes will know a new queue."""
+        if self._shares is not None:
+            return self._shares(declaration)
+        return is_shared(declaration) or self._is_placed(declaration)
+
+    def _is_placed(self, declaration: QueueDeclaration) -> bool:
+        return self._shares is None and self._agreement.node != "" and may_be_placed(declaration)
+
+    def _is_shared(self, definition: QueueDefinition) -> bool:
+        """Whether all nodes know a queue that is here."""
+        if self._shares is not None:
+            return self._shares(definition.declaration)
+        return is_shared(definition.declaration) or home_in(definition.identity) != ""
+
     # --- what clients ask for
 
     def agree_on_queue(self, declaration: QueueDeclaration, owner: object) -> None:
         """Raises StillGoing for a new queue until all nodes have it, and as :meth:`Topology.new_queue`."""
         name = declaration.name
-        if name not in self.topology.queues and self._is_shared(declaration) and not self.recorder.alone:
+        if name not in self.topology.queues and self._will_be_shared(declaration) and not self.recorder.alone:
+            self._check_not_hidden(name)
             self._agreement.ask(self._new(declaration, owner, named_by_broker=False))
 
     def check_answered(self, kind: ChangeKind, name: str, value: object) -> None:
@@ -142,7 +174,7 @@ class SharedNames:
     def delete_with_all(self, name: str) -> bool:
         """Begin to delete a queue with all nodes, if it is shared. Returns whether it is; it is still there then."""
         definition = self.topology.queues.get(name)
-        if definition is None or not self._is_shared(definition.declaration) or self.recorder.alone:
+        if definition is None or not self._is_shared(definition) or self.recorder.alone:
             return False
         if name not in self._ended:
             self.delete(name, CLUSTER)
@@ -153,8 +185,9 @@ class SharedNames:
     ) -> Recording[Declared]:
         """See :meth:`StagedQueues.declare`."""
         name = declaration.name
-        if name in self.topology.queues or not self._is_shared(declaration):
+        if name in self.topology.queues or not self._will_be_shared(declaration):
             return self._staged.declare(declaration, owner, named_by_broker=named_by_broker)
+        self._check_not_hidden(name)
         recording: Recording[Declared] = Recording()
 
         def answered(verdict: ChangeVerdict, why: str) -> None:
@@ -171,7 +204,7 @@ class SharedNames:
     def delete(self, name: str, owner: object) -> Recording[int]:
         """See :meth:`StagedQueues.delete`."""
         definition = self.topology.queues.get(name)
-        if definition is None or not self._is_shared(definition.declaration) or self.recorder.alone:
+        if definition is None or not self._is_shared(definition) or self.recorder.alone:
             return self._staged.delete(name, owner)
         if owner is not CLUSTER:
             self.topology.queue(name, owner)
@@ -192,7 +225,18 @@ class SharedNames:
         self._agreement.submit(self._removing(removal), answered)
         return recording
 
+    def _check_not_hidden(self, name: str) -> None:
+        """Raises PreconditionFailed for the name of a queue that this node has still to make."""
+        if name in self.hidden:
+            raise PreconditionFailed(
+                f"queue '{name}': the cluster has one on node {self.hidden[name]}, which this node makes when it is "
+                "started again"
+            )
+
     def _new(self, declaration: QueueDeclaration, owner: object, *, named_by_broker: bool) -> AgreedChange:
+        if self._is_placed(declaration):
+            made = self.topology.new_queue(declaration, owner, named_by_broker=named_by_broker)
+            return self._new_queue(declaration, self._noted(with_home(made.identity, self._agreement.node)))
         self._check_locator(declaration)
         size = self._group_size(declaration)
 
@@ -216,8 +260,17 @@ class SharedNames:
             home, self._owners[identity] = self._agreement.node, owner
             if len(self._owners) > KEPT_MAX:
                 del self._owners[next(iter(self._owners))]
+        return self._new_queue(declaration, identity, home)
+
+    def _new_queue(self, declaration: QueueDeclaration, identity: str, home: str = "") -> AgreedChange:
         queue = SharedQueue(self._virtual_host, declaration, identity, home)
         return AgreedChange(ChangeKind.QUEUE, self._virtual_host, declaration.name, queue)
+
+    def _noted(self, identity: str) -> str:
+        self._new_here[identity] = None
+        if len(self._new_here) > KEPT_MAX:
+            del self._new_here[next(iter(self._new_here))]
+        return identity
 
     def _check_locator(self, declaration: QueueDeclaration) -> None:
         """Raises PreconditionFailed for a locator that there is not. Where queues have no copies, nothing is asked."""
@@ -253,9 +306,14 @@ class SharedNames:
                 self._follow_queue(queue)
             case Binding() as binding:
                 there = self.topology.queues.get(binding.destination) if binding.destination_is_queue else None
+                if there is not None and not self._is_shared(there):
+                    return  # it is a binding of the cluster's queue of that name
                 self.topology.bind(binding, CLUSTER if there is None else there.owner)
             case AgreedRemoval() as removal:
-                self._follow_removal(removal)
+                for name in removal.queues:
+                    self.hidden.pop(name, None)
+                queues = tuple(name for name in removal.queues if not self._is_of_this_node_only(name))
+                self._follow_removal(removal._replace(queues=queues))
             case PolicyDeclaration() as policy:
                 self.policies.set(policy)
             case _:
@@ -275,14 +333,46 @@ class SharedNames:
         if there is not None:
             if there.identity == queue.identity:
                 return
+            home = home_in(queue.identity)
+            if home and not self._is_shared(there):
+                self._meet_own(there, queue, home)
+                return
             self._follow_removal(AgreedRemoval(queues=(name,)))
         owner = self._owners.pop(queue.identity, CLUSTER)
         definition = self.topology.new_queue(queue.declaration, owner, named_by_broker=True, identity=queue.identity)
         if queue.home:
             self._agreement.placed[queue.virtual_host, name] = queue.home
         self._makes.make(self.topology.recorded(definition))
+        if home_in(queue.identity) == self._agreement.node != "" and self._new_here.pop(queue.identity, self) is self:
+            self._agreement.tell("classic-queue-made-anew", {"vhost": self._virtual_host, "queue": name})
         if queue.home and queue.home == self._agreement.node and owner is CLUSTER:  # its client has gone meanwhile
             self._agreement.owed.append(self._removing(AgreedRemoval(queues=(name,))))
+
+    def _meet_own(self, own: QueueDefinition, queue: SharedQueue, home: str) -> None:
+        """The cluster has a classic queue of the name of one that this node alone has: it is that one, which this node
+        has offered, or another one, and then this node keeps its own."""
+        name, node = queue.declaration.name, self._agreement.node
+        if with_home(own.identity, node) == queue.identity:
+            self.topology.queues[name] = replace(own, identity=queue.identity)
+            self.topology.version += 1
+        elif self.hidden.get(name) != home:
+            self.hidden[name] = home
+            self._agreement.tell(
+                "queue-of-one-node",
+                {
+                    "vhost": self._virtual_host,
+                    "queue": name,
+                    "node": node,
+                    "home": home,
+                    "why": f"nodes {node} and {home} have a classic queue of this name each. That of {home} is the "
+                    f"cluster's. That of {node} keeps its messages, for clients of {node} only: consume them there, "
+                    f"delete the queue there, and start {node} again",
+                },
+            )
+
+    def _is_of_this_node_only(self, name: str) -> bool:
+        definition = self.topology.queues.get(name)
+        return definition is not None and not self._is_shared(definition)
 
     def _follow_removal(self, removal: AgreedRemoval) -> None:
         if any(name in self._staged.waiting for name in removal.queues):
@@ -308,7 +398,7 @@ class SharedNames:
             if self._is_shared_exchange(one):
                 yield AgreedChange(ChangeKind.EXCHANGE, host, one.name, one)
         for queue in queues:
-            if self._is_shared(queue.declaration):
+            if self._is_shared(queue):
                 home = self._agreement.placed.get((host, queue.declaration.name), "")
                 shared = SharedQueue(host, queue.declaration, queue.identity, home)
                 yield AgreedChange(ChangeKind.QUEUE, host, queue.declaration.name, shared)
@@ -318,6 +408,35 @@ class SharedNames:
         for policy in policies:
             yield AgreedChange(ChangeKind.POLICY, host, policy.name, policy.declaration)
 
+    def own(self) -> Iterator[AgreedChange]:
+        """The durable classic queues that live on this node, and their bindings, as the changes that let all nodes know
+        them. Other tasks may change them meanwhile."""
+        host, node = self._virtual_host, self._agreement.node
+        if self._shares is not None or not node:
+            return
+        bindings, offered = self.topology.all_bindings(), set()
+        for queue in list(self.topology.queues.values()):
+            home = home_in(queue.identity)
+            if home == node or (not home and self._is_placed(queue.declaration)):
+                offered.add(queue.declaration.name)
+                yield self._new_queue(queue.declaration, queue.identity if home else with_home(queue.identity, node))
+        for one in bindings:
+            source = self.topology.exchanges.get(one.source)
+            if one.destination_is_queue and one.destination in offered and source and source.declaration.durable:
+                yield AgreedChange(ChangeKind.BINDING, host, f"{one.source} to {one.destination}", one)
+
+    def may_offer(self, change: AgreedChange) -> bool:
+        """Return whether something of :meth:`own` is still to be offered: it is here, and the cluster has no other
+        queue of its name."""
+        one = change.value
+        if isinstance(one, SharedQueue):
+            there = self.topology.queues.get(one.declaration.name)
+            is_it = there is not None and without_home(there.identity) == without_home(one.identity)
+            return is_it and one.declaration.name not in self.hidden
+        assert isinstance(one, Binding)
+        there = self.topology.queues.get(one.destination)
+        return self.topology.has_binding(one) and there is not None and self._is_shared(there)
+
     def _is_shared_binding(self, binding: Binding) -> bool:
         if not self.topology.leads_somewhere(binding):
             return False  # it is left over, and every node removes it by itself
@@ -325,7 +444,7 @@ class SharedNames:
         if not (all_of_them or exchanges[binding.source].declaration.durable):
             return False
         if binding.destination_is_queue:
-            return self._is_shared(self.topology.queues[binding.destination].declaration)
+            return self._is_shared(self.topology.queues[binding.destination])
         return all_of_them or exchanges[binding.destination].declaration.durable
 
     def _is_shared_exchange(self, declaration: ExchangeDeclaration) -> bool:

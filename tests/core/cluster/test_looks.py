@@ -47,8 +47,11 @@ class MakesNothing:
     def differences(self, state, *, removes):
         return iter(())
 
-    def offers(self, state):
+    def offers(self, state, *, everything):
         return iter(())
+
+    def may_offer(self, change):
+        return True
 
 
 def test_a_look_without_an_answer_is_followed_by_looks_elsewhere():
