@@ -136,9 +136,9 @@ class FairRate:
         """In this period: messages, those of links that waited for flows, and the weight of all links with messages."""
         self._least = inf
 
-    def start(self) -> int:
-        """Return the window of a new link."""
-        share = min(WINDOW_START, (START_UNCONFIRMED_MAX - self._starting) // START_SHARE)
+    def start(self, most: int) -> int:
+        """Return the window of a new link, at most this."""
+        share = min(WINDOW_START, most, (START_UNCONFIRMED_MAX - self._starting) // START_SHARE)
         if self.rate < RATE_MAX:
             share = min(share, int(self.rate * self.confirms.target))
         self._starting += max(1, share)
@@ -342,10 +342,9 @@ class PublisherWindow:
     ) -> None:
         """``now`` is when the first flow leaves: the window that it grants is ``size``, at most ``most``. ``call`` is
         called when the limit was raised outside of :meth:`look`, because the link's turn has come. ``budget`` bounds
-        the bytes. ``alarm`` is called with a time at which :meth:`FairRate.turn` has to be called."""
+        the bytes. ``alarm`` gets a time at which :meth:`FairRate.turn` has to be called."""
         self._fair = fair
-        self._call = call
-        self._alarm = alarm
+        self._call, self._alarm = call, alarm
         self.budget = budget
         self.bytes_received = 0
         """Bytes that came since ``message_bytes`` was computed; the owner of the window counts them."""
@@ -355,8 +354,7 @@ class PublisherWindow:
         """What this window takes of its budget."""
         self.held_by_bytes = False  # whether the budget keeps the window smaller than it would be
         self._received = self._confirmed = 0
-        self._started_with = fair.start()
-        self.size = self.limit = min(self._started_with, most)
+        self.size = self.limit = self._started_with = fair.start(most)
         """``limit`` is how many messages the publisher may have sent since the attach. It never goes down, except by
         :meth:`take_back`."""
         self.round_trip = 0.0
