@@ -272,6 +272,7 @@ WHEN_REACHED: Mapping[str, str] = {
     "amqp10.max_incoming_window": "the client must wait; a transfer beyond it ends the session with window-violation",
     "amqp10.incoming_window_margin": "a transfer beyond it ends the session with window-violation",
     "amqp10.max_link_credit": "the client must wait; a message beyond it detaches the link: transfer-limit-exceeded",
+    "amqp10.wanted_link_credit_max": "the same, for a publisher that asks for more",
     "amqp10.link_unconfirmed_bytes_max": "with `adaptive`: the publisher gets no more link credit than one message",
     "amqp10.connection_unconfirmed_bytes_max": "the same, shared by the links of the connection",
     "amqp10.unconfirmed_bytes_max": "the same, shared by all links of the broker",

@@ -52,8 +52,10 @@ LEFT_OUT: Sequence[tuple[str, str]] = (
         "`rabbitmq_erlang_…` but for the uptime, `…_process_reductions_total`, `rabbitmq_queue_process_memory_bytes`",
         "there is no Erlang; see `headgate_event_loop_lag_seconds`",
     ),
-    ("`rabbitmq_unreachable_cluster_peers_count`, `rabbitmq_raft_…`", "one node"),
-    ("`rabbitmq_message_size_bytes`", "it would have to be counted for each message"),
+    (
+        "`rabbitmq_unreachable_cluster_peers_count`, `rabbitmq_raft_…`",
+        "the nodes of [a cluster](../cluster.md) agree through etcd, which has metrics of its own",
+    ),
     (
         "`rabbitmq_queue_messages_bytes`, `…_ram`, `…_persistent` and similar ones",
         "computing them is too expensive for each scrape; the rows of single queues have them",

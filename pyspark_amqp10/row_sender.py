@@ -8,13 +8,18 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from amqp10.blocking.connection import BlockingConnection
 from amqp10.blocking.links import SendingLink, not_accepted
 from amqp10.client_core.errors import told
 from amqp10.client_core.outcomes import Fate, Outcomes
 from amqp10.wire.messaging import Modified, Rejected, Released
+from amqp10.wire.types import UInt
 from pyspark_amqp10.errors import BadMessage, ClientError, MessageRefused
+
+MAX_LINK_CREDIT: Final = "headgate:max-link-credit"
+"""A property of the attach: the most link credit that we can use. Headgate gives so much, within its own bounds."""
 
 
 @dataclass(slots=True)
@@ -71,7 +76,9 @@ class RowSender:
             if len(self._links) >= self._links_max:
                 self._close(self._links.popitem(last=False)[1])
             name = None if self._link_name is None else f"{self._link_name}-{address}"
-            link = SendingLink.open(self._connection, address, name=name, unsettled_max=self._unconfirmed_max)
+            most = self._unconfirmed_max
+            wants = {MAX_LINK_CREDIT: UInt(most)}  # brokers that do not know it ignore it [2.7.3]
+            link = SendingLink.open(self._connection, address, name=name, unsettled_max=most, properties=wants)
             to = self._links[address] = AddressLink(link)
         else:
             self._links.move_to_end(address)

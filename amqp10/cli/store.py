@@ -38,9 +38,9 @@ def compact(*, data: Path, json: bool) -> None:
 
 def print_compaction(compaction: Compaction, data: Path, *, json: bool) -> None:
     """Compact the data folder of a stopped broker, and print the lines that say what was done."""
-    with _explained(), offline(data):
+    with explained(), offline(data):
         pass  # a folder that is in use, or is no data folder, is refused before anything is changed
-    with _explained():
+    with explained():
         lines = list(compaction(data))
     if json:
         print_json({"data": str(data), "compacted": lines})
@@ -50,7 +50,7 @@ def print_compaction(compaction: Compaction, data: Path, *, json: bool) -> None:
 
 def lost(*, data: Path, json: bool) -> None:
     """List the data in lost+found: a start has set aside the data of queues that have no definition."""
-    with _explained(), offline(data):
+    with explained(), offline(data):
         entries = list(lost_entries(data))
     if json:
         rows = [
@@ -76,7 +76,7 @@ def adopt(entry: str, *, data: Path, new_name: str | None, json: bool) -> None:
     from core.process import new_identity  # here and not above: most commands change nothing, and need none of these
     from core.server import adoption
 
-    with _explained(), offline(data):
+    with explained(), offline(data):
         found = adoption.chosen_entry(data, entry)
         host, name = adoption.adopt(data, found, name=new_name, new_identity=new_identity)
     if json:
@@ -89,7 +89,7 @@ def discard(entry: str, *, data: Path, yes: bool, json: bool) -> None:
     """Delete data that a start has set aside. It cannot be recovered after that."""
     from core.server import adoption
 
-    with _explained(), offline(data):
+    with explained(), offline(data):
         found = adoption.chosen_entry(data, entry)
         if yes:
             adoption.discard(found)
@@ -107,7 +107,7 @@ def rebuild(*, data: Path, json: bool) -> None:
     """
     from core.server import adoption
 
-    with _explained(), offline(data):
+    with explained(), offline(data):
         lines = list(adoption.rebuild_definitions(data))
     if json:
         print_json({"data": str(data), "rebuilt": lines})
@@ -152,7 +152,7 @@ class Examined:
 
 def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) -> Examined:
     """Read all records. ``tell`` is called with each record that is not sound and each problem. Raises CommandError."""
-    with _explained(), _opened(data) as disk:
+    with explained(), _opened(data) as disk:
         counts: Counter[EntryVerdict] = Counter()
         for entry in entries(disk):
             counts[entry.verdict] += 1
@@ -166,7 +166,7 @@ def examined(data: Path, *, tell: Callable[[object], None] = lambda line: None) 
 
 def dump(*, data: Path, json: bool) -> None:
     """Print a line for every definition and every record, sound and damaged. Nothing is changed."""
-    with _explained(), _opened(data) as disk:
+    with explained(), _opened(data) as disk:
         found = read_definitions(data)
         for line in (*_lines(found), *found.problems):
             if json:
@@ -213,7 +213,8 @@ def _opened(data: Path) -> Iterator[FolderDisk]:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
+    """Turn what is wrong with a data folder into an error of the command. Raises CommandError."""
     try:
         yield
     except StoreDamaged as error:

@@ -338,10 +338,11 @@ class PublisherWindow:
         call: Callable[[], None] | None = None,
         budget: ByteBudget | None = None,
         alarm: Callable[[float], None] | None = None,
+        most: int = WINDOW_MAX,
     ) -> None:
-        """``now`` is when the first flow leaves: the window that it grants is ``size``. ``call`` is called when the
-        limit was raised outside of :meth:`look`, because the link's turn has come. ``budget`` bounds the bytes.
-        ``alarm`` is called with a time at which :meth:`FairRate.turn` has to be called."""
+        """``now`` is when the first flow leaves: the window that it grants is ``size``, at most ``most``. ``call`` is
+        called when the limit was raised outside of :meth:`look`, because the link's turn has come. ``budget`` bounds
+        the bytes. ``alarm`` is called with a time at which :meth:`FairRate.turn` has to be called."""
         self._fair = fair
         self._call = call
         self._alarm = alarm
@@ -354,7 +355,8 @@ class PublisherWindow:
         """What this window takes of its budget."""
         self.held_by_bytes = False  # whether the budget keeps the window smaller than it would be
         self._received = self._confirmed = 0
-        self.size = self.limit = self._started_with = fair.start()
+        self._started_with = fair.start()
+        self.size = self.limit = min(self._started_with, most)
         """``limit`` is how many messages the publisher may have sent since the attach. It never goes down, except by
         :meth:`take_back`."""
         self.round_trip = 0.0

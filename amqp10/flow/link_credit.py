@@ -22,6 +22,7 @@ from collections.abc import Callable
 from amqp10.errors import ErrorCondition, LinkFault
 from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
 from amqp10.flow.publish_rate import LinkRate
+from amqp10.flow.wanted_link_credit import WantedLinkCredit
 from amqp10.wire import serial
 
 RATE = "rate"
@@ -115,7 +116,8 @@ class ReceiverCredit:
     messages that the peer may have sent for that link credit are still accepted.
 
     With a ``window`` there is another rule: the link credit follows the window, which follows distance and queue. With
-    a ``rate``, what either rule grants comes as fast as the rate allows.
+    ``wanted``, the peer has asked for more: the rule's three numbers depend on the size of its messages. With a
+    ``rate``, what either rule grants comes as fast as the rate allows.
     """
 
     __slots__ = (
@@ -130,11 +132,13 @@ class ReceiverCredit:
         "margin",
         "maximum",
         "rate",
+        "sized",
         "top_up_at",
         "unconfirmed",
         "unconfirmed_limit",
         "unpublished",
         "unsettled_full",
+        "wanted",
         "window",
         "withheld",
     )
@@ -162,6 +166,10 @@ class ReceiverCredit:
         self.unpublished = 0
         """Received messages that do not reach the node that allows them: aborted, or answered here."""
         self.window: PublisherWindow | None = None
+        self.wanted: WantedLinkCredit | None = None
+        self.sized: PublisherWindow | WantedLinkCredit | None = None
+        """The window, or what is wanted: it needs the bytes that come, and room for its link credit in the session's
+        window."""
         self.rate: LinkRate | None = None
         self._clock: Callable[[], float] = float
 
@@ -189,6 +197,8 @@ class ReceiverCredit:
     def most(self) -> int:
         """The most link credit that the peer gets."""
         most = min(self.maximum, self.ceiling)
+        if self.wanted is not None:
+            return min(most, self.wanted.most)
         return most if self.window is None else min(most, WINDOW_MAX)
 
     def received(self, n: int) -> None:
@@ -224,7 +234,11 @@ class ReceiverCredit:
             return self._follow(self.window)
         if self.limit is not None:
             return self._give_back(self.allowed(self.limit))
+        if self.wanted is not None and self.link_credit <= self.top_up_at:
+            self._top_up_wanted(self.wanted)
         maximum, top_up_at = self.maximum, self.top_up_at
+        if self.wanted is not None:
+            maximum = min(maximum, self.wanted.most)
         if self.ceiling < serial.MASK:
             if self.link_credit > self.ceiling:
                 self.grant(self.ceiling, drain=self.drain)
@@ -261,8 +275,17 @@ class ReceiverCredit:
 
     def follow(self, window: PublisherWindow, clock: Callable[[], float]) -> None:
         """Let the link credit follow a window from now on. ``clock`` has the time of the present turn, in seconds."""
-        self.window = window
+        self.window = self.sized = window
         self._clock = clock
+
+    def want(self, wanted: WantedLinkCredit) -> None:
+        """Give the peer up to ``maximum`` from now on, as far as its messages are small."""
+        self.wanted = self.sized = wanted
+        self._top_up_wanted(wanted)
+
+    def _top_up_wanted(self, wanted: WantedLinkCredit) -> None:
+        wanted.top_up(self.maximum, self.balance.consumed)
+        self.top_up_at, self.unconfirmed_limit = wanted.most // 2, wanted.unconfirmed_limit
 
     def succeed(self, before: "ReceiverCredit") -> None:
         """Go on where another rule has ended. The link credit that it has given is taken back; what comes for it all
@@ -271,6 +294,8 @@ class ReceiverCredit:
         self.ceiling, self.margin = before.ceiling, before.room
         self.unconfirmed, self.unsettled_full = before.unconfirmed, before.unsettled_full
         self.unpublished = self.balance.consumed
+        if self.wanted is not None:
+            self.wanted.skip(self.balance.consumed)
         if self.window is not None:
             received = self.balance.consumed + self.balance.drained
             self.window.skip(received)
@@ -280,6 +305,8 @@ class ReceiverCredit:
         """The link is gone."""
         if self.window is not None:
             self.window.close(self._clock())
+        if self.wanted is not None:
+            self.wanted.close()
         if self.rate is not None:
             self.rate.close()
 

@@ -105,7 +105,7 @@ class Attaching:
             rcv_settle_mode=attach.rcv_settle_mode,
             credit=self._windows.link_credit_rule(link.reference, self._engine, now.monotonic),
             max_message_size=self._settings.max_message_size,
-            properties=self._leader(publisher.home),
+            properties={**link.reference.attach_properties(), **self._leader(publisher.home)},
         )
         link.reference.flow = self._flow.recorder_of(link.reference)
 

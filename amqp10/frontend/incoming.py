@@ -10,8 +10,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
 from amqp10.errors import DecodeError, ErrorCondition, LinkFault
-from amqp10.flow.fair_rate import PublisherWindow
+from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.frontend import termini
 from amqp10.frontend.conditions import link_fault, settled_as
 from amqp10.frontend.gathered_run import GatheredRun, Unrouted
 from amqp10.frontend.headers import AttributesByHeader
@@ -24,7 +25,7 @@ from amqp10.protocol.receiver_link import DeliveriesReceived, ReceiverLink
 from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Rejected, Source
 from amqp10.wire.plain_messages import NOT_PLAIN
 from amqp10.wire.serial import MASK
-from amqp10.wire.types import Symbol
+from amqp10.wire.types import Symbol, ULong
 from core.access.rights import Rights
 from core.clock import Now
 from core.config.amqp10 import Amqp10Settings
@@ -300,9 +301,30 @@ class PublisherLink:
     def _bound(self, credit: ReceiverCredit, most: int | None) -> None:
         settings = self._settings
         self._bound_by = most
-        maximum = settings.publisher_link_credit_max
+        maximum = self.link_credit_max
         credit.maximum = maximum if most is None else min(most, maximum)
         credit.top_up_at = min(settings.link_credit_top_up, credit.maximum // 2)
+
+    @property
+    def link_credit_wanted(self) -> int | None:
+        """The most link credit that the client can use, as it has said in its attach; None if it has not."""
+        remote = self.link.end.remote
+        return None if remote is None else termini.link_credit_wanted(remote)
+
+    @property
+    def link_credit_max(self) -> int:
+        """The most link credit of the link where no policy bounds it."""
+        settings, wanted = self._settings, self.link_credit_wanted
+        if wanted is None:
+            return settings.publisher_link_credit_max
+        return min(wanted, settings.wanted_link_credit_max if settings.flow == "fixed" else WINDOW_MAX)
+
+    def attach_properties(self) -> dict[str, object]:
+        """What the broker's attach says of the link credit that the client wants, if this node decides of it."""
+        if self.link_credit_wanted is None or self.publisher.home is not None:
+            return {}
+        most, of_policy = self.link_credit_max, self.publisher.link_credit_max
+        return {termini.MAX_LINK_CREDIT: ULong(most if of_policy is None else min(most, of_policy))}
 
     def tell(self, properties: Mapping[str, object]) -> None:
         """Send the peer a reason, or its end, in a flow."""

@@ -3,7 +3,8 @@
 With ``amqp10.flow = "adaptive"``, links to one target share its fair rate (:mod:`amqp10.flow.fair_rate`). A link to the
 anonymous terminus has one of its own, since its messages have many targets; the queues that it used last hold it up
 when they are full (:mod:`amqp10.frontend.recent_queues`). The bytes that may be under way are bounded for each link,
-each connection and the broker. With ``"fixed"`` there are no such windows.
+each connection and the broker. With ``"fixed"`` there are no such windows, and a link that asks for more link credit
+gets it within these bounds (:mod:`amqp10.flow.wanted_link_credit`).
 
 Consumers get their batches by their rate of settling with ``"adaptive"`` (:mod:`amqp10.flow.grant_size`); the time of
 the present turn is here, too.
@@ -21,6 +22,7 @@ from amqp10.flow.byte_budget import ByteBudget
 from amqp10.flow.fair_rate import FairRate, PublisherWindow
 from amqp10.flow.grant_size import GrantSize
 from amqp10.flow.link_credit import ReceiverCredit
+from amqp10.flow.wanted_link_credit import WantedLinkCredit
 from amqp10.frontend.flow_self import earlier
 from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.publish_rates import BrokerRates, ConnectionRates
@@ -55,12 +57,27 @@ class PublisherWindows:
         """What limits the links of a new connection with this mailbox; ``wake`` asks for a turn of it."""
         return ConnectionWindows(self, mailbox, wake)
 
-    def share(self) -> ByteBudget | None:
-        """The byte budget of a new connection; None with fixed link credit."""
+    @property
+    def adaptive(self) -> bool:
+        """Whether links have windows."""
+        return self._settings.flow == "adaptive"
+
+    def share(self) -> ByteBudget:
+        """The byte budget of a new connection."""
         settings = self._settings
-        if settings.flow == "fixed":
-            return None
         return ByteBudget(settings.connection_unconfirmed_bytes_max, self._budget, settings.link_unconfirmed_bytes_max)
+
+    @property
+    def ordinary_link_credit(self) -> int:
+        """The fixed link credit of publishers that do not ask for more."""
+        return self._settings.max_link_credit
+
+    def wanted(self, budget: ByteBudget) -> WantedLinkCredit:
+        """Link credit beyond the fixed one, of a link on a connection with this budget."""
+        settings = self._settings
+        return WantedLinkCredit(
+            ordinary=settings.max_link_credit, unconfirmed_limit=settings.unconfirmed_limit, budget=budget
+        )
 
     def grant_size(self) -> GrantSize | None:
         """The size of a new consumer's batches; None with fixed flow control."""
@@ -96,12 +113,17 @@ class PublisherWindows:
 class ConnectionWindows:
     """What limits the link credit of one connection's links."""
 
-    __slots__ = ("_alarms", "_budget", "_mailbox", "_of_broker", "_order", "_own", "_wake", "rates", "timed")
+    __slots__ = (
+        "_alarms", "_budget", "_budget_of_wanted", "_mailbox", "_of_broker", "_order", "_own", "_wake", "rates",
+        "timed",
+    )  # fmt: skip
 
     def __init__(self, of_broker: PublisherWindows, mailbox: Mailbox, wake: Callable[[], None]) -> None:
         self._of_broker = of_broker
         self._own = PublishLimit("connection", of_broker.of_connections) if any(of_broker.of_connections) else None
-        self._budget = of_broker.share()
+        self._budget = of_broker.share() if of_broker.adaptive else None
+        self._budget_of_wanted: ByteBudget | None = None
+        """With fixed link credit, that of links that want more; None until there is one, as on most connections."""
         self._mailbox = mailbox
         self._wake = wake
         self._alarms: list[tuple[float, int, FairRate]] = []
@@ -142,6 +164,10 @@ class ConnectionWindows:
             self._join(credit, user.link, self._budget, engine.rights.virtual_host, user.publisher.fixed_target)
             if user.publisher.fixed_target is None:
                 user.recent = RecentQueues(engine, user.publisher)
+        elif (user.link_credit_wanted or 0) > self._of_broker.ordinary_link_credit:
+            if self._budget_of_wanted is None:
+                self._budget_of_wanted = self._of_broker.share()
+            credit.want(self._of_broker.wanted(self._budget_of_wanted))
         limits = engine.publish_limits(user.publisher.fixed_target)
         user.limits = limits if self._own is None else (*limits, self._own)
         user.limits_changed = changed = self._limits_changed
@@ -171,7 +197,7 @@ class ConnectionWindows:
         windows = self._of_broker
         rate = windows.fair_rate(virtual_host, target)
         call, alarm = partial(self._called, link), partial(self._alarm, rate)
-        window = PublisherWindow(rate, windows.now, call, budget, alarm)
+        window = PublisherWindow(rate, windows.now, call, budget, alarm, credit.maximum)
         credit.follow(window, windows.time)
 
     def _alarm(self, rate: FairRate, time: float) -> None:
@@ -191,5 +217,4 @@ class ConnectionWindows:
 
 def sender_flow_received(event: SenderFlowReceived) -> None:
     """A publisher may have given back link credit without sending, so that it needs a flow to go on."""
-    if event.link.credit.window is not None or event.link.credit.rate is not None:
-        event.link.channel.refill_later(event.link)
+    event.link.channel.refill_later(event.link)

@@ -54,6 +54,10 @@ MAX_UNSETTLED_BYTES = "headgate:max-unsettled-bytes"
 attach has what holds."""
 
 
+MAX_LINK_CREDIT = "headgate:max-link-credit"
+"""A property of a publisher's attach, a positive integer: the most link credit that it can use. The broker's attach has
+what holds."""
+
 HOLDER_KEY = "headgate:holder"
 """A property of a consumer's attach, a string: the name under which requests give it messages to hold. It gets none by
 link credit."""
@@ -78,6 +82,7 @@ def requested_target(attach: Attach) -> Target:
     if attach.target.address is not None and not isinstance(attach.target.address, str):
         raise LinkFault(ErrorCondition.INVALID_FIELD, "a target's address must be a string")
     _check_dynamic(attach.target)
+    link_credit_wanted(attach)
     return attach.target
 
 
@@ -346,20 +351,31 @@ def consumer_timeout_ms(attach: Attach) -> int | None:
     )
 
 
+def link_credit_wanted(attach: Attach) -> int | None:
+    """The most link credit that the publisher can use, as the link properties say; None by default."""
+    return _positive(attach, MAX_LINK_CREDIT)
+
+
 def unsettled_bytes_max(attach: Attach) -> int | None:
     """The most bytes that the consumer is to hold unsettled, as the link properties ask for it; None by default."""
-    value = (attach.properties or {}).get(MAX_UNSETTLED_BYTES)
-    number = getattr(value, "value", value)
+    number = _positive(attach, MAX_UNSETTLED_BYTES)
     if number is None:
         return None
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise LinkFault(
-            ErrorCondition.INVALID_FIELD,
-            f"the link property {MAX_UNSETTLED_BYTES} is {quote(value)}; it must be an integer of at least 1",
-        )
     if attach.snd_settle_mode == SETTLED:
         raise LinkFault(
             ErrorCondition.INVALID_FIELD,
             f"the link property {MAX_UNSETTLED_BYTES} is for unsettled messages, and snd-settle-mode is settled",
         )
     return number
+
+
+def _positive(attach: Attach, name: str) -> int | None:
+    """A link property that is a positive integer; None without it."""
+    value = (attach.properties or {}).get(name)
+    number = getattr(value, "value", value)
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and number > 0):
+        return number
+    raise LinkFault(
+        ErrorCondition.INVALID_FIELD,
+        f"the link property {name} is {quote(value)}; it must be an integer of at least 1",
+    )

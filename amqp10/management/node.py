@@ -82,7 +82,7 @@ STATUSES: Mapping[type[EngineError], int] = {
 """The status that RabbitMQ's clients expect for each kind of engine error."""
 
 NODE_NAME = "headgate"
-"""Clients ask for the node that leads a queue and for its replicas. This broker is a single node."""
+"""Clients ask for the node that leads a queue and for its replicas. The answer names no other node of a cluster."""
 
 _REPLICAS = Array(code.STRING_8, (NODE_NAME,))
 _QUEUE_FIELDS = ("durable", "exclusive", "auto_delete", "arguments")

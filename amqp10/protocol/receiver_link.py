@@ -280,8 +280,8 @@ class ReceiverLink:
             self.run_received(run, first, begin + room, end)
             return
         credit.received(count)
-        if credit.window is not None:
-            credit.window.bytes_received += (run.end_position - run.start_position) * count // len(run.entries)
+        if credit.sized is not None:
+            credit.sized.bytes_received += (run.end_position - run.start_position) * count // len(run.entries)
         if credit.rate is not None:
             credit.rate.arrived(count, sum(map(len, entries)))
         if not settled:
@@ -371,7 +371,7 @@ class ReceiverLink:
     def refill(self) -> None:
         """Give the peer more link credit if the rule says so."""
         if self.end.state is LinkState.ATTACHED and self.credit.refill():
-            if self.credit.window is not None:
+            if self.credit.sized is not None:
                 self._cover(self.credit.link_credit * self._frames_max)
             self.write_flow()
         if self.credit.rate is not None:
@@ -380,13 +380,13 @@ class ReceiverLink:
     def abandon(self) -> None:
         """The link is being detached: drop the incomplete delivery."""
         self._drop_partial()
-        self._cover(0)
+        if self._covered:
+            self._cover(0)
 
     def _cover(self, frames: int) -> None:
-        """Let the session's window cover so many frames of this link."""
-        if frames != self._covered:
-            self.channel.window.cover(frames - self._covered)
-            self._covered = frames
+        """Let the session's window cover so many frames of this link, from now on."""
+        self.channel.window.cover(frames - self._covered)
+        self._covered = frames
 
     def _check_served(self, transfer: Transfer) -> None:
         """Raises LinkFault for fields that would change the delivery's meaning and are not supported."""
@@ -449,8 +449,8 @@ class ReceiverLink:
         message = b"".join(partial.chunks)
         self._drop_partial()
         self.credit.received(1)
-        if self.credit.window is not None:
-            self.credit.window.bytes_received += partial.size + FRAME_OVERHEAD_BYTES * partial.frames
+        if self.credit.sized is not None:
+            self.credit.sized.bytes_received += partial.size + FRAME_OVERHEAD_BYTES * partial.frames
             self._frames_max = max(self._frames_max, partial.frames)
         if self.credit.rate is not None:
             self.credit.rate.arrived(1, partial.size)

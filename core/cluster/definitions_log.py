@@ -87,7 +87,7 @@ class DefinitionsLog:
         self._state_number = 0
         self._offers: Iterator[AgreedChange | None] | None = None
         self._offered_again: deque[AgreedChange] = deque()
-        """Offers before which another change came."""
+        """Offers before which another change came, or which the engine has not answered."""
         self._asked: deque[_Asked] = deque()
         self._landed: dict[int, Answered] = {}
         """Who waits for changes that are in the order, by their numbers, which grow."""
@@ -287,7 +287,8 @@ class DefinitionsLog:
         offered = change
 
         def answered(verdict: ChangeVerdict, why: str) -> None:
-            if verdict is ChangeVerdict.STALE:
+            unanswered = verdict is ChangeVerdict.REFUSED and self._engine.trouble and not self.refused
+            if verdict is ChangeVerdict.STALE or unanswered:
                 self._offered_again.append(offered)
             elif verdict is ChangeVerdict.REFUSED:
                 self._log("definition-not-shared", {"definition": str(offered), "why": why})

@@ -81,6 +81,9 @@ class Etcd:
         """Why the last request had no answer; empty if it had one."""
         self.requests = self.failures = 0
         """How many requests were sent, and how many of them had no answer."""
+        self.cluster = 0
+        """The number of the etcd cluster whose answers count; 0 for any. An address may come to lead to another one,
+        which has none of what this one has."""
         self.term = 0
         """That of the last answer: another one has begun when the members have elected a leader."""
         self._deliver = deliver
@@ -148,8 +151,15 @@ class Etcd:
                 self._current = (member + 1) % len(self._channels)
             unanswered()
             return
-        self.trouble = ""
         answer = future.result()
+        if self.cluster and answer.header.cluster_id != self.cluster:
+            self.failures += 1
+            self.trouble = f"{endpoint}: it is of another etcd cluster than when this broker was started"
+            if member == self._current:
+                self._current = (member + 1) % len(self._channels)
+            unanswered()
+            return
+        self.trouble = ""
         if method != STATUS:
             self.term = answer.header.raft_term
             self._current = self._current if member is None else member

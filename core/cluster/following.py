@@ -49,6 +49,9 @@ class Following:
         self._clock = clock
         self._log = log
         self._record: DefinitionRecord | None = None
+        self.offers_queues = agreement.shares is not None
+        """Whether queues are offered to the others, and not only what has no messages. A queue of which there are
+        copies is offered by a node that begins a new cluster with them: its identity says where its messages are."""
 
     @property
     def kept(self) -> bool:
@@ -162,12 +165,11 @@ class Following:
                 yield None
 
     def _can_be_offered(self, change: AgreedChange) -> bool:
-        """Messages of queues of which there are copies are not shared by an offer, so these are none."""
         if isinstance(change.value, str) and isinstance(UserRecord.parse(change.name, change.value).secret, RabbitHash):
             why = "its password has a hash of RabbitMQ; set the password"
             self._log("definition-not-shared", {"definition": str(change), "why": why})
             return False
-        return change.kind is not ChangeKind.QUEUE or self._agreement.shares is not None
+        return change.kind is not ChangeKind.QUEUE or self.offers_queues
 
     def _present(self) -> Iterator[AgreedChange]:
         """Everything that all nodes should have, in an order in which it can be made."""

@@ -21,6 +21,7 @@ key, below /hg/<cluster>/      value
 ``changes/<n>``                the change with this number (u64), for as long as nodes may need it
 ``members``                    the list of the members (CBOR); core/cluster/member_list.py
 ``identity``                   32 hexadecimal digits, put once: which cluster this is
+``recovery``                   the identity, while a node begins the cluster with its copies; core/cluster/beginning.py
 =============================  ===============================================================================
 
 Numbers in keys are big-endian too, so that their order is that of etcd.
@@ -89,6 +90,7 @@ class ClusterKeys:
         """Earlier versions have put it."""
         self._changes = root + b"changes/"
         self.identity = root + b"identity"
+        self.recovery = root + b"recovery"
         self.members = root + b"members"
 
     def wanted_in(self, key: bytes) -> int:

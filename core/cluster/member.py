@@ -10,6 +10,7 @@ from math import inf
 from typing import NamedTuple
 
 from core.cluster.beats import BEAT_S, LOOK_S, Beat, Beats, node_number
+from core.cluster.beginning import Beginning, GroupEnd, Offered
 from core.cluster.copies import GroupCopies
 from core.cluster.copy_values import decoded_wanted
 from core.cluster.cuts import Cuts
@@ -24,7 +25,6 @@ from core.cluster.etcd_messages import (
     deleting,
     found,
     has_value,
-    is_absent,
     putting,
     range_of,
     reading,
@@ -91,12 +91,13 @@ class Member:
         away_bytes_max: int = 256 << 20,
         quota: int = 2 << 30,
         scheme: str = "http",
+        recovers: bool = False,
     ) -> None:
         """``members``: the list that this node had last. ``beat`` is the first one of this life. ``identity``: that of
         the cluster, as this node's data folder has it, or a new one. ``request_bytes_max``: of a request to etcd.
         ``away_time_max`` in seconds, and ``away_bytes_max``: how long, and with how many bytes of a group, a member
         that is away holds batches in the engine. ``quota``: that of etcd, in bytes. ``scheme``: of the addresses of its
-        members."""
+        members. ``recovers``: whether this node begins a new cluster with its copies of an earlier one."""
         self.etcd = etcd
         self.beats = Beats(node, members.names)
         self.trouble: dict[int, str] = {}
@@ -135,11 +136,15 @@ class Member:
             away_time_max=away_time_max, away_bytes_max=away_bytes_max,
         )  # fmt: skip
         self._beat_at = self._look_at = self._everything_at = -inf
-        self._joining, self._looks = False, 0
+        self._looks = 0
         self._looked_at = -inf
         """When the last look that had an answer was sent."""
         self._tells = True
         self.moves = Moves(node, self.beats)
+        self.beginning = Beginning(
+            etcd, cluster, identity, offered=self._offered if recovers else None,
+            joined=self._joined, refused=self._refuse, log=hooks.log,
+        )  # fmt: skip
         self.definitions = DefinitionsLog(
             EtcdDefinitions(etcd, self._keys), hooks.follower, hooks.log, first_time=hooks.first_time
         )
@@ -160,7 +165,7 @@ class Member:
             return False
         now = self._clock()
         if not self.joined:
-            self._join()
+            self.beginning.step()
             return False
         turn = self._see_to_some(now)
         if now >= self._beat_at + BEAT_S:
@@ -405,23 +410,6 @@ class Member:
 
     # --- beats
 
-    def _join(self) -> None:
-        if self._joining:
-            return
-        self._joining = True
-        key, mine = self._keys.identity, self.identity.encode()
-        request = transaction([is_absent(key)], [putting(key, mine)], reading(range_of(key)))
-
-        def answered(response: Message) -> None:
-            self._joining = False
-            there = self.identity if response.succeeded else found(response)[0][0].value.decode(errors="replace")
-            self._joined(there)
-
-        def unanswered() -> None:
-            self._joining = False
-
-        self.etcd.ask("KV/Txn", request, answered, unanswered, timeout_s=ASK_S)
-
     def _joined(self, identity: str) -> None:
         has_data = any(group.shared.ends_at for group in self._groups.in_order)
         if identity != self.identity and has_data:
@@ -429,6 +417,15 @@ class Member:
             return
         self.identity, self.joined = identity, True
         self._hooks.log("cluster-joined", {"identity": identity, "node": self._node})
+
+    def _offered(self) -> Offered:
+        """What a new cluster begins with: the copies of this node."""
+        ends = {
+            group.number: GroupEnd(group.shared.ends_at, Owner(group.shared.end.epoch, self._number))
+            for group in self._kept_groups
+            if group.shared.ends_at
+        }
+        return Offered(ends, self.changes.first.encoded())
 
     def _put_beat(self) -> None:
         beat = self._beat

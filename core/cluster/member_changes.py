@@ -96,6 +96,11 @@ class MemberChanges:
         key = self._keys.members
         return [is_absent(key) if self._value is None else has_value(key, self._value)]
 
+    @property
+    def first(self) -> MemberList:
+        """The first list of a cluster, if this node begins one."""
+        return self._placed(self.listed)
+
     def heard(self, found_keys: Sequence[Message]) -> None:
         """The engine has this list, or none yet."""
         if not found_keys:
@@ -126,7 +131,7 @@ class MemberChanges:
         if self._busy:
             return
         self._busy = True
-        key, first = self._keys.members, self._placed(self.listed)
+        key, first = self._keys.members, self.first
         request = transaction_of([is_absent(key)], [putting(key, first.encoded())], [])
         self._etcd.ask("KV/Txn", request, lambda _: self._rest(), self._rest, timeout_s=ASK_S)
 

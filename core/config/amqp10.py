@@ -59,7 +59,7 @@ class Amqp10Settings(Section):
 
     link_unconfirmed_bytes_max: Bytes = Field(default=16 * 2**20, ge=1)
     """With ``adaptive``: how many bytes of one link may be under way, allowed or not confirmed. One message always
-    may."""
+    may. With ``fixed`` this and the next two keys bound what links get beyond ``max_link_credit``."""
 
     connection_unconfirmed_bytes_max: Bytes = Field(default=64 * 2**20, ge=1)
     """With ``adaptive``: the same for all publishing links of one connection together."""
@@ -68,7 +68,12 @@ class Amqp10Settings(Section):
     """With ``adaptive``: the same for all publishing links of the broker together."""
 
     max_link_credit: Messages = Field(default=170, ge=1, le=WINDOW_MAX)
-    """The link credit that a publisher gets."""
+    """The link credit that a publisher gets that does not ask for another."""
+
+    wanted_link_credit_max: Messages = Field(default=4096, ge=1, le=WINDOW_MAX)
+    """The most link credit that a publisher gets that asks for so much in its attach. Messages of 1 KiB have 6 MiB then
+    while they are under way, as half as many more as the link credit may be; 4,096 are two runs of Spark's sink, so
+    that it encodes one while the other is confirmed."""
 
     link_credit_top_up: Messages = Field(default=85, ge=0, le=WINDOW_MAX)
     """A publisher's link credit is set to its maximum again when no more than this is left of it."""

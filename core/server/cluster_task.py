@@ -25,7 +25,10 @@ from core.engine.routing.agreement import AgreedChange, Agreement, Answered, Cha
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import Invalid, PreconditionFailed
 from core.interface import Binding, Snapshot
+from core.server.cluster_copies import IDENTITY_FILE, MEMBERS_FILE
+from core.server.cluster_recovery import SHOWN_DIGITS, check_recovered, end_recovery, move_etcd, read_recovery
 from core.server.dialling import Dialling
+from core.server.etcd_process import FOLDER as ETCD_FOLDER
 from core.server.etcd_process import EtcdProcess, own_addresses
 from core.server.pump import TURN_SECONDS_MAX
 from core.version import headgate_version
@@ -34,16 +37,14 @@ if TYPE_CHECKING:  # both need grpc, and a broker without a cluster must start w
     from core.cluster.beats import Beat
     from core.cluster.engine_members import EngineMember
     from core.cluster.etcd import Etcd, EtcdTlsFiles
+    from core.cluster.member import Member
     from core.cluster.member_changes import ChangeOfMembers
     from core.cluster.member_list import ListedMember, MemberList
+    from core.cluster.recovery import NewCluster
 
-IDENTITY_FILE = "cluster"
-"""The file in the data folder with the identity of the cluster whose node this is."""
 SHARED_FILE = "cluster-definitions"
 """The file in the data folder that says that the definitions there are those of the cluster. Without it, what only this
 node has is offered to the others, and not deleted."""
-MEMBERS_FILE = "cluster-members"
-"""The file in the data folder with the last list of the members that this node had."""
 IDENTITY_BYTES, LIFE_BYTES = 16, 8
 WARNED_OF_MAX = 1_000
 """The most exchanges of which the log says that they have bindings of this node alone: a program that makes exchanges
@@ -98,6 +99,23 @@ def tls_addresses(settings: ClusterSettings, tls_listen: Sequence[str]) -> Seque
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}",)
 
 
+def identity_in_etcd(settings: ClusterSettings, endpoints: Sequence[str], *, timeout_s: float) -> str:
+    """The identity of the cluster that etcd has; "" if it has none, or does not answer. Blocks. Raises Invalid where
+    the packages for etcd are not installed, or its files unusable."""
+    etcd = open_etcd(settings, endpoints, lambda act: None)
+    from core.cluster.etcd import EtcdAway
+    from core.cluster.etcd_messages import range_of
+    from core.cluster.keys import ClusterKeys
+
+    try:
+        answer = etcd.ask_now("KV/Range", range_of(ClusterKeys(settings.name).identity), timeout_s=timeout_s)
+        return str(answer.kvs[0].value.decode(errors="replace")) if answer.kvs else ""
+    except EtcdAway:
+        return ""
+    finally:
+        etcd.close()
+
+
 def endpoints_of(listed: "MemberList") -> list[str]:
     """The addresses of etcd in a list; none if brokers start no etcd."""
     return [one.etcd for one in listed.members if one.etcd]
@@ -129,35 +147,53 @@ class ClusterTask:
         self._kept_identity = self._read_identity()
         self._to_keep: MemberList | None = None
         """A list of the members that is not in the data folder yet."""
+        self._recovery = read_recovery(folder)
+        """The new cluster that this node begins with its copies, until it has."""
         listed = self._read_members()
-        self.etcd = open_etcd(settings, endpoints_of(listed) or settings.etcd, self._deliver)
+        self.etcd = open_etcd(settings, self._first_endpoints(listed), self._deliver)
         self.own: EtcdProcess | None = None
         """The etcd that this broker starts; None if it starts none."""
         try:
             self._check()
+            self._check_copies()
         except BaseException:
             self.etcd.close()
             raise
         from core.cluster.engine_leader import EngineLeader
         from core.cluster.following import Following
         from core.cluster.homes import QueueHomes
-        from core.cluster.member import Hooks, Member
 
         self._following = Following(hosts, agreement, lambda: clock().monotonic, self._say)
         self._engine_leader = EngineLeader(self.etcd, lambda: clock().monotonic)
-        self._agreement, self._first_time = agreement, not (folder / SHARED_FILE).exists()
+        self._following.offers_queues |= self._recovery is not None
+        self._agreement = agreement
+        self._first_time = self._recovery is not None or not (folder / SHARED_FILE).exists()
+        self.member = self._new_member(listed, self._first_beat(of_broker.server))
+        self._agree(listed)
         machinery = hosts.default.machinery
-        self.member: Member = Member(
+        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
+        dialling.refused = self._refused
+        groups.wake = self._wake_up
+        machinery.leading_ends, self._order = self._leading_ends, machinery.order
+        machinery.other_nodes, machinery.homes.clients_of = self.member.beats.of_clients, self.member.beats.addresses_of
+        self._order.read_upto = self.member.definitions.read_upto
+
+    def _new_member(self, listed: "MemberList", beat: "Beat") -> "Member":
+        """What takes part in the cluster, with this list of its members and this first beat."""
+        from core.cluster.member import Hooks, Member
+
+        settings, clock = self._settings, self._clock
+        return Member(
             self.etcd,
-            groups,
+            self._groups,
             cluster=settings.name,
             node=settings.node,
             members=listed,
-            beat=self._first_beat(of_broker.server),
-            identity=self._kept_identity or secrets.token_hex(IDENTITY_BYTES),
+            beat=beat,
+            identity=self._identity(),
             clock=lambda: clock().monotonic,
             hooks=Hooks(
-                machinery.never_committed,
+                self._hosts.default.machinery.never_committed,
                 self._following,
                 self._first_time,
                 self._leads_until,
@@ -170,14 +206,8 @@ class ClusterTask:
             away_bytes_max=settings.away_bytes_max,
             quota=settings.engine_quota,
             scheme="http" if settings.etcd_ca is None else "https",
+            recovers=self._recovery is not None,
         )
-        self._agree(listed)
-        self._homes = QueueHomes(machinery.homes, hosts, groups, self.member, node_at, dialling.hurry)
-        dialling.refused = self._refused
-        groups.wake = self._wake_up
-        machinery.leading_ends, self._order = self._leading_ends, machinery.order
-        machinery.other_nodes, machinery.homes.clients_of = self.member.beats.of_clients, self.member.beats.addresses_of
-        self._order.read_upto = self.member.definitions.read_upto
 
     def _agree(self, listed: "MemberList") -> None:
         """Have what this broker declares agreed with the other nodes."""
@@ -201,6 +231,7 @@ class ClusterTask:
                     others=self._ask_members,
                     log=self._log,
                     notice=partial(self._hosts.default.alarms.notice, "etcd"),
+                    alone="" if self._recovery is None else self._recovery.identity[:SHOWN_DIGITS],
                 )
                 return
             versions = self.etcd.check(timeout_s=CHECK_S)
@@ -210,6 +241,13 @@ class ClusterTask:
             self._log.warning("etcd-away", reason=str(error))
         else:
             self._log.info("etcd-found", versions=versions, endpoints=list(self._settings.etcd))
+
+    def _check_copies(self) -> None:
+        """Raises Invalid if this node cannot begin the new cluster that its data folder asks for."""
+        if self._recovery is not None:
+            check_recovered(self._folder, self._recovery, self._groups)
+            if self._settings.etcd_peers:
+                move_etcd(self._folder, ETCD_FOLDER, self._recovery)
 
     def _first_beat(self, server: ServerSettings) -> "Beat":
         from core.cluster.beats import Beat
@@ -284,15 +322,27 @@ class ClusterTask:
     def _read_members(self) -> "MemberList":
         """The list that this node had last, or that of its configuration. Raises Invalid for a damaged file."""
         from core.cluster.member_list import MemberList
+        from core.cluster.recovery import members_anew
 
         settings, path = self._settings, self._folder / MEMBERS_FILE
         try:
             kept = MemberList.decoded(path.read_bytes())
         except FileNotFoundError:
-            return MemberList.first(settings.members, settings.etcd, settings.etcd_peers)
+            kept = MemberList.first(settings.members, settings.etcd, settings.etcd_peers)
         if kept is None:
             raise Invalid(f"{path} has no list of members; remove it, and the configuration's list is read")
-        return kept
+        return kept if self._recovery is None else members_anew(kept)
+
+    def _first_endpoints(self, listed: "MemberList") -> Sequence[str]:
+        """Where etcd is. A node that begins a new cluster starts the only one that has it."""
+        if self._recovery is not None and self._settings.etcd_peers:
+            return [own_addresses(self._settings)[0]]
+        return endpoints_of(listed) or self._settings.etcd
+
+    def _identity(self) -> str:
+        if self._recovery is not None:
+            return self._recovery.identity
+        return self._kept_identity or secrets.token_hex(IDENTITY_BYTES)
 
     def _members_changed(self, listed: "MemberList") -> None:
         self._agreement.copies = len(listed.members)
@@ -356,12 +406,22 @@ class ClusterTask:
                 self._order.reached(self.member.definitions.made)
                 if going_on:
                     turn()
-                if self._first_time and self.member.definitions.settled:
+                if self._first_time and self.member.definitions.settled and self.member.beginning.end():
                     self._first_time = self.member.definitions.first_time = False
                     await trio.to_thread.run_sync((self._folder / SHARED_FILE).touch)
+                    if self._recovery is not None:
+                        await self._end_recovery(self._recovery)
         finally:
             self._token = None
             self.etcd.close()
+
+    async def _end_recovery(self, recovery: "NewCluster") -> None:
+        """This node has begun the new cluster: from now on it is one of its nodes."""
+        await trio.to_thread.run_sync(end_recovery, self._folder)
+        self._recovery, self._following.offers_queues = None, False
+        if endpoints := endpoints_of(self.member.changes.listed):
+            self.etcd.follow(endpoints)
+        self._log.info("cluster-recovered", identity=recovery.identity)
 
     def _take_answers(self) -> None:
         """Take what has come, for no longer than a turn may last."""
@@ -471,7 +531,10 @@ class ClusterTask:
             "name": self._settings.name,
             "node": self._settings.node,
             "joined": member.joined,
-            "trouble": member.refused or ("" if self.own is None else self.own.why) or self.etcd.trouble,
+            "trouble": member.refused
+            or member.beginning.waits_for
+            or ("" if self.own is None else self.own.why)
+            or self.etcd.trouble,
             "engine": {
                 "endpoints": self.etcd.endpoints,
                 "tls": self._settings.etcd_ca is not None,

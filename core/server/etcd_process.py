@@ -73,11 +73,13 @@ class EtcdProcess:
         others: Callable[[], "Sequence[EngineMember] | None"],
         log: structlog.typing.FilteringBoundLogger,
         notice: Callable[[bool, str], None],
+        alone: str = "",
     ) -> None:
         """``data``: the broker's data folder. ``program``: the path of etcd; None if there is none. ``notice`` turns
         the notice of operators on and off. Raises Invalid without a program, and what ``check`` raises for its
         version and path. ``others`` asks the other members who the members are, and blocks; it returns None if none
-        answers."""
+        answers. ``alone``: it begins a new cluster of etcd by itself, in whose token this is, and the
+        others are taken in later; "" where all members begin together."""
         if program is None:
             raise Invalid(f"cluster.etcd_peers asks for an etcd, and there is no program etcd on PATH: {REMEDY}")
         self.version = version_of(program)
@@ -87,7 +89,7 @@ class EtcdProcess:
         self.why = ""
         """Why it does not run; empty while it runs, and before the first start."""
         self._folder = data / FOLDER
-        self._program, self._settings, self._others = program, settings, others
+        self._program, self._settings, self._others, self._alone = program, settings, others, alone
         self._log, self._notice = log, notice
         self._process: subprocess.Popen[bytes] | None = None
         self._said = ""
@@ -124,7 +126,7 @@ class EtcdProcess:
 
     async def _members(self) -> "Sequence[EngineMember] | None":
         """The members as the others say, if this one has no data, or could not be started with what it has."""
-        if (self._folder / MEMBER).exists() and not self.why:
+        if self._alone or ((self._folder / MEMBER).exists() and not self.why):
             return None
         return await trio.to_thread.run_sync(self._others)
 
@@ -158,7 +160,7 @@ class EtcdProcess:
         output, its_end = os.pipe()
         try:
             process = self._process = subprocess.Popen(
-                tied([self._program, *options(self._settings, self._folder, self.version, joins)]),
+                tied([self._program, *options(self._settings, self._folder, self.version, joins, self._alone)]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=its_end,
@@ -243,14 +245,18 @@ def own_addresses(settings: ClusterSettings) -> tuple[str, str]:
     return settings.etcd[number], settings.etcd_peers[number]
 
 
-def options(settings: ClusterSettings, folder: Path, version: str, joins: Sequence[tuple[str, str]] = ()) -> list[str]:
+def options(
+    settings: ClusterSettings, folder: Path, version: str, joins: Sequence[tuple[str, str]] = (), alone: str = ""
+) -> list[str]:
     """The options of this node's etcd. ``joins``: names and addresses of the members among which it was taken in; none
-    of them for a new cluster. They are ignored where there are data."""
+    of them for a new cluster. ``alone``: see :class:`EtcdProcess`. They are ignored where there are data."""
     scheme = "http" if settings.etcd_ca is None else "https"
     client, peer = own_addresses(settings)
-    everyone = joins or zip(settings.members, settings.etcd_peers, strict=True)
+    own = [(settings.node, peer)] if alone else []
+    everyone = joins or own or zip(settings.members, settings.etcd_peers, strict=True)
     words = [
-        "--name", settings.node, "--data-dir", str(folder), "--initial-cluster-token", settings.name,
+        "--name", settings.node, "--data-dir", str(folder),
+        "--initial-cluster-token", f"{settings.name}-{alone}" if alone else settings.name,
         "--listen-client-urls", f"{scheme}://{_bound(client)}", "--advertise-client-urls", f"{scheme}://{client}",
         "--listen-peer-urls", f"{scheme}://{_bound(peer)}", "--initial-advertise-peer-urls", f"{scheme}://{peer}",
         "--initial-cluster-state", "existing" if joins else "new",

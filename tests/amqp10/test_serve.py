@@ -57,7 +57,7 @@ from tests.kit.logins import make_access, user
 NOW = Now(100.0, 1_700_000_000.0)
 PEER = PeerInfo("c-1", "127.0.0.1", 40000, "127.0.0.1", 5672)
 NOT_ANNOUNCED = {"max_link_credit", "link_credit_top_up", "unconfirmed_limit", "management_link_credit"} | {
-    *("max_queue_credit", "max_message_size", "flow_reason", "flow"),
+    *("max_queue_credit", "max_message_size", "flow_reason", "flow", "wanted_link_credit_max"),
     *("link_unconfirmed_bytes_max", "connection_unconfirmed_bytes_max", "unconfirmed_bytes_max"),
     *("connection_publish_rate", "connection_publish_rate_bytes", "queue_grant_min", "queue_grant_max"),
 }

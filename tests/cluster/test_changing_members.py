@@ -67,6 +67,13 @@ class Brokers:
             process.wait()
             process.stdout.close()
 
+    def kill(self, name: str) -> None:
+        """kill -9. The etcd of the broker ends with it."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
     def stop_all(self) -> None:
         for name in list(self._processes):
             self.stop(name)

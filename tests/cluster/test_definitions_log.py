@@ -49,8 +49,9 @@ class Node:
         storage.recorder = SharedRecorder(kept, kept, "/", self.agreement)
         self.broker = Broker(Settings(), storage=storage, new_identity=world.identity)
         self.problems: list[tuple[str, object]] = []
-        following = Following(VirtualHosts(self.broker), self.agreement, lambda: world.network.now, self._say)
-        self.log = DefinitionsLog(engine, following, self._say, first_time=first_time)
+        hosts = VirtualHosts(self.broker)
+        self.following = Following(hosts, self.agreement, lambda: world.network.now, self._say)
+        self.log = DefinitionsLog(engine, self.following, self._say, first_time=first_time)
         self.agreement.submit = self.log.submit
         self.agreement.alone = False
 
@@ -271,6 +272,23 @@ def test_what_only_one_node_had_before_the_cluster_is_offered_to_the_others_and_
     world.ask(world.nodes[0], declare(world.nodes[0], "new"))
     present = settle(world)
     assert [text.split()[1] for text in present] == ["new", "old"]
+
+
+def test_a_node_that_begins_a_cluster_offers_its_queues_until_etcd_has_answered():
+    world = World(6, first_time=True)
+    kept = KeptDefinitions()
+    for number in range(10):
+        kept.add_queue(QueueDeclaration(name=f"q{number}", durable=True, arguments=QUORUM), f"{number + 99:032x}")
+    world.nodes[1].etcd.over = True
+    world.nodes[1] = Node(1, world, kept, first_time=True)
+    world.nodes[1].following.offers_queues = True
+    world.network.loss = 0.3
+    while not world.nodes[1].log.settled:
+        world.step()
+    there = [key for key in world.stored.keys if key.startswith(KEYS.queues)]
+    assert len(there) == 10, "all are there when nothing is left to be offered"
+    present = settle(world)
+    assert [text.split()[1] for text in present] == [f"q{number}" for number in range(10)]
 
 
 def test_many_changes_are_made_in_pieces():

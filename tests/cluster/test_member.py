@@ -16,7 +16,7 @@ from core.cluster.member import Hooks, Member
 from core.cluster.member_changes import ChangeOfMembers
 from core.cluster.member_list import ListedMember, MemberList, MemberState
 from core.cluster.member_rows import group_rows, node_rows
-from core.engine.quorum.batches import OrderEnd
+from core.engine.quorum.batches import OrderEnd, encoded
 from core.engine.quorum.commands import CountersRecord, QueueKey, encode
 from core.engine.quorum.groups import QuorumGroup, QuorumGroups
 from core.engine.quorum.queues import QuorumQueues
@@ -31,6 +31,8 @@ from tests.kit.faulty_disk import MemoryDisk
 
 WAIT_S = 20.0
 AWAY_MAX_S = 2.0
+EPOCH_BEFORE = 7
+"""That of the batches which a copy of an earlier cluster has."""
 NAMES = count(1)
 
 
@@ -52,10 +54,14 @@ class Node:
         identity: str,
         members: Sequence[str] = ("a", "b"),
         groups: Sequence[int] = (1,),
+        batches: int = 0,
     ) -> None:
+        """``batches``: how many its copy of group 1 has of an earlier cluster, with which it begins this one."""
         self._answers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lane = Lane("quorum", generation=1, sync_interval_s=0.2)
         self._disk = MemoryDisk()
+        if batches:
+            self._fill(batches)
         self.groups = QuorumGroups()
         self.groups.all = {number: self._opened(number, node_number(name)) for number in groups}
         self.queues = self.groups.all[1].queues
@@ -79,8 +85,23 @@ class Node:
                 lambda event, facts: self.log.append(event),
             ),
             away_time_max=AWAY_MAX_S,
+            recovers=bool(batches),
         )
         self.cluster = cluster
+
+    def _fill(self, count: int) -> None:
+        lane = Lane("quorum", generation=1, sync_interval_s=0.2)
+        log = LocalCommandLog(self._disk, lane, file_bytes_max=1 << 20, group=1)
+        assert not list(log.read())
+        lease, end = log.acquire_lease(), OrderEnd()
+        for number in range(count):
+            batch = encoded(1, EPOCH_BEFORE, end, [encode(QueueKey(5, 0), CountersRecord(number))])
+            log.append((batch.data,), len(batch.data), lease, prompt=True)
+            end = batch.end
+        written = lane.take_write()
+        assert written is not None
+        written.run(self._disk)
+        lane.wrote(written)
 
     def _opened(self, number: int, node: int) -> QuorumGroup:
         copy = LocalCommandLog(self._disk, self._lane, file_bytes_max=1 << 20, group=number)
@@ -135,9 +156,13 @@ def make(etcd) -> Iterator[Callable[..., Node]]:
     cluster, made = f"c{next(NAMES)}", []
 
     def node(
-        name: str, identity: str = "one", members: Sequence[str] = ("a", "b"), groups: Sequence[int] = (1,)
+        name: str,
+        identity: str = "one",
+        members: Sequence[str] = ("a", "b"),
+        groups: Sequence[int] = (1,),
+        batches: int = 0,
     ) -> Node:
-        made.append(Node(etcd, cluster, name, identity=identity, members=members, groups=groups))
+        made.append(Node(etcd, cluster, name, identity=identity, members=members, groups=groups, batches=batches))
         return made[-1]
 
     yield node
@@ -443,3 +468,33 @@ def test_a_node_that_is_no_member_of_a_group_any_more_hands_it_over_and_drops_it
 
 def leader_of_others(nodes: Mapping[str, Node], left: str) -> bool:
     return any(node.groups.all[SIZED].queues.leads for name, node in nodes.items() if name != left)
+
+
+def test_a_node_without_copies_leads_nothing_where_another_one_has_begun_with_its_own(make):
+    empty, a = make("b", "other"), make("a", "new", batches=5)
+    until(lambda: a.member.joined, a)
+    until(lambda: empty.member.beginning.waits_for, empty)
+    assert not empty.member.joined, "the definitions come first"
+    until(lambda: a.member.beginning.end(), a)
+    until(lambda: empty.member.joined and empty.groups.all[1].shared.must_copy, empty)
+    assert empty.member.identity == "new"
+    owner = node_number("a")
+    until(lambda: empty.member.beats.should_claim(1, owner, time.monotonic()), empty)  # a has said nothing for long
+    for _ in range(20):
+        empty.move()
+    assert not empty.queues.leads
+    until(lambda: a.queues.leads, a, empty)
+    assert a.groups.all[1].shared.epoch > EPOCH_BEFORE
+    a.append(3)
+    until(lambda: empty.groups.all[1].shared.synced_number == 8, a, empty)
+    until(lambda: empty.queues.leads, empty)
+    assert empty.queues.next_sequence(5) == 4
+
+
+def test_answers_of_another_etcd_count_for_nothing(make):
+    a = make("a")
+    until(lambda: a.queues.leads, a)
+    a.etcd.cluster += 1
+    until(lambda: "it is of another etcd cluster" in a.etcd.trouble, a)
+    a.member.leading_ends(time.monotonic() + 1.1)
+    assert not a.queues.leads

@@ -263,7 +263,7 @@ def test_exchanges_bound_and_deleted():
     "queue.declare",
     "arguments (x-queue-leader-locator, x-queue-master-locator, x-quorum-initial-group-size,"
     " x-quorum-target-group-size, x-initial-cluster-size, x-initial-group-size)",
-    "there is one node, and one copy of each queue",
+    "a broker alone keeps one copy of each queue; [a cluster](../cluster.md) has more of quorum queues and streams",
 )
 @ignores("queue.declare", "arguments (x-queue-version)", "there is only one version of the index")
 @ignores(
@@ -377,7 +377,11 @@ def test_consuming():
     "arguments (x-stream-offset, x-stream-filter, x-stream-match-unfiltered, of a stream)",
     "an invalid value: 406",
 )
-@ignores("basic.consume", "arguments (x-cancel-on-ha-failover)", "there is one node, so there is no failover")
+@ignores(
+    "basic.consume",
+    "arguments (x-cancel-on-ha-failover)",
+    "the argument changes nothing, neither in a broker alone nor in a cluster",
+)
 @refuses(
     "basic.consume", "arguments (any other that begins with x-, or not for this type of queue)", "406, as in RabbitMQ"
 )

@@ -1,4 +1,5 @@
-"""Each field of flows, transfers, dispositions and of the ends that a client of AMQP 1.0 may set.
+"""Each field of flows, transfers, dispositions and of the ends that a client of AMQP 1.0 may set; and of a publisher's
+attach what is about link credit.
 
 The marks are rows of ``docs/protocol/fields.md``, as in ``test_fields.py``.
 """
@@ -14,6 +15,20 @@ from tests.kit.fates import does, ignores, refuses
 
 NOT_IMPLEMENTED, INVALID_FIELD = "amqp:not-implemented", "amqp:invalid-field"
 TRANSACTIONAL = Described(ULong(0x34), [b"txn"])
+
+
+@does(
+    "attach",
+    "properties (headgate:max-link-credit)",
+    "the most link credit that the publisher can use; the answer has what holds, unless another node decides of it. Not"
+    " a positive integer: `amqp:invalid-field`",
+)
+def test_the_link_credit_that_a_publisher_can_use():
+    c = AskingClient()
+    answer = c.peer.attach_sender(c.address, handle=11, properties={"headgate:max-link-credit": 1000})
+    assert (answer.properties or {})["headgate:max-link-credit"] == ULong(1000)
+    c.peer.attach_sender(c.address, handle=12, properties={"headgate:max-link-credit": "all"})
+    assert c.peer.detached_with(INVALID_FIELD)
 
 
 # --- flow ------------------------------------------------------------------------------------------------------------

@@ -59,8 +59,9 @@ def test_the_link_stays_and_messages_without_an_answer_are_released():
     assert a.peer.take(Detach) == []
 
 
-def test_the_link_publishes_to_the_next_leader_with_its_link_credit():
-    a = apart()
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_the_link_publishes_to_the_next_leader_with_its_link_credit(kind: str):
+    a = apart(kind)
     a.peer.publish([b"1", b"2", b"3"])
     assert states(a) == [Accepted] * 3
     before = a.peer.link(0).credit.link_credit
@@ -232,6 +233,33 @@ def test_a_consumer_that_waits_is_told_why():
     a.entry.advance(2.0)
     assert len(a.peer.deliveries()) == 5
     assert [one.properties for one in a.peer.take(Flow) if one.properties] == [{"headgate:reason": None}]
+
+
+def test_a_consumer_gets_again_what_was_delivered_over_a_lost_connection_to_the_leader():
+    a = consuming(3)
+    assert len(a.peer.deliveries()) == 3
+    a.lose()
+    a.nodes.call()
+    a.entry.advance(1.0)
+    (released,) = a.peer.take(Disposition)
+    assert (released.first, released.last, type(released.state)) == (0, 2, Released)
+    a.peer.dispose(0, 2, state=Released())
+    a.peer.grant(10)
+    assert [payload[-1:] for _, payload in a.peer.deliveries()] == [b"0", b"1", b"2", b"3", b"4"]
+    assert a.peer.take(Detach) == []
+
+
+def test_a_client_may_try_again_to_attach_while_no_leader_can_be_reached():
+    a = consuming_without_leader(0)
+    a.peer.attach_receiver(a.address, handle=2)
+    a.entry.advance(2.0)
+    assert a.peer.detached_with("amqp:link:detach-forced")
+    a.nodes.reachable = True
+    a.nodes.call()
+    a.entry.advance(1.0)
+    a.peer.attach_receiver(a.address, handle=3)
+    a.peer.grant(10, handle=3)
+    assert len(a.peer.deliveries()) == 5
 
 
 def reading(link_credit: int, begin: object = "first") -> Apart:

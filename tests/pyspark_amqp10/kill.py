@@ -2,10 +2,14 @@
 
     python -m tests.pyspark_amqp10.kill --runs 20
     python -m tests.pyspark_amqp10.kill --runs 15 --readers 4
+    python -m tests.pyspark_amqp10.kill --runs 20 --readers 4 --cluster
+    python -m tests.pyspark_amqp10.kill --runs 100 --readers 4 --jobs 3
 
 A query reads a queue, or a stream, into Parquet files in several micro-batches. At a stage of one of them somebody is
 killed, what died is started again, and the query goes on from its checkpoint until all is read. Then the files have
 every message exactly once, and the broker has none left in the queue. With ``--readers`` so many tasks read the queue.
+With ``--cluster`` they run in two executors, processes of their own on a standalone cluster, and an executor is killed
+as well.
 
 =============  ======================================================================================
 stage          what has happened last
@@ -32,7 +36,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -48,6 +52,7 @@ from pyspark_amqp10.errors import ClientError
 from pyspark_amqp10.login import Login
 from pyspark_amqp10.requests import queue_path
 from tests.kit.prepared_broker import PreparedBroker
+from tests.pyspark_amqp10 import kill_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +60,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("fetching", "planned", "reading", "written", "committed")
 VICTIMS = ("driver", "worker", "broker")
+EXECUTOR = "executor"
+"""A fourth victim, where executors are processes of their own."""
+EXECUTORS_MIN = 2
+"""With several readers, so many executors must have had tasks."""
+EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
+"""In the command line of an executor's Java, and of no other process of Spark."""
 MODES = ("queue", "stream")
 ROWS, ROWS_OF_A_BATCH, KILLED_BATCH = 3000, 700, 2
 """Five batches; the kill is in the third."""
@@ -163,12 +174,14 @@ def left(broker: Broker, address: str) -> int:
 class Driver:
     """A process with a Spark session that runs one query after the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, master: str | None) -> None:
+        """``master`` is the URL of a cluster's master; None: this process runs all tasks."""
         environment = os.environ | {
             "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
         }  # fmt: skip
         self._log = folder / "driver.log"
         command = [sys.executable, "-m", "tests.pyspark_amqp10.kill", "--driver", str(folder)]
+        command += [] if master is None else ["--master", master]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
@@ -200,7 +213,7 @@ class Driver:
 
     def kill_workers(self) -> None:
         """SIGKILL to every Python process that Java has started: the planner's with its links, and the tasks'."""
-        for java in self._java():
+        for java in [*self._java(), *executors()]:
             for process in java.children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
                     if "python" in process.name():
@@ -220,6 +233,30 @@ class Driver:
                 if one.name() == "java":
                     found.append(one)
         return found
+
+
+def executors() -> list[psutil.Process]:
+    """The executors of a cluster that this process has started."""
+    found: list[psutil.Process] = []
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if one.name() == "java" and any(word.endswith(EXECUTOR_CLASS) for word in one.cmdline()):
+                found.append(one)
+    return found
+
+
+def kill_executor() -> None:
+    """SIGKILL to an executor; the cluster starts another one. Its Python workers end with their sockets."""
+    running = executors()
+    if not running:
+        raise Wrong("there is no executor")
+    running[0].kill()
+
+
+def busy_executors(folder: Path) -> int:
+    """How many executors of the cluster in this folder have had tasks, by their logs."""
+    logs = folder.glob("worker-*/app-*/*/stderr")
+    return sum(1 for log in logs if "Running task" in log.read_text(errors="replace"))
 
 
 def complete(spark: "SparkSession", job: Mapping[str, Any]) -> dict[str, int]:
@@ -244,16 +281,18 @@ def complete(spark: "SparkSession", job: Mapping[str, Any]) -> dict[str, int]:
     return {"rows": rows.count(), "distinct": rows.distinct().count(), "failures": failures}
 
 
-def drive(folder: Path) -> None:
+def drive(folder: Path, master: str | None) -> None:
     """What the driver's process does: jobs from stdin, results to stdout."""
     from pyspark.sql import SparkSession
 
-    from tests.pyspark_amqp10.spark_fixtures import SPARK_SETTINGS
+    from tests.pyspark_amqp10.spark_fixtures import JAVA_OPTIONS, SPARK_SETTINGS
 
     own: dict[str, bool | float | int | str | None] = {
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
+    if master is not None:
+        own |= {"spark.master": master, "spark.executor.extraJavaOptions": JAVA_OPTIONS}
     spark = SparkSession.builder.config(map={**SPARK_SETTINGS, **own}).getOrCreate()
     for line in sys.stdin:
         print(json.dumps(complete(spark, json.loads(line))), flush=True)
@@ -270,18 +309,23 @@ class Laboratory:
     folder: Path
     broker: Broker
     random: random.Random
+    master: str | None
+    """The URL of the cluster's master; None without a cluster."""
 
 
 @contextmanager
-def laboratory(seed: int = 0) -> Iterator[Laboratory]:
-    """A broker and a folder; both go in the end."""
-    folder = Path(tempfile.mkdtemp(prefix="headgate-kill-"))
-    broker = Broker(folder / "broker")
-    try:
-        yield Laboratory(folder, broker, random.Random(seed))
-    finally:
-        broker.close()
-        shutil.rmtree(folder, ignore_errors=True)
+def laboratory(seed: int = 0, *, with_cluster: bool = False) -> Iterator[Laboratory]:
+    """A broker and a folder, and maybe a cluster with two executors; all go in the end."""
+    from tests.pipeline.cluster import cluster
+
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="headgate-kill-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        broker = Broker(folder / "broker")
+        stack.callback(broker.close)
+        yield Laboratory(
+            folder, broker, random.Random(seed), stack.enter_context(cluster(folder)) if with_cluster else None
+        )
 
 
 def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession | None" = None) -> Driver:
@@ -305,10 +349,12 @@ def experiment(place: Laboratory, driver: Driver, run: Run, spark: "SparkSession
         place.broker.kill()
     elif run.victim == "worker":
         driver.kill_workers()
+    elif run.victim == EXECUTOR:
+        kill_executor()
     else:
         driver.kill()
         if spark is None:
-            driver = Driver(place.folder)
+            driver = Driver(place.folder, place.master)
             driver.begin(job)
     result = driver.result() if spark is None or run.victim != "driver" else complete(spark, job)
     if (result["rows"], result["distinct"]) != (ROWS, ROWS):
@@ -363,24 +409,33 @@ def _emptied(broker: Broker, address: str) -> int:
     return rest
 
 
-def plan(runs: int, readers: int = 1) -> list[Run]:
+def plan(runs: int, readers: int = 1, *, with_cluster: bool = False) -> list[Run]:
     """Every victim at every stage, queues before streams, as often as there are runs; several readers are of queues
     only."""
-    cases = list(product(MODES if readers == 1 else ("queue",), STAGES, VICTIMS))
+    victims = (*VICTIMS, EXECUTOR) if with_cluster else VICTIMS
+    cases = list(product(MODES if readers == 1 else ("queue",), STAGES, victims))
     chosen = [cases[number % len(cases)] for number in range(runs)]
     return [Run(number, victim, stage, mode, readers) for number, (mode, stage, victim) in enumerate(chosen)]
 
 
-def perform(runs: Sequence[Run], say: Callable[[str], None], spark: "SparkSession | None" = None) -> None:
+def perform(
+    runs: Sequence[Run],
+    say: Callable[[str], None],
+    spark: "SparkSession | None" = None,
+    *,
+    with_cluster: bool = False,
+) -> None:
     """All runs, one after the other. With ``spark``, only the last may kill the driver, and this session finishes it.
     Raises Wrong with the first that fails."""
-    with laboratory() as place:
-        driver = Driver(place.folder)
+    with laboratory(with_cluster=with_cluster) as place:
+        driver = Driver(place.folder, place.master)
         try:
             for run in runs:
                 began = time.monotonic()
                 driver = experiment(place, driver, run, spark)
                 say(f"{run}: every row once, {time.monotonic() - began:.0f} s")
+            if with_cluster and busy_executors(place.folder) < EXECUTORS_MIN:
+                raise Wrong("one executor has had all tasks")
         finally:
             driver.close()
 
@@ -393,19 +448,25 @@ def main() -> int:
         "--readers", type=int, default=1, help="tasks that read a queue; several: no streams (default: 1)"
     )
     parser.add_argument("--stage", choices=STAGES, help="only runs that kill at this one")
-    parser.add_argument("--victim", choices=VICTIMS, help="only runs that kill this one")
+    parser.add_argument("--victim", choices=(*VICTIMS, EXECUTOR), help="only runs that kill this one")
+    parser.add_argument("--cluster", action="store_true", help="on a standalone cluster with two executors")
+    kill_jobs.add_options(parser)
     parser.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--master", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.driver is not None:
-        drive(given.driver)
+        drive(given.driver, given.master)
         return 0
+    if given.jobs > 1:
+        return kill_jobs.in_parallel("tests.pyspark_amqp10.kill", sys.argv[1:], given.jobs)
     runs = [
         run
-        for run in plan(given.runs, given.readers)
+        for run in plan(given.runs, given.readers, with_cluster=given.cluster)
         if given.victim in (None, run.victim) and given.stage in (None, run.stage)
     ]
+    runs = list(kill_jobs.share(runs, given.job))
     try:
-        perform(runs, lambda text: print(text, flush=True))
+        perform(runs, lambda text: print(text, flush=True), with_cluster=given.cluster)
     except Wrong as wrong:
         print(wrong)
         return 1

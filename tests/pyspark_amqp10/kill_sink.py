@@ -47,6 +47,7 @@ from amqp10.wire.types import ULong
 from pyspark_amqp10.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from pyspark_amqp10.login import Login
 from tests.kit.broker_process import ROOT
+from tests.pyspark_amqp10 import kill_jobs
 from tests.pyspark_amqp10.kill import Broker
 
 if TYPE_CHECKING:
@@ -300,8 +301,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=24, help="12 are every subject at every stage (default: 24)")
     parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, default=SUBJECTS, help="only runs that kill these")
     parser.add_argument("--exactly-once", action="store_true", help="into a queue that drops repeats")
+    kill_jobs.add_options(parser)
     arguments = parser.parse_args()
-    for number, (stage, subject) in enumerate(plan(arguments.runs)):
+    if arguments.jobs > 1:
+        sys.exit(kill_jobs.in_parallel("tests.pyspark_amqp10.kill_sink", sys.argv[1:], arguments.jobs))
+    for number, (stage, subject) in kill_jobs.share(list(enumerate(plan(arguments.runs))), arguments.job):
         if subject not in arguments.subjects:
             continue
         folder, began = Path(tempfile.mkdtemp(prefix="headgate-kill-sink-")), time.monotonic()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.pyspark_amqp10.kill import MODES, STAGES, VICTIMS, Run, perform, plan
+from tests.pyspark_amqp10.kill_jobs import share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,27 @@ def test_worker_broker_and_driver_are_killed_amid_a_batch_and_every_message_is_a
     ]
     perform(runs, said.append, spark)
     assert len(said) == len(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_an_executor_is_killed_that_reads_a_queue_with_another_one():
+    """On a standalone cluster: driver, two executors and their Python workers are processes of their own."""
+    said: list[str] = []
+    perform([Run(0, victim="executor", stage="reading", mode="queue", readers=4)], said.append, with_cluster=True)
+    assert len(said) == 1
+
+
+def test_jobs_share_the_runs():
+    runs = plan(100, readers=4)
+    shares = [share(runs, f"{number}/3") for number in range(3)]
+    assert sorted(run.number for one in shares for run in one) == list(range(100))
+    assert share(runs, "0/1") == runs
+
+
+def test_twenty_runs_on_a_cluster_are_every_victim_at_every_stage_of_a_queue():
+    runs = plan(20, readers=4, with_cluster=True)
+    assert len({(run.victim, run.stage) for run in runs}) == (len(VICTIMS) + 1) * len(STAGES) == 20
 
 
 def test_thirty_runs_are_every_victim_at_every_stage_of_both_modes():

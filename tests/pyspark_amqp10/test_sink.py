@@ -4,14 +4,16 @@ import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from amqp10.blocking.requests import BlockingManagement
 from amqp10.client import Message
-from amqp10.wire.sections import Properties
+from amqp10.wire.sections import DATA, Properties, encode_section
 from amqp10.wire.types import ULong
 from pyspark_amqp10.encoding import BATCH_ANNOTATION, ROW_ANNOTATION
 from pyspark_amqp10.errors import (
@@ -24,6 +26,7 @@ from pyspark_amqp10.errors import (
     TimedOut,
 )
 from pyspark_amqp10.options import CONNECTION_OPTIONS
+from pyspark_amqp10.row_sender import RowSender
 from pyspark_amqp10.sink import RowsWritten, RowWriter
 from pyspark_amqp10.sink_options import COLUMNS, SINK_OPTIONS, SinkOptions, check_columns
 from tests.kit.broker_process import ROOT
@@ -60,6 +63,19 @@ def said(message: Message) -> tuple[bool, int]:
     """What the header says that is the sender's."""
     assert message.header is not None
     return message.header.durable, message.header.priority
+
+
+def test_it_asks_the_broker_for_as_much_link_credit_as_it_may_have_messages_without_outcome(
+    queue: str, broker_options: dict[str, str]
+):
+    login = SinkOptions.read(broker_options).login
+    with login.connect() as connection, login.connect() as observing:
+        sender = RowSender(connection, unconfirmed_max=1000, links_max=1, within_s=30)
+        entries = [encode_section(DATA, b"row")] * 200
+        sender.send(queue, entries, range(len(entries)))
+        shown: Any = BlockingManagement(observing).request("GET", "/headgate/links").body
+        assert sender.finish() == len(entries)
+    assert [row["max_link_credit"] for row in shown["items"] if row["address"] == queue] == [1000]
 
 
 def test_rows_become_messages_with_all_that_they_have(queue: str, write: Callable[..., RowsWritten], take: Take):

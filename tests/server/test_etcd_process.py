@@ -110,6 +110,13 @@ def test_the_times_of_an_election_are_those_of_the_settings(tmp_path: Path):
         settings(etcd_heartbeat_interval=0.1, etcd_election_timeout=0.4)
 
 
+def test_one_that_begins_alone_names_itself_only_and_has_a_token_of_its_own(tmp_path: Path):
+    words = " ".join(options(settings(), tmp_path / "etcd", "3.5.16", alone="0123abcd"))
+    assert "--initial-cluster b=http://10.0.0.2:2380 " in words
+    assert "--initial-cluster-token shop-0123abcd " in words
+    assert "--initial-cluster-state new" in words
+
+
 def test_a_name_of_a_host_is_told_to_others_and_all_addresses_are_listened_on(tmp_path: Path):
     words = " ".join(options(settings(node="c"), tmp_path / "etcd", "3.7.3"))
     assert "--listen-peer-urls http://0.0.0.0:2380 --initial-advertise-peer-urls http://c.example.org:2380" in words

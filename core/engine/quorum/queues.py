@@ -293,6 +293,11 @@ class QuorumQueues:
         """The numbers of the queues that have commands in the log."""
         return {key.queue for key in self._machines}
 
+    def live(self, key: QueueKey) -> int:
+        """Return how many messages a priority level of a queue has; 0 for one that the log does not know."""
+        machine = self._machines.get(key)
+        return 0 if machine is None else machine.live
+
     def commands_of(self, queue: int) -> Iterator[bytes]:
         """Yield payloads of commands that lead to the current state of a queue. Raises StoreDamaged, StoreFailure."""
         for key, machine in self._machines.items():

@@ -354,6 +354,11 @@ class SharedLog:
         return self._taken.number
 
     @property
+    def end(self) -> OrderEnd:
+        """The end of the committed prefix, as far as this node knows it."""
+        return self._taken
+
+    @property
     def wants_after(self) -> int | None:
         """The number after which this node wants to read; None while it leads, waits for a deletion, or needs a
         copy."""

@@ -19,6 +19,7 @@ from amqp10.flow.fair_rate import WINDOW_MAX
 from amqp10.frontend.incoming import publisher_link
 from amqp10.wire import serial
 from amqp10.wire.performatives import Detach, Disposition, End, Flow, Performative
+from amqp10.wire.types import UInt
 from core.config.settings import Settings
 from tests.kit.settings import make_settings
 from tests.kit.wire import InProcessBroker, WirePeer
@@ -53,6 +54,8 @@ class FarClient:
     first_id: int = 0
     frame_bytes: int = 600
     """The largest body of one frame."""
+    wanted: int | None = None
+    """The link credit that the publishers want, as their attaches say."""
     peer: WirePeer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +72,7 @@ class FarClient:
                 f"/queues/{'ab'[link.handle % 2]}",
                 handle=link.handle,
                 initial_delivery_count=link.initial_delivery_count,
+                properties=None if self.wanted is None else {"headgate:max-link-credit": UInt(self.wanted)},
             )
         self._took_frames()
 
@@ -160,11 +164,13 @@ class FarClient:
         self._at(partial(self.peer.send_all, rows))
 
 
-def client(round_trip: float, links: int = 1, *, settings: Settings = ADAPTIVE, first_id: int = 0) -> FarClient:
+def client(
+    round_trip: float, links: int = 1, *, settings: Settings = ADAPTIVE, first_id: int = 0, wanted: int | None = None
+) -> FarClient:
     broker = InProcessBroker(settings)
     for name in "ab":
         broker.queue(name)
-    return FarClient(broker, round_trip, links, first_id)
+    return FarClient(broker, round_trip, links, first_id, wanted=wanted)
 
 
 def checked(found: FarClient) -> None:
@@ -202,18 +208,24 @@ RUNS = (
 """Of :func:`one_run`."""
 
 
-def one_run(steps: list[tuple[str, int, int, int, float]], links: int, round_trip: float, first_id: int) -> None:
+def one_run(
+    steps: list[tuple[str, int, int, int, float]],
+    links: int,
+    round_trip: float,
+    first_id: int,
+    wanted: int | None = None,
+) -> None:
     """Publish over some links while this and that happens to them, and check that no rule is broken."""
     few = make_settings(
         amqp10={
-            "flow": "adaptive",
+            "flow": "adaptive" if wanted is None else "fixed",
             "idle_time_out": 86_400.0,
             "link_unconfirmed_bytes_max": 100_000,
             "connection_unconfirmed_bytes_max": 200_000,
             "unconfirmed_bytes_max": 300_000,
         }
     )
-    far = client(round_trip, links, settings=few, first_id=first_id)
+    far = client(round_trip, links, settings=few, first_id=first_id, wanted=wanted)
     broker = far.broker
     for step, at, messages, size, seconds in steps:
         link = far.all[at % links]
@@ -247,6 +259,14 @@ def test_no_rule_is_broken_and_no_link_is_stuck(
     steps: list[tuple[str, int, int, int, float]], links: int, round_trip: float, first_id: int
 ):
     one_run(steps, links, round_trip, first_id)
+
+
+@settings(max_examples=40, deadline=None)
+@given(*RUNS, st.sampled_from([1, 170, 171, 2000, 2**32 - 1]))
+def test_no_rule_is_broken_with_fixed_flow_control_and_publishers_that_want_more(
+    steps: list[tuple[str, int, int, int, float]], links: int, round_trip: float, first_id: int, wanted: int
+):
+    one_run(steps, links, round_trip, first_id, wanted)
 
 
 STUCK_ROUNDS = 100

@@ -158,6 +158,20 @@ def test_invalid_bytes_that_a_consumer_wants_to_hold(value):
         termini.unsettled_bytes_max(attach(properties={"headgate:max-unsettled-bytes": value}))
 
 
+@pytest.mark.parametrize(("value", "most"), [(None, None), (1, 1), (UInt(4096), 4096), (ULong(2**64 - 1), 2**64 - 1)])
+def test_the_link_credit_that_a_publisher_can_use(value, most):
+    assert termini.link_credit_wanted(attach(properties={"headgate:max-link-credit": value})) == most
+    assert termini.link_credit_wanted(attach(properties=None)) is None
+
+
+@pytest.mark.parametrize("value", [0, Int(-5), True, "many", 1.5, [1]])
+def test_invalid_link_credit_that_a_publisher_can_use(value):
+    with refused(ErrorCondition.INVALID_FIELD, "headgate:max-link-credit is .*; it must be an integer of at least 1"):
+        termini.requested_target(
+            attach(properties={"headgate:max-link-credit": value}, target=Target(address="/queues/q"))
+        )
+
+
 def test_a_consumer_to_which_messages_are_sent_settled_holds_no_bytes():
     with refused(ErrorCondition.INVALID_FIELD, "snd-settle-mode is settled"):
         termini.unsettled_bytes_max(attach(properties={"headgate:max-unsettled-bytes": 9}, snd_settle_mode=1))

@@ -2,9 +2,9 @@
 
 One Spark, with both connectors, and one node each of Headgate and Kafka, both with default settings. In each round the
 same rows, kept in memory, are written to a new queue, a new stream and a new topic, and read from each with
-Trigger.AvailableNow into the sink that drops them. The order of the three turns round each time. The first rounds warm
-Java up and do not count. Rows are *unlike* (a message-id and three properties of their own; in Kafka a key and three
-headers) or *alike* (a body of 100 bytes, nothing else).
+Trigger.AvailableNow into the sink that drops them; the queue by as many readers as the topic has partitions. The order
+of the three turns round each time. The first rounds warm Java up and do not count. Rows are *unlike* (a message-id and
+three properties of their own; in Kafka a key and three headers) or *alike* (a body of 100 bytes, nothing else).
 
 A rate is rows by the seconds of the whole write, or of the micro-batches with rows. Every run counts its rows and sums
 up their values; one whose rows were lost, doubled or changed is void. CPU time is that of Spark with its Python

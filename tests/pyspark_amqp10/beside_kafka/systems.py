@@ -73,6 +73,8 @@ class Headgate:
         options = self._options(place) | {"mode": self.name, "mapValues": "text", "maxRowsPerTrigger": str(rows_max)}
         if self.name == "stream":
             options |= {"startingOffsets": "earliest", "minPartitions": str(self.tasks)}
+        else:
+            options |= {"readers": str(self.tasks)}
         reader = self.spark.readStream.format("amqp10").schema(kind.schema).options(**options)
         return reader.load(), kind.sum_of_headgate
 
