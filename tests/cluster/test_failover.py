@@ -14,11 +14,13 @@ from typing import TypeVar
 import pytest
 import trio
 
-from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message, connect
+from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message, ReceiverOptions, connect
 from amqp10.client_core.url import Url
 from amqp10.wire.messaging import Accepted
 from amqp10.wire.sections import Header
+from amqp10.wire.types import Described, Symbol, ULong
 from tests.kit.cluster_nodes import NAMES, ClusterNodes, cluster_nodes
+from tests.kit.queue_types import OFFSET
 
 QUEUE = "/queues/orders"
 RUN = 20
@@ -168,13 +170,13 @@ def check_repeats(ledger: Ledger) -> None:
 
 
 @contextmanager
-def with_queue(*, leads: bool) -> Iterator[tuple[ClusterNodes, str, str]]:
+def with_queue(*, leads: bool, kind: str = "quorum") -> Iterator[tuple[ClusterNodes, str, str]]:
     """Three nodes that know the queue, the name of one that leads it or does not, and that of the leader."""
     with cluster_nodes(groups=1, forwards=True) as nodes:
         leader = nodes.leaders("a")[1]
         assert leader is not None
         entry = next(name for name in NAMES if (name == leader) is leads)
-        nodes.command(entry, "queues", "declare", "orders", "--argument", "x-queue-type=quorum")
+        nodes.command(entry, "queues", "declare", "orders", "--argument", f"x-queue-type={kind}")
         for name in NAMES:
             nodes.until(lambda name=name: "orders" in nodes.command(name, "queues", "list"), "each node has the queue")
         nodes.until(lambda: all(row["here"] for row in nodes.status(entry)["nodes"]), "the others are here")
@@ -188,6 +190,47 @@ def test_links_outlive_the_leader_and_nothing_is_lost():
         assert str(url) == str(Url.parse(nodes.url(entry)))
         assert ledger.attached_again == 0
         check_repeats(ledger)
+
+
+async def read(connection: ClientConnection, ledger: Ledger, offsets: list[int]) -> None:
+    """Take what a link gets from a stream, from its first message on, until cancelled. The link must not end."""
+    begin = {OFFSET: Described(Symbol(OFFSET), "first")}
+    receiver = await connection.open_receiver(QUEUE, options=ReceiverOptions(filter=begin))
+    while True:
+        delivery = await receiver.receive()
+        offset = (delivery.view.annotations or {})["x-stream-offset"]
+        offsets.append(offset.value if isinstance(offset, ULong) else offset)
+        ledger.received.setdefault(int(str(delivery.message.body)), []).append(False)
+        delivery.accept()
+        ledger.look()
+
+
+async def read_over_a_loss(nodes: ClusterNodes, entry: str, leader: str) -> tuple[Ledger, list[int]]:
+    """Kill the leader while the entry forwards to it. Returns what is known, and the offsets that the reader got."""
+    offsets: list[int] = []
+    ledger = Ledger()
+    settings = ClientSettings(leader_connections_max=0)
+    async with (
+        connect(nodes.url(entry), settings) as publisher,
+        connect(nodes.url(entry), settings) as reader,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(read, reader, ledger, offsets)
+        nursery.start_soon(publish, publisher, ledger)
+        with trio.fail_after(WHOLE_S):
+            await ledger.half.wait()
+            nodes.kill(leader)
+            await ledger.whole.wait()
+        nursery.cancel_scope.cancel()
+    return ledger, offsets
+
+
+@pytest.mark.slow
+def test_a_link_that_reads_a_stream_outlives_the_leader():
+    with with_queue(leads=False, kind="stream") as (nodes, entry, leader):
+        ledger, offsets = trio.run(read_over_a_loss, nodes, entry, leader)
+        assert ledger.attached_again == 0
+        assert offsets == list(range(len(offsets))), "each offset once, in order"
 
 
 @pytest.mark.slow
