@@ -216,5 +216,7 @@ class ConnectionWindows:
 
 
 def sender_flow_received(event: SenderFlowReceived) -> None:
-    """A publisher may have given back link credit without sending, so that it needs a flow to go on."""
-    event.link.channel.refill_later(event.link)
+    """A publisher may have given back link credit without sending, so that it needs a flow to go on. In a drain it was
+    asked to."""
+    if not event.link.credit.drain:
+        event.link.channel.refill_later(event.link)
