@@ -25,6 +25,8 @@ them."""
 ANSWER_BYTES_MAX = 64 << 20
 """The most bytes of an answer. A read gets eight batches, and a batch may have one message of any size that etcd
 takes."""
+UNSAID = 0
+"""The number of the cluster in an answer without one: etcd 3.4 does not say it of its alarms and of a defragmentation."""
 STATUS = "Maintenance/Status"
 METHODS = {
     "KV/Range": ("RangeRequest", "RangeResponse"),
@@ -152,7 +154,7 @@ class Etcd:
             unanswered()
             return
         answer = future.result()
-        if self.cluster and answer.header.cluster_id != self.cluster:
+        if self.cluster and answer.header.cluster_id not in (self.cluster, UNSAID):
             self.failures += 1
             self.trouble = f"{endpoint}: it is of another etcd cluster than when this broker was started"
             if member == self._current:

@@ -37,6 +37,7 @@ class Node:
         done: list[bool] = []
 
         def answered(response: Message) -> None:
+            self.etcd.cluster = response.header.cluster_id  # as a node that has joined its cluster has it
             done.append(True)
 
         request = transaction([], [putting(key, VALUE)], [])
