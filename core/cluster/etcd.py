@@ -26,7 +26,7 @@ ANSWER_BYTES_MAX = 64 << 20
 """The most bytes of an answer. A read gets eight batches, and a batch may have one message of any size that etcd
 takes."""
 UNSAID = 0
-"""The number of the cluster in an answer without one: etcd 3.4 does not say it of its alarms and of a defragmentation."""
+"""The number of the cluster in an answer without one: etcd 3.4 does not say it of alarms and of a defragmentation."""
 STATUS = "Maintenance/Status"
 METHODS = {
     "KV/Range": ("RangeRequest", "RangeResponse"),
