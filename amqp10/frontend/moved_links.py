@@ -10,7 +10,7 @@ because it comes again, flagged as redelivered; what it says of it afterwards ha
 A consumer of a stream goes on behind the last message that was sent on its link, because offsets are the same at each
 node. One that has had none, and was to begin at the end, does not stay: only the former leader knew the offset.
 
-Links of other nodes do not stay, and neither do those of a client that follows leaders: they are attached again where
+Links of other nodes do not stay, and neither do those of a client that follows leaders: it attaches them again where
 the leader is.
 """
 
