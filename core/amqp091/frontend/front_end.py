@@ -123,9 +123,8 @@ class Amqp091FrontEnd:
         ``rights_of``, once the connection is open. ``unique`` returns the part of a name that must not be guessed;
         ``wake`` requests a turn. ``traffic`` has the protocol's counts, ``flow`` records flow events, ``work`` counts
         the work in the event loop."""
-        self.info = info
+        self.info, self.connection = info, connection
         self.traffic = traffic or Traffic()
-        self.connection = connection
         stage_credit = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
         self.reader = CreditFlow(
             info.identity,
@@ -173,10 +172,9 @@ class Amqp091FrontEnd:
         """The number of the channel that had the last turn."""
         self._closing: dict[Channel, None] = {}
         """Channels that the peer has closed, with earlier work left."""
-        self._lost = False
+        self._now, self._lost = Now(0.0, 0.0), False
         self._close_due = False
         """Whether the peer has closed the connection; earlier input is still being processed."""
-        self._now = Now(0.0, 0.0)
 
     # --- calls of the server -----------------------------------------------------------------------------------------
 
