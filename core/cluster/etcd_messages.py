@@ -53,7 +53,8 @@ MemberPromoteResponse: header=1 ResponseHeader
 EQUAL = 0
 VERSION_OF, VALUE_OF = 0, 3
 DEACTIVATE, NOSPACE = 2, 1
-"""Values of the enumerations CompareResult, CompareTarget, AlarmAction and AlarmType, which are integers on the wire."""
+"""Values of the enumerations CompareResult, CompareTarget, AlarmAction and AlarmType, which are integers on the
+wire."""
 
 _TYPES = {
     name: getattr(FieldDescriptorProto, f"TYPE_{name.upper()}")
