@@ -209,7 +209,7 @@ class PublisherLink:
         credit = self.link.credit
         wanted = credit.allowed(credit.limit or 0)
         if self.link.end.attached and wanted != credit.link_credit:
-            self.link.grant(wanted)
+            self.link.grant(wanted, covered=self.link_credit_wanted is not None)
 
     def target_gone(self, publisher: Publisher) -> bool:
         """A target was deleted. Returns whether it was that of the link, so that the link is over."""
@@ -319,6 +319,11 @@ class PublisherLink:
         if wanted is None:
             return settings.publisher_link_credit_max
         return min(wanted, settings.wanted_link_credit_max if settings.flow == "fixed" else WINDOW_MAX)
+
+    def wanted_at_home(self) -> dict[str, object]:
+        """What an attach to the node that leads the target says of the link credit that the client wants, within the
+        bounds of this node; that node has bounds of its own."""
+        return {} if self.link_credit_wanted is None else {termini.MAX_LINK_CREDIT: ULong(self.link_credit_max)}
 
     def attach_properties(self) -> dict[str, object]:
         """What the broker's attach says of the link credit that the client wants, if this node decides of it."""
