@@ -158,7 +158,7 @@ class LoginAttempt:
 def management_node(broker: Broker, control: BrokerControl) -> ManagementNode:
     """The management node of a broker, with every operation of :mod:`core.operations`."""
     control.queue_of_address = named_queue
-    return ManagementNode(control, OperationsOnRequest("/headgate", broker.work).table)
+    return ManagementNode(control, OperationsOnRequest("/headgate", broker.work).table, broker.machinery.homes)
 
 
 def amqp10_factory(

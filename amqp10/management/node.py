@@ -65,6 +65,7 @@ from core.slices import Found, Walk
 
 if TYPE_CHECKING:  # front ends must not load the server
     from core.control_plane import BrokerControl
+    from core.engine.forwarding.nodes import Homes
     from core.operations.table import Call, OperationTable
 
 STATUSES: Mapping[type[EngineError], int] = {
@@ -82,9 +83,10 @@ STATUSES: Mapping[type[EngineError], int] = {
 """The status that RabbitMQ's clients expect for each kind of engine error."""
 
 NODE_NAME = "headgate"
-"""Clients ask for the node that leads a queue and for its replicas. The answer names no other node of a cluster."""
+"""Clients ask for the node that leads a queue and for its replicas. This is the answer where no leader changes."""
+NO_LEADER = ""
+"""The leader of a queue that no node leads now. RabbitMQ leaves the field out then, and some of its clients fail."""
 
-_REPLICAS = Array(code.STRING_8, (NODE_NAME,))
 _QUEUE_FIELDS = ("durable", "exclusive", "auto_delete", "arguments")
 _EXCHANGE_FIELDS = ("type", "durable", "auto_delete", "internal", "arguments")
 _METHODS_WITHOUT_BODY = ("GET", "DELETE")
@@ -156,11 +158,14 @@ class RequestInProgress:
 class ManagementNode:
     """Answers requests by way of the control plane of one virtual host."""
 
-    def __init__(self, control: "BrokerControl", operations: "Callable[[], Walk[OperationTable]]") -> None:
+    def __init__(
+        self, control: "BrokerControl", operations: "Callable[[], Walk[OperationTable]]", homes: "Homes"
+    ) -> None:
         """``operations`` returns those under ``/headgate``, which ``control`` carries out. Only requests to one of them
-        call it."""
+        call it. ``homes``: on which nodes queues are."""
         self._control = control
         self._operations = operations
+        self._homes = homes
 
     def respond(self, request: bytes, engine: CheckedEngine, owner: object) -> Walk[bytes]:
         """The response to a request, both as whole messages. ``engine`` has the rights of the user; ``owner`` is the
@@ -233,7 +238,7 @@ class ManagementNode:
             operations = yield from self._operations()
             call = operations.find(method, [segment_text(segment) for segment in segments])
             return lambda: self._operate(call, query, body, engine)
-        steps = _steps(segments, query, body, engine, owner, serving)
+        steps = _steps(segments, query, body, engine, owner, serving, self._homes)
         if not steps:
             raise NoSuchPath("there is no such path")
         if method not in steps:
@@ -259,14 +264,15 @@ def _steps(
     engine: CheckedEngine,
     owner: object,
     serving: RequestInProgress,
+    homes: "Homes",
 ) -> Mapping[str, Step]:
     """What can be done to the resource at this path, by method; empty for a resource that does not exist."""
     match segments:
         case ["queues", segment]:
             queue = segment_text(segment)
             return {
-                "PUT": lambda: _declare_queue(engine, queue, body, owner, serving),
-                "GET": lambda: Response(200, _show_queue(engine, engine.show_queue(queue, owner))),
+                "PUT": lambda: _declare_queue(engine, queue, body, owner, serving, homes),
+                "GET": lambda: Response(200, _show_queue(engine, engine.show_queue(queue, owner), homes)),
                 "DELETE": lambda: _delete_queue(engine, queue, owner, serving),
             }
         case ["queues", segment, "messages"]:
@@ -307,7 +313,7 @@ def _is_queue(to: object) -> bool:
 
 
 def _declare_queue(
-    engine: CheckedEngine, name: str, body: object, owner: object, serving: RequestInProgress
+    engine: CheckedEngine, name: str, body: object, owner: object, serving: RequestInProgress, homes: "Homes"
 ) -> Walk[Response]:
     fields = BodyFields(body, what="queue", names=_QUEUE_FIELDS)
     declaration = QueueDeclaration(
@@ -324,19 +330,20 @@ def _declare_queue(
             # Clients of RabbitMQ expect the status of a lock here, as for another connection's exclusive queue.
             raise RequestRefusal(STATUSES[Locked], str(error)) from None
         raise
-    return Response(201 if made else 200, _show_queue(engine, info))
+    return Response(201 if made else 200, _show_queue(engine, info, homes))
 
 
 def _delete_queue(engine: Engine, name: str, owner: object, serving: RequestInProgress) -> Walk[Response]:
     return _message_count((yield from serving.recorded(lambda: engine.begin_deleting(name, owner))))
 
 
-def _show_queue(engine: CheckedEngine, info: QueueInfo) -> dict[str, object]:
+def _show_queue(engine: CheckedEngine, info: QueueInfo, homes: "Homes") -> dict[str, object]:
     """The map of a queue. Clients check these types, and some rely on the order."""
     declaration = info.declaration
+    leader, replicas = (NODE_NAME, (NODE_NAME,)) if homes.nodes_of is None else homes.nodes_of(info)
     return {
-        "leader": NODE_NAME,
-        "replicas": _REPLICAS,
+        "leader": leader or NO_LEADER,
+        "replicas": Array(code.STRING_8, (*replicas,)),
         "message_count": ULong(info.ready),
         "consumer_count": UInt(info.consumers),
         "name": declaration.name,

@@ -6,7 +6,7 @@ to the queue here is detached with an error, and finds the new home when it is a
 queue is this node's own, which is held: its publishers wait with the reason ``no-quorum``.
 """
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from itertools import chain, islice
 
 from core.cluster.member import Member
@@ -19,6 +19,7 @@ from core.engine.routing.shared_names import is_shared
 from core.engine.routing.topology import QueueDefinition
 from core.engine.virtual_hosts import VirtualHosts
 from core.errors import HomeLost
+from core.interface import QueueInfo
 
 MADE_AT_ONCE = 20
 """The most queues that move in one step: 0.1 to 0.2 ms each."""
@@ -61,7 +62,7 @@ class QueueHomes:
         assert isinstance(homes.nodes, MutableMapping), "the nodes are filled as their addresses become known"
         self._nodes: MutableMapping[str, HomeNode] = homes.nodes
         self._configured = homes.home_of
-        homes.home_of = self._home_of
+        homes.home_of, homes.nodes_of = self._home_of, self._nodes_of
 
     @property
     def busy(self) -> bool:
@@ -168,6 +169,13 @@ class QueueHomes:
         if definition is None or (said := home_in(definition.identity)) or not is_shared(definition.declaration):
             return None if definition is None else said or None
         return self._homes.get(self._groups.of(definition.identity)[0].number)
+
+    def _nodes_of(self, queue: QueueInfo) -> tuple[str | None, Sequence[str]]:
+        if is_shared(queue.declaration):
+            group = self._groups.of(queue.identity)[0]
+            return self._member.leader(group), self._member.beats.members_of(group.number)
+        home = home_in(queue.identity) or self._member.beats.node  # only this node knows a queue whose home is not said
+        return home, (home,)
 
 
 def _queues_of(host: Broker) -> list[tuple[str, str, QueueDefinition]]:

@@ -51,6 +51,34 @@ async def sent(url: str, address: str, body: bytes) -> object:
         return await sender.send(Message(body, header=Header(durable=True)))
 
 
+async def nodes_told(url: str, queue: str) -> tuple[object, object]:
+    """The leader of a queue and the nodes that keep it, as the management node says."""
+    async with connect(url) as connection:
+        answer = await connection.request("GET", f"/queues/{queue}")
+        assert isinstance(answer.body, dict)
+        return answer.body["leader"], answer.body["replicas"]
+
+
+@pytest.mark.slow
+def test_each_node_tells_clients_which_node_leads_a_queue_and_which_keep_it():
+    with cluster_nodes(groups=1, forwards=True) as nodes:
+        with channel_at(nodes, "a") as channel:
+            channel.queue_declare(QUEUE, durable=True)
+            channel.queue_declare("beside", durable=True, arguments={"x-queue-type": "quorum"})
+        for name in NAMES:
+            nodes.until(lambda name=name: "beside" in nodes.command(name, "queues", "list"), "each node has both")
+            assert trio.run(nodes_told, nodes.url(name), QUEUE) == ("a", ["a"])
+            assert trio.run(nodes_told, nodes.url(name), "beside") == (nodes.leaders(name)[1], [*NAMES])
+        first = nodes.leaders("a")[1]
+        assert first is not None
+        nodes.kill(first)
+        others = [name for name in NAMES if name != first]
+        for name in others:
+            nodes.until(lambda name=name: nodes.leaders(name)[1] in others, "another node leads")
+            assert trio.run(nodes_told, nodes.url(name), QUEUE) == ("a", ["a"])
+            assert trio.run(nodes_told, nodes.url(name), "beside") == (nodes.leaders(name)[1], [*NAMES])
+
+
 @pytest.mark.slow
 def test_a_durable_classic_queue_is_used_at_any_node_and_keeps_its_messages_while_its_node_is_away():
     with cluster_nodes(groups=1, forwards=True) as nodes:

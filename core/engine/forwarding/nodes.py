@@ -14,7 +14,7 @@ from core.declaring import Recording
 from core.engine.forwarding.inlet import Inlet
 from core.engine.forwarding.links import FarReceiver, FarSender
 from core.engine.forwarding.outlet import Outlet
-from core.interface import ConsumeOptions
+from core.interface import ConsumeOptions, QueueInfo
 
 
 class FarChange(Enum):
@@ -100,6 +100,9 @@ class Homes:
     """The other nodes by name; filled before the broker serves."""
     clients_of: Callable[[str, bool], Sequence[str]] = unknown
     """Where clients connect to another node, HOST:PORT, with TLS or without; nothing for one that is away."""
+    nodes_of: Callable[[QueueInfo], tuple[str | None, Sequence[str]]] | None = None
+    """Return the node that leads a queue now, as far as is known, and all nodes that keep it. None where leaders do not
+    change: on a broker alone, and where the configuration says where queues live."""
 
     def elsewhere(self, virtual_host: str, queue: str) -> HomeNode | None:
         """Return the other node on which a queue lives; None if it lives here, or nowhere yet."""

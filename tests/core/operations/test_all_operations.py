@@ -15,6 +15,7 @@ from core.access.records import UserRecord
 from core.access.rights import Permission
 from core.admin.api.application import Api
 from core.config.alarms import AlarmSettings
+from core.engine.forwarding.nodes import Homes
 from core.interface import Snapshot
 from core.operations.all_operations import OPERATIONS
 from core.operations.operation import DONE, Example, Operation, Parameter, Reply, Right
@@ -115,7 +116,7 @@ def split(operation: Operation, path: str, parameters: Mapping[str, object]) -> 
 def over_amqp(
     facts: Facts, method: str, path: str, free: Mapping[str, object], table: Sequence[Operation] = OPERATIONS
 ) -> Asked:
-    node = ManagementNode(facts.control, partial(found_at_once, OperationTable({"/headgate": table})))
+    node = ManagementNode(facts.control, partial(found_at_once, OperationTable({"/headgate": table})), Homes())
     in_body = method in ("PUT", "POST")
     to = f"/headgate{path}" if in_body or not free else f"/headgate{path}?{urlencode(free)}"
     answer = decode_answer(respond(node, facts.broker, encode_request(method, to, dict(free) if in_body else None)))
