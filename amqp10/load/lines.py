@@ -87,8 +87,8 @@ class Lines:
             self._round()
 
     def _round(self) -> None:
-        """Wait for something to read, room to write, or the next time to write; then read, and write at once, so that the
-        next message goes out without delay when the outcome of an earlier one has come."""
+        """Wait for something to read, room to write, or the next time to write; then read, and write at once: the next
+        message goes out without delay when the outcome of an earlier one has come."""
         for key, events in self._selector.select(self._timeout()):
             if key.data is None:
                 self._read_orders()
