@@ -268,6 +268,8 @@ def outcome_of(state: DeliveryState | None) -> tuple[Outcome, EngineError | None
             return Outcome.ACCEPTED, None
         case Rejected(error=error):
             return Outcome.REJECTED, error_of(error)
+        case Modified():
+            return Outcome.UNCERTAIN, None
         case _:
             return Outcome.RELEASED, None
 

@@ -13,7 +13,7 @@ from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend import termini
-from amqp10.frontend.conditions import link_fault, settled_as
+from amqp10.frontend.conditions import UNCERTAIN, link_fault, settled_as
 from amqp10.frontend.gathered_run import GatheredRun, Unrouted
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.hop_prefix import HopPrefixes
@@ -51,7 +51,8 @@ from core.server.arrivals import UnansweredArrivals
 from core.work import AMPLE, SEARCHED_MAX, Work
 
 REJECTED_SYMBOL = "amqp:rejected:list"
-"""The descriptor of rejected, as a source lists it among its outcomes [3.4.3]."""
+"""The descriptor of rejected, as a source lists it among its outcomes [3.4.3]; likewise the one below [3.4.5]."""
+MODIFIED_SYMBOL = "amqp:modified:list"
 
 
 class PublisherLink:
@@ -413,10 +414,11 @@ class PublisherLink:
         state = ACCEPTED if action.outcome is Outcome.ACCEPTED else self._state_of(action)
         self._settle(action.first, action.last, state)
 
-    @staticmethod
-    def _state_of(action: Confirmed) -> DeliveryState:
+    def _state_of(self, action: Confirmed) -> DeliveryState:
         if action.outcome is Outcome.RELEASED:
             return RELEASED
+        if action.outcome is Outcome.UNCERTAIN:  # the nearest that a client without modified understands is released
+            return UNCERTAIN if self._may_be(MODIFIED_SYMBOL) else RELEASED
         return Rejected(error=None if action.error is None else error_from(link_fault(action.error)))
 
     def _settle(self, first: int, last: int, state: DeliveryState) -> None:
@@ -519,17 +521,17 @@ class PublisherLink:
         """Reject the message. If it cannot be rejected, raise LinkFault to end the link [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
         self.link.credit.unpublished += 1
-        if event.settled or not self._may_be_rejected():
+        if event.settled or not self._may_be(REJECTED_SYMBOL):
             self.link.confirmed(1)
             tag = event.delivery_tag(number - event.first)
             raise LinkFault(fault.condition, fault.description, {"delivery-tag": tag})
         self._settle(number, number, Rejected(error=error_from(fault)))
 
-    def _may_be_rejected(self) -> bool:
-        """False for a source that lists its outcomes without rejected [3.5.3]."""
+    def _may_be(self, outcome: str) -> bool:
+        """False for a source that lists its outcomes without this one [3.5.3]."""
         remote = self.link.end.remote
         source = remote.source if remote is not None else None
-        return not isinstance(source, Source) or not source.outcomes or REJECTED_SYMBOL in source.outcomes
+        return not isinstance(source, Source) or not source.outcomes or outcome in source.outcomes
 
 
 def publisher_link(reference: object) -> PublisherLink:
