@@ -1,4 +1,4 @@
-"""Planned hand-overs: three real brokers and a real etcd, clients of both protocols, and a node drained again and again.
+"""Planned hand-overs: three real brokers, a real etcd and clients of both protocols; a node is drained and comes back.
 
 Each time, the node that leads a queue hands its groups over for maintenance, and gets groups again with a rebalance.
 The time without an accepted message is that of the queue which waits longest. At the end everything confirmed has to be
