@@ -49,7 +49,7 @@ AT_ONCE_MIN: Final = 128
 their number."""
 WALKS_IN_VAIN_MAX: Final = 3
 """After so many consecutive walks that found too few messages of a layout, each learned from another message, the rest
-is taken one by one. One message may happen to have a rare layout; three of them seldom do where some layout is usual."""
+is taken one by one. One message may happen to have a rare layout; three seldom do where some layout is usual."""
 PASSED_OVER: Final = 8
 """After these walks, so many times as many messages are taken one by one without a walk. Three walks cost about 1 µs a
 message, and a message by itself about 8: walking in vain costs a fiftieth of all."""
