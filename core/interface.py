@@ -29,11 +29,12 @@ if TYPE_CHECKING:  # all front ends import this module, and few of them need sta
 
 
 class Outcome(Enum):
-    """How the engine has settled a published message."""
+    """How the engine has settled a published message. Uncertain: a queue may have it, and a repeat may double it."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     RELEASED = "released"
+    UNCERTAIN = "uncertain"
 
 
 class Disposal(Enum):

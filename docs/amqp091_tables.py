@@ -42,7 +42,7 @@ HERE: Mapping[str, str] = {
     "queue.delete": "a queue that does not exist: answered, 0 messages",
     "basic.qos": "`prefetch_size`: 540; `global` means the channel, otherwise each later consumer",
     "basic.consume": "`no_local`: 540; an unknown `x-` argument: 406; a stream needs a prefetch and acknowledgements",
-    "basic.cancel": "from the broker when the queue is deleted, to clients with the capability",
+    "basic.cancel": "from the broker, to clients with the capability: the queue or its leader is gone",
     "basic.publish": "`immediate`: 540",
     "basic.get": "from a stream: 540",
     "basic.ack": "an unknown tag: 406",

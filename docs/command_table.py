@@ -140,6 +140,8 @@ def _of_operation(operation: Operation, entry: Entry) -> Entry:
     said: Entry = {"help": operation.summary.replace("``", ""), "examples": [_example(operation, parameters)]}
     if "run" not in entry:
         said["request"] = operation.name
+        if operation.answer.form == "rows":
+            said["columns"] = [field.name for field in operation.answer.fields]
     return said | entry | {"parameters": parameters}
 
 

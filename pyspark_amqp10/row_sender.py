@@ -132,6 +132,6 @@ def _what_it_did(fate: Fate) -> str:
         case Modified(undeliverable_here=True):
             return "modified the message: it cannot be delivered here"
         case Modified():
-            return "modified the message: it was not taken, and may be sent again"
+            return "modified the message: it may have taken it, and it may be sent again"
         case _:
             return "settled the message without an outcome"

@@ -37,6 +37,9 @@ def _request(command: CommandEntry, sent: Mapping[str, object], url: str, *, as_
         sent = dict(sent)
         url = with_virtual_host(url, str(sent.pop("vhost")))
     answer = ask_once(url, command["request"], **sent)
+    if isinstance(answer.body, list) and "columns" in command:
+        print_rows(answer.body, command["columns"], as_json=as_json)
+        return
     row = {} if answer.body is None else row_of(answer)
     if "done" not in command:
         _show(command, row, as_json=as_json)

@@ -8,7 +8,7 @@ from amqp10.client_core.message import Message
 from amqp10.client_core.outcomes import Fate, Uncertain, Unsent
 from amqp10.client_core.view import MessageView
 from amqp10.errors import DecodeError
-from amqp10.wire.messaging import Error, Rejected, Released
+from amqp10.wire.messaging import Error, Modified, Rejected, Released
 
 REFUSED_MAX = 100
 """Messages that one error names: enough to see what is wrong, and a bound for a batch of any length."""
@@ -72,6 +72,8 @@ def _why(fate: Fate) -> str:
             return "was rejected" if error is None or not error.description else f"was rejected: {error.description}"
         case Released():
             return "was released: no queue takes it, so bind one to the exchange with this routing key"
+        case Modified(delivery_failed=True):
+            return "was answered with modified: a queue may have it, so that sending it again may make a second one"
         case Unsent(reason):
             return f"was not sent: {reason}"
         case Uncertain(reason):

@@ -13,6 +13,7 @@ from amqp10.forwarding.link_host import LinkHost
 from amqp10.frontend.conditions import CONDITIONS
 from amqp10.frontend.far_clients import client_properties
 from amqp10.frontend.hop_prefix import with_routes
+from amqp10.frontend.incoming import PublisherLink
 from amqp10.frontend.outgoing import ACTIVE_KEY, UNSENT_KEY
 from amqp10.frontend.reasons import REASON_KEY
 from amqp10.frontend.stream_filters import filters_for
@@ -37,7 +38,7 @@ from amqp10.wire.types import Int, Symbol, UInt
 from core.engine.forwarding.inlet import Inlet
 from core.engine.forwarding.outlet import Outlet
 from core.errors import EngineError, PreconditionFailed
-from core.interface import ConsumeOptions, Disposal, FlowReason, Outcome
+from core.interface import ConsumeOptions, Disposal, FlowReason, Outcome, Publisher
 from core.message import DEFAULT_PRIORITY, Attributes, Origin, Return, RunPart, first_of
 
 UNSETTLED, FIRST = 0, 0
@@ -102,7 +103,8 @@ class FarSenderLink:
             snd_settle_mode=UNSETTLED,
             rcv_settle_mode=FIRST,
             properties=self._host.attach_properties
-            | client_properties(None if publisher is None else publisher.mailbox.client),
+            | client_properties(None if publisher is None else publisher.mailbox.client)
+            | _wanted_link_credit(publisher),
         )
 
     def attach_answered(self) -> None:
@@ -261,6 +263,14 @@ class FarReceiverLink:
             user.link_ended(error)
 
 
+def _wanted_link_credit(publisher: Publisher | None) -> dict[str, object]:
+    """What an attach says of the link credit that the client wants; nothing for a link that several clients share, for
+    one that is only told, and for a client of AMQP 0.9.1, which has no link credit."""
+    if publisher is None or publisher.told_only or not isinstance(publisher.reference, PublisherLink):
+        return {}
+    return publisher.reference.wanted_at_home()
+
+
 def outcome_of(state: DeliveryState | None) -> tuple[Outcome, EngineError | None]:
     """The engine's answer to published messages, from that of the other node."""
     match state:
@@ -268,6 +278,8 @@ def outcome_of(state: DeliveryState | None) -> tuple[Outcome, EngineError | None
             return Outcome.ACCEPTED, None
         case Rejected(error=error):
             return Outcome.REJECTED, error_of(error)
+        case Modified():
+            return Outcome.UNCERTAIN, None
         case _:
             return Outcome.RELEASED, None
 

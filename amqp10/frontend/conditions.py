@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from amqp10.errors import AmqpError, ErrorCondition, LinkFault, cut
 from amqp10.protocol.leader import LEADER_LOST
-from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState
+from amqp10.wire.messaging import ACCEPTED, RELEASED, DeliveryState, Modified
 from core.errors import (
     EngineError,
     Forbidden,
@@ -38,6 +38,10 @@ CONDITIONS: Mapping[type[EngineError], ErrorCondition] = {
 }
 
 
+UNCERTAIN = Modified(delivery_failed=True)
+"""The answer to a message that a queue may have or not: a delivery of it was attempted, and failed [3.4.5]."""
+
+
 def link_fault(error: EngineError) -> LinkFault:
     """The link fault that reports an engine error to the peer."""
     info = LEADER_LOST if isinstance(error, HomeLost) else None
@@ -53,4 +57,6 @@ def settled_as(state: DeliveryState) -> Settled:
     """The broker's answer, for flow events."""
     if state is ACCEPTED:
         return Settled.ACCEPTED
-    return Settled.RELEASED if state is RELEASED else Settled.REJECTED
+    if state is RELEASED:
+        return Settled.RELEASED
+    return Settled.MODIFIED if state is UNCERTAIN else Settled.REJECTED

@@ -13,7 +13,7 @@ from amqp10.errors import DecodeError, ErrorCondition, LinkFault
 from amqp10.flow.fair_rate import WINDOW_MAX, PublisherWindow
 from amqp10.flow.link_credit import ReceiverCredit
 from amqp10.frontend import termini
-from amqp10.frontend.conditions import link_fault, settled_as
+from amqp10.frontend.conditions import UNCERTAIN, link_fault, settled_as
 from amqp10.frontend.gathered_run import GatheredRun, Unrouted
 from amqp10.frontend.headers import AttributesByHeader
 from amqp10.frontend.hop_prefix import HopPrefixes
@@ -51,7 +51,8 @@ from core.server.arrivals import UnansweredArrivals
 from core.work import AMPLE, SEARCHED_MAX, Work
 
 REJECTED_SYMBOL = "amqp:rejected:list"
-"""The descriptor of rejected, as a source lists it among its outcomes [3.4.3]."""
+"""The descriptor of rejected, as a source lists it among its outcomes [3.4.3]; likewise the one below [3.4.5]."""
+MODIFIED_SYMBOL = "amqp:modified:list"
 
 
 class PublisherLink:
@@ -208,7 +209,7 @@ class PublisherLink:
         credit = self.link.credit
         wanted = credit.allowed(credit.limit or 0)
         if self.link.end.attached and wanted != credit.link_credit:
-            self.link.grant(wanted)
+            self.link.grant(wanted, covered=self.link_credit_wanted is not None)
 
     def target_gone(self, publisher: Publisher) -> bool:
         """A target was deleted. Returns whether it was that of the link, so that the link is over."""
@@ -319,6 +320,11 @@ class PublisherLink:
             return settings.publisher_link_credit_max
         return min(wanted, settings.wanted_link_credit_max if settings.flow == "fixed" else WINDOW_MAX)
 
+    def wanted_at_home(self) -> dict[str, object]:
+        """What an attach to the node that leads the target says of the link credit that the client wants, within the
+        bounds of this node; that node has bounds of its own."""
+        return {} if self.link_credit_wanted is None else {termini.MAX_LINK_CREDIT: ULong(self.link_credit_max)}
+
     def attach_properties(self) -> dict[str, object]:
         """What the broker's attach says of the link credit that the client wants, if this node decides of it."""
         if self.link_credit_wanted is None or self.publisher.home is not None:
@@ -413,10 +419,11 @@ class PublisherLink:
         state = ACCEPTED if action.outcome is Outcome.ACCEPTED else self._state_of(action)
         self._settle(action.first, action.last, state)
 
-    @staticmethod
-    def _state_of(action: Confirmed) -> DeliveryState:
+    def _state_of(self, action: Confirmed) -> DeliveryState:
         if action.outcome is Outcome.RELEASED:
             return RELEASED
+        if action.outcome is Outcome.UNCERTAIN:  # the nearest that a client without modified understands is released
+            return UNCERTAIN if self._may_be(MODIFIED_SYMBOL) else RELEASED
         return Rejected(error=None if action.error is None else error_from(link_fault(action.error)))
 
     def _settle(self, first: int, last: int, state: DeliveryState) -> None:
@@ -519,17 +526,17 @@ class PublisherLink:
         """Reject the message. If it cannot be rejected, raise LinkFault to end the link [anonymous terminus 2.2.2]."""
         fault = unrouted.fault
         self.link.credit.unpublished += 1
-        if event.settled or not self._may_be_rejected():
+        if event.settled or not self._may_be(REJECTED_SYMBOL):
             self.link.confirmed(1)
             tag = event.delivery_tag(number - event.first)
             raise LinkFault(fault.condition, fault.description, {"delivery-tag": tag})
         self._settle(number, number, Rejected(error=error_from(fault)))
 
-    def _may_be_rejected(self) -> bool:
-        """False for a source that lists its outcomes without rejected [3.5.3]."""
+    def _may_be(self, outcome: str) -> bool:
+        """False for a source that lists its outcomes without this one [3.5.3]."""
         remote = self.link.end.remote
         source = remote.source if remote is not None else None
-        return not isinstance(source, Source) or not source.outcomes or REJECTED_SYMBOL in source.outcomes
+        return not isinstance(source, Source) or not source.outcomes or outcome in source.outcomes
 
 
 def publisher_link(reference: object) -> PublisherLink:

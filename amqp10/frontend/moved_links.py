@@ -29,18 +29,13 @@ from amqp10.protocol.sender_link import SenderLink
 from core.access.checked_engine import CheckedEngine
 from core.errors import EngineError, HomeLost
 from core.interface import Consumer, QueueTarget
-
-AGAIN_S = 0.05
-"""Between two attempts at a queue that has no leader. A node looks as often for one then
-(``core/cluster/member.py``)."""
-
-QUORUM, STREAM = "quorum", "stream"
+from core.leader_losses import LeaderLosses, moves
 
 
 class MovedLinks:
     """The links of one connection that wait for a leader."""
 
-    __slots__ = ("_blocks", "_connection", "_consumers", "_engine", "_tried_at", "_windows", "waiting")
+    __slots__ = ("_blocks", "_connection", "_consumers", "_engine", "_losses", "_windows")
 
     def __init__(
         self,
@@ -51,17 +46,19 @@ class MovedLinks:
     ) -> None:
         self._connection, self._engine = connection, engine
         self._windows, self._blocks = windows, blocks
-        self.waiting: dict[PublisherLink | ConsumerLink, float] = {}
-        """When each link that waits is to be tried (monotonic seconds), in this order."""
-        self._tried_at: dict[PublisherLink | ConsumerLink, float] = {}
-        """When each link of this connection was tried last, if it ever was."""
+        self._losses: LeaderLosses[PublisherLink | ConsumerLink] = LeaderLosses()
         self._consumers: dict[ConsumerLink, Consumer] = {}
         """The former consumer of each consuming link that waits."""
 
     @property
     def deadline(self) -> float | None:
         """When a link is to be tried (monotonic seconds); None if none waits."""
-        return min(self.waiting.values(), default=None)
+        return self._losses.deadline
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a link waits."""
+        return bool(self._losses.waiting)
 
     def keep(self, user: PublisherLink | ConsumerLink, error: EngineError, owner: object, monotonic: float) -> bool:
         """Keep a link whose queue has ended for it, if another node will lead the queue, or leads it already. Returns
@@ -76,7 +73,7 @@ class MovedLinks:
         target = user.publisher.fixed_target
         if not isinstance(target, QueueTarget):
             return False
-        if not self._moves(error, target.queue, user.publisher.owner, (QUORUM, STREAM)):
+        if not self._moves(error, target.queue, user.publisher.owner):
             return False
         user.leader_lost()
         self._wait(user, monotonic)
@@ -86,7 +83,7 @@ class MovedLinks:
         consumer = user.consumer
         if consumer is None or user.is_of_node or consumer.options.holder or consumer.options.getter:
             return False
-        if not self._moves(error, consumer.queue_name, owner, (QUORUM, STREAM)):
+        if not self._moves(error, consumer.queue_name, owner):
             return False
         user.leader_lost()
         if user.place is not None and user.place.next_offset(consumer.options.stream.position) is None:
@@ -95,18 +92,13 @@ class MovedLinks:
         self._wait(user, monotonic)
         return True
 
-    def _moves(self, error: EngineError, queue: str, owner: object, kinds: tuple[str, ...]) -> bool:
-        """Whether the error says that a queue of one of these types has lost its leader, and the client does not look
-        for the next one itself."""
-        if not isinstance(error, HomeLost) or follows_leaders(self._connection.remote):
-            return False
-        try:
-            return self._engine.queue_info(queue, owner).type in kinds
-        except EngineError:
-            return False
+    def _moves(self, error: EngineError, queue: str, owner: object) -> bool:
+        """Whether the error says that the queue has lost its leader, and the client does not look for the next one
+        itself."""
+        return moves(self._engine, error, queue, owner) and not follows_leaders(self._connection.remote)
 
     def _wait(self, user: PublisherLink | ConsumerLink, monotonic: float) -> None:
-        self.waiting[user] = max(monotonic, self._tried_at.get(user, monotonic - AGAIN_S) + AGAIN_S)
+        self._losses.wait(user, monotonic)
         self._blocks.look_at(user)
 
     def attempts(
@@ -114,10 +106,7 @@ class MovedLinks:
     ) -> Iterator[None]:
         """Have the links go on whose time has come, one at each step. ``owner``: the connection's identity; ``detach``
         ends a link that cannot stay."""
-        for user in [one for one, at in self.waiting.items() if at <= monotonic]:
-            if self.waiting.pop(user, None) is None:
-                continue  # it has ended meanwhile
-            self._tried_at[user] = monotonic
+        for user in self._losses.due(monotonic):
             try:
                 if isinstance(user, PublisherLink):
                     self._publish_again(user, monotonic)
@@ -145,7 +134,6 @@ class MovedLinks:
 
     def forget(self, user: PublisherLink | ConsumerLink) -> None:
         """The link is over."""
-        self.waiting.pop(user, None)
-        self._tried_at.pop(user, None)
+        self._losses.forget(user)
         if isinstance(user, ConsumerLink):
             self._consumers.pop(user, None)

@@ -247,9 +247,12 @@ class ReceiverLink:
         self.credit = credit
         self.channel.refill_later(self)
 
-    def grant(self, link_credit: int, *, drain: bool = False, echo: bool = False) -> None:
-        """Set the link credit without the rule, and tell the peer."""
+    def grant(self, link_credit: int, *, drain: bool = False, echo: bool = False, covered: bool = False) -> None:
+        """Set the link credit without the rule, and tell the peer. ``covered``: the session's window gets room for all
+        of it."""
         self.credit.grant(link_credit, drain=drain)
+        if covered:
+            self._cover(link_credit * self._frames_max)
         self.write_flow(echo=echo)
 
     def write_flow(self, *, echo: bool = False, properties: Mapping[str, object] | None = None) -> None:

@@ -7,10 +7,10 @@ the link credit goes; the other waits for the outcome of each run. The outcome d
 outcome                          what happens
 ===============================  =====================================================================================
 accepted                         casts and answers are over; calls wait for their answer
-released, modified               no queue takes it: Unroutable, or again after ``resend_delay_s`` until its time-out
+released                         no queue takes it: Unroutable, or again after ``resend_delay_s`` until its time-out
 rejected                         Busy: the queue is full
 none, and it was never sent      again, once the link is attached again
-none, and it was sent            again, marked ``resent``: the receiver may have it already, and checks its id
+none, and it was sent; modified  again, marked ``resent``: the receiver may have it already, and checks its id
 ===============================  =====================================================================================
 
 Bounds: the table of calls in flight bounds the waiting messages, and ``destinations_max`` bounds the links.
@@ -32,7 +32,7 @@ from amqp10.services.calls import CallStage, CallTable, InFlight
 from amqp10.services.envelope import as_resent
 from amqp10.services.errors import Busy, NotSent, Unroutable
 from amqp10.services.options import ServiceOptions
-from amqp10.wire.messaging import Accepted, Rejected
+from amqp10.wire.messaging import Accepted, Modified, Rejected
 
 Run = tuple[Receipt, list[InFlight]]
 
@@ -169,7 +169,7 @@ class Destination:
                 self._outbox.table.end(entry, None, Busy(f"the queue behind {self.address} takes no more{why}"))
             case Unsent():
                 self._once_more(entry)
-            case Uncertain():
+            case Uncertain() | Modified():
                 entry.uncertain = True
                 if not entry.resent:
                     entry.resent, entry.encoded = True, as_resent(entry.encoded)

@@ -21,6 +21,10 @@ PRESSED, RELIEVED = 0.8, 0.7
 ASK_S = 2.0
 DEFRAGMENT_S = 60.0
 """How long a member may take for it: 8 GiB at 150 MB/s."""
+AGAIN_S, AGAIN_MAX_S = LOOK_S, 600.0
+"""How long a node that has made room, and finds that it did not help, waits until it tries again: the former at first,
+then twice as long each time, up to the latter. Each try holds up every
+member of etcd, one after another."""
 GB = 1e9
 
 
@@ -51,6 +55,10 @@ class EngineSpace:
         self._looking = self._mending = False
         self._refused = False
         """Whether etcd has refused something for lack of space."""
+        self._mend_at = -inf
+        """No room is made before this time."""
+        self._again_s = AGAIN_S
+        """How long the next pause is, if it did not help to make room."""
 
     @property
     def pressed(self) -> bool:
@@ -99,7 +107,9 @@ class EngineSpace:
             self._tell(f"etcd uses {self.used / GB:.1f} of its {self._quota / GB:.1f} GB (cluster.engine_quota)")
         else:
             self._tell("")
-        if mends and (self._refused or status.dbSize >= PRESSED * self._quota):
+        if not (self._refused or status.dbSize >= PRESSED * self._quota):
+            self._mend_at, self._again_s = -inf, AGAIN_S
+        elif mends and self._clock() >= self._mend_at:
             self._make_room()
 
     def _tell(self, why: str) -> None:
@@ -149,7 +159,9 @@ class EngineSpace:
 
     def _mended(self) -> None:
         self._mending = False
-        self._look_at = self._clock()
+        now = self._look_at = self._clock()
+        self._mend_at = now + self._again_s
+        self._again_s = min(2 * self._again_s, AGAIN_MAX_S)
         self._log("engine-space-made", {"refused": self._refused})
 
     def _give_up(self) -> None:

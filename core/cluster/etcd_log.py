@@ -183,16 +183,17 @@ class EtcdLog:
         ranges = reading(
             range_of(keys.owner),
             range_of(keys.cut),
-            range_of(keys.batch(0), keys.log_end, last=True),
+            range_of(keys.batch(after), keys.log_end, count=True),
             range_of(keys.batch(after + 1), keys.log_end, limit=READ_MAX),
         )
 
         def come_back(response: Message) -> None:
-            owner, cut, last, batches = found(response)
+            owner, cut, _, batches = found(response)
             cut_at = NUMBER.unpack(cut[0].value)[0] if cut else 0
-            # A repeated request can put a batch again that was cut away meanwhile: the last one is not always the end.
-            end = max(cut_at, keys.number_of(last[0].key) if last else 0)
             some = [(keys.number_of(one.key), one.value) for one in batches]
+            reaches = after if response.responses[2].response_range.count else 0
+            # A repeated request can put a batch again that was cut away meanwhile: the last one is not always the end.
+            end = max(cut_at, some[-1][0] if some else reaches)
             complete = not response.responses[3].response_range.more
             whole = LogRead(after, self.owner_in(owner), cut_at + 1, end, some, complete)
             self._read_parts(some, 0, lambda: answered(whole), unanswered)

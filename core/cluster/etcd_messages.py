@@ -17,7 +17,7 @@ PACKAGE = "etcdserverpb"
 TABLE = """
 ResponseHeader: cluster_id=1 uint64, member_id=2 uint64, revision=3 int64, raft_term=4 uint64
 KeyValue: key=1 bytes, create_revision=2 int64, mod_revision=3 int64, version=4 int64, value=5 bytes
-RangeRequest: key=1 bytes, range_end=2 bytes, limit=3 int64, revision=4 int64, sort_order=5 int32, sort_target=6 int32
+RangeRequest: key=1 bytes, range_end=2 bytes, limit=3 int64, revision=4 int64, count_only=9 bool
 RangeResponse: header=1 ResponseHeader, kvs=2 KeyValue*, more=3 bool, count=4 int64
 PutRequest: key=1 bytes, value=2 bytes
 PutResponse: header=1 ResponseHeader
@@ -50,12 +50,11 @@ MemberPromoteResponse: header=1 ResponseHeader
 """
 """A field is a name, a number and a type; with ``*`` it is repeated, and those with ``|`` are one oneof."""
 
-DESCENDING, BY_KEY = 2, 0
 EQUAL = 0
 VERSION_OF, VALUE_OF = 0, 3
 DEACTIVATE, NOSPACE = 2, 1
-"""Values of the enumerations SortOrder, SortTarget, CompareResult, CompareTarget, AlarmAction and AlarmType, which are
-integers on the wire."""
+"""Values of the enumerations CompareResult, CompareTarget, AlarmAction and AlarmType, which are integers on the
+wire."""
 
 _TYPES = {
     name: getattr(FieldDescriptorProto, f"TYPE_{name.upper()}")
@@ -96,13 +95,13 @@ MESSAGES = _classes()
 """The classes by name."""
 
 
-def range_of(key: bytes, end: bytes = b"", *, limit: int = 0, last: bool = False, revision: int = 0) -> Message:
-    """A request for one key, or for those from ``key`` to before ``end``; with ``last`` the last of these.
-    ``revision``: that of an earlier answer, for what there was then."""
-    order, limit = (DESCENDING, 1) if last else (0, limit)
-    return MESSAGES["RangeRequest"](
-        key=key, range_end=end, limit=limit, sort_order=order, sort_target=BY_KEY, revision=revision
-    )
+def range_of(key: bytes, end: bytes = b"", *, limit: int = 0, count: bool = False, revision: int = 0) -> Message:
+    """A request for one key, or for those from ``key`` to before ``end``; with ``count`` only for how many there are.
+    ``revision``: that of an earlier answer, for what there was then.
+
+    Etcd copies each value of a range that it has to sort, also if one of them is asked for, and of one whose keys alone
+    are asked for. It counts without a look at the values."""
+    return MESSAGES["RangeRequest"](key=key, range_end=end, limit=limit, count_only=count, revision=revision)
 
 
 def reading(*ranges: Message) -> list[Message]:

@@ -41,10 +41,10 @@ class RunProgress:
     progress: dict[Hashable, int]
     """By place, how many messages it has answered. Only places that exist and have not answered the whole run."""
     reached: int = 0
-    """All messages before this position were taken on by at least one place, or rejected by it."""
+    """All messages before this position were taken on by at least one place, or refused by it."""
     answered: int = 0
-    rejections: list[OutcomeRange] = field(default_factory=list)
-    """The rejections of all places whose messages are not answered yet; they may overlap."""
+    refusals: list[OutcomeRange] = field(default_factory=list)
+    """What places have rejected, or do not know of, and is not answered yet; the ranges may overlap."""
     behind: int = field(init=False)
     """How many places have not got beyond ``answered``. While it is above 0, no further message can be answered, and
     the progress of the other places need not be read."""
@@ -53,14 +53,17 @@ class RunProgress:
         self.behind = len(self.progress)
 
     def took(self, place: Hashable, stop: int) -> None:
-        """The place has taken on all messages before ``stop``, except those that it rejected."""
+        """The place has taken on all messages before ``stop``, except those that it refused."""
         self.reached = max(self.reached, stop)
         self._advance(place, stop)
 
     def rejected(self, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place has rejected these messages, and has answered all messages before them."""
-        self.rejections.append(OutcomeRange(start, stop, Outcome.REJECTED, error))
-        self._advance(place, stop)
+        self._refused(place, OutcomeRange(start, stop, Outcome.REJECTED, error))
+
+    def uncertain(self, place: Hashable, start: int, stop: int, error: EngineError) -> None:
+        """The place may have these messages, or others have them; it has answered all messages before them."""
+        self._refused(place, OutcomeRange(start, stop, Outcome.UNCERTAIN, error))
 
     def gone(self, place: Hashable) -> None:
         """The place was deleted and takes on no more messages."""
@@ -73,17 +76,21 @@ class RunProgress:
         start = self.answered
         self.answered = stop = min(self.progress.values(), default=self.count)
         self.behind = sum(reached == stop for reached in self.progress.values())
-        if not self.rejections:
-            return self._not_rejected(start, stop)
+        if not self.refusals:
+            return self._not_refused(start, stop)
         answers: list[OutcomeRange] = []
-        for rejection in sorted(self.rejections, key=attrgetter("start")):
-            low, high = max(start, rejection.start), min(stop, rejection.stop)
+        for refusal in sorted(self.refusals, key=attrgetter("start")):
+            low, high = max(start, refusal.start), min(stop, refusal.stop)
             if low < high:
-                answers += self._not_rejected(start, low)
-                answers.append(rejection._replace(start=low, stop=high))
+                answers += self._not_refused(start, low)
+                answers.append(refusal._replace(start=low, stop=high))
                 start = high
-        self.rejections = [rejection for rejection in self.rejections if rejection.stop > stop]
-        return answers + self._not_rejected(start, stop)
+        self.refusals = [refusal for refusal in self.refusals if refusal.stop > stop]
+        return answers + self._not_refused(start, stop)
+
+    def _refused(self, place: Hashable, refusal: OutcomeRange) -> None:
+        self.refusals.append(refusal)
+        self._advance(place, refusal.stop)
 
     def _advance(self, place: Hashable, stop: int) -> None:
         self.behind -= self.progress[place] <= self.answered < stop
@@ -92,7 +99,7 @@ class RunProgress:
         else:
             self.progress[place] = stop
 
-    def _not_rejected(self, start: int, stop: int) -> list[OutcomeRange]:
+    def _not_refused(self, start: int, stop: int) -> list[OutcomeRange]:
         middle = min(max(self.reached, start), stop)
         parts = (OutcomeRange(start, middle, Outcome.ACCEPTED), OutcomeRange(middle, stop, Outcome.RELEASED))
         return [part for part in parts if part.start < part.stop]
@@ -200,12 +207,21 @@ class Confirms:
 
     def withdrawn(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
         """The place had taken on these messages, and cannot keep them. Messages that went to no other place are
-        released; the others are rejected, because another place may have taken them on."""
+        released; the others are uncertain, because another place may have taken them on."""
         if submission.progress is None:
             first = submission.run.first
             self._answer(submission.publisher, first + start, first + stop - 1, Outcome.RELEASED, error)
         else:
-            self.reject(submission, place, start, stop, error)
+            self.uncertain(submission, place, start, stop, error)
+
+    def uncertain(self, submission: Submission, place: Hashable, start: int, stop: int, error: EngineError) -> None:
+        """Whether the place has these messages will never be known. It has answered all messages before them."""
+        publisher, run, progress = submission
+        if progress is None:
+            self._answer(publisher, run.first + start, run.first + stop - 1, Outcome.UNCERTAIN, error)
+        else:
+            progress.uncertain(place, start, stop, error)
+            self._answer_progress(submission)
 
     def gone(
         self, submission: Submission, place: Hashable, start: int, stop: int | None = None, *,
@@ -248,7 +264,7 @@ class Confirms:
             self.accepted += last - first + 1
         elif outcome is Outcome.RELEASED:
             self.released += last - first + 1
-        else:
+        elif outcome is Outcome.REJECTED:
             self.rejected += last - first + 1
         if publisher not in self._publishers:
             return

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from amqp10.cli.exits import Exit
+from amqp10.cli.table import commands
+from core.operations.all_operations import OPERATIONS
 from tests.kit.command_line import HEADGATE, start
 
 
@@ -90,3 +92,20 @@ def test_limits_and_lanes_are_tables(headgate):
 def test_what_the_admin_server_records_needs_an_admin_server(words, headgate):
     ran = headgate(*words)
     assert (ran.code, ran.out, "admin.enabled" in ran.err) == (Exit.REFUSED, "", True)
+
+
+def test_the_lines_of_the_log_are_a_table(headgate):
+    (header, *lines) = headgate("log", "list", "--limit", "2").out.splitlines()
+    assert header.split() == ["number", "time", "level", "event", "facts"]
+    assert len(lines) == 2
+    (row,) = json.loads(headgate("log", "list", "--limit", "1", "--json").out)
+    assert row["level"] in ("debug", "info", "warning")
+    audit = headgate("audit-log", "list")
+    assert audit.out.splitlines()[0].split() == ["number", "time", "event", "action", "result", "user", "peer"]
+
+
+def test_each_command_of_an_operation_that_lists_has_columns():
+    lists = {operation.name for operation in OPERATIONS if operation.answer.form == "rows"}
+    commands_of = {words: entry for words, entry in commands().items() if entry.get("request") in lists}
+    assert {"log list", "audit-log list"} <= commands_of.keys()
+    assert [words for words, entry in commands_of.items() if not entry.get("columns")] == []

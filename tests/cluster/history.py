@@ -27,6 +27,8 @@ class Verdict:
     """First delivered after a later message of their publisher."""
     confirmed: int = 0
     refused: int = 0
+    uncertain: int = 0
+    """Answered as perhaps taken on: modified with delivery-failed, or basic.nack, which AMQP 0.9.1 has for both."""
     unanswered: int = 0
     delivered: int = 0
     again: int = 0
@@ -39,7 +41,10 @@ class Verdict:
 
     def __str__(self) -> str:
         counts = (f"{name} {len(getattr(self, name))}" for name in ("lost", "unexpected", "unflagged", "reordered"))
-        others = (f"{name} {getattr(self, name):,}" for name in ("confirmed", "refused", "unanswered", "delivered"))
+        others = (
+            f"{name} {getattr(self, name):,}"
+            for name in ("confirmed", "refused", "uncertain", "unanswered", "delivered")
+        )
         return ", ".join((*counts, *others, f"again {self.again:,}"))
 
 
@@ -51,6 +56,7 @@ class History:
         self._sent: set[str] = set()
         self._confirmed: set[str] = set()
         self._refused: set[str] = set()
+        self._uncertain: set[str] = set()
         self._unflagged: Counter[str] = Counter()
         self._delivered: dict[str, None] = {}
         """In the order of the first delivery."""
@@ -76,6 +82,11 @@ class History:
         """The broker has answered that it did not take them on."""
         with self._lock:
             self._refused.update(messages)
+
+    def uncertain(self, messages: Iterable[str]) -> None:
+        """The broker has answered that it does not answer for them: they may be there."""
+        with self._lock:
+            self._uncertain.update(messages)
 
     def delivered(self, message: str, *, redelivered: bool) -> None:
         """A consumer has got it."""
@@ -116,7 +127,8 @@ class History:
                 reordered=list(_falls(self._delivered)),
                 confirmed=len(self._confirmed),
                 refused=len(self._refused),
-                unanswered=len(self._sent - self._confirmed - self._refused),
+                uncertain=len(self._uncertain),
+                unanswered=len(self._sent - self._confirmed - self._refused - self._uncertain),
                 delivered=len(self._delivered),
                 again=self._deliveries - len(self._delivered),
             )

@@ -17,7 +17,7 @@ import trio
 
 from amqp10.client import ClientSettings, Message, connect
 from amqp10.client_core.errors import ClientError
-from amqp10.wire.messaging import Accepted, Rejected, Released
+from amqp10.wire.messaging import Accepted, Modified, Rejected, Released
 from amqp10.wire.sections import Header
 from tests.cluster.history import History
 
@@ -122,6 +122,8 @@ class Load:
                             self.history.confirmed(some)
                         elif isinstance(fate, Released | Rejected):
                             self.history.refused(some)
+                        elif isinstance(fate, Modified):
+                            self.history.uncertain(some)
                 await trio.sleep(PACE_S)
 
     async def _consume_10(self, url: str, settings: ClientSettings, queue: str) -> None:
@@ -162,8 +164,10 @@ class Load:
                 try:
                     channel.basic_publish("", queue, self._body(message), properties, mandatory=True)
                     self.history.confirmed([message])
-                except (pika.exceptions.NackError, pika.exceptions.UnroutableError):
+                except pika.exceptions.UnroutableError:
                     self.history.refused([message])
+                except pika.exceptions.NackError:
+                    self.history.uncertain([message])
             connection.sleep(PACE_S)
         connection.close()
 

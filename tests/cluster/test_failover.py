@@ -1,18 +1,22 @@
 """Three real brokers and a real etcd: the node at which a publisher and a consumer are connected is killed, and both go
 on at another, which the first has announced. Or the node that leads their queue ends or hands over: links at another
-node stay, and links that are at the leader go on at the next one."""
+node stay, as consumers of AMQP 0.9.1 do, and links that are at the leader go on at the next one."""
 
 import json
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+import pika
+import pika.exceptions
 import pytest
 import trio
+from pika.adapters.blocking_connection import BlockingChannel
 
 from amqp10.client import ClientConnection, ClientSettings, LinkClosed, Message, ReceiverOptions, connect
 from amqp10.client_core.url import Url
@@ -249,3 +253,99 @@ def test_both_go_on_at_another_node_and_nothing_is_lost(leads):
         ledger, url = trio.run(lose_node, nodes, entry, entry, ClientSettings())
         assert str(url) in [str(Url.parse(nodes.url(name))) for name in NAMES if name != entry]
         check_repeats(ledger)
+
+
+HELD = 10
+"""Deliveries that the consumer of AMQP 0.9.1 holds when the leader is killed."""
+
+
+@dataclass
+class Consumer091:
+    """A consumer of pika. It knows the messages that it has got, each with its flag, and whether it was cancelled."""
+
+    channel: BlockingChannel
+    received: list[tuple[int, bool]] = field(default_factory=list)
+    offsets: list[object] = field(default_factory=list)
+    unacknowledged: list[int] = field(default_factory=list)
+    tags: set[str] = field(default_factory=set)
+    cancelled: list[str] = field(default_factory=list)
+
+    def begin(self, arguments: dict[str, object], most: int = HELD) -> None:
+        """Consume; hold at most so many deliveries."""
+        self.channel.add_on_cancel_callback(lambda frame: self.cancelled.append(frame.method.consumer_tag))
+        self.channel.basic_qos(prefetch_count=most)
+        self.channel.basic_consume("orders", self._got, arguments=arguments)
+
+    def _got(self, channel, method, properties, body) -> None:
+        self.tags.add(method.consumer_tag)
+        self.received.append((int(body), method.redelivered))
+        self.offsets.append((properties.headers or {}).get("x-stream-offset"))
+        self.unacknowledged.append(method.delivery_tag)
+
+    def until(self, there: Callable[[], bool], *, acknowledge: bool) -> None:
+        """Take what comes until then."""
+        deadline = time.monotonic() + WHOLE_S
+        while not there():
+            assert time.monotonic() < deadline, f"only {len(self.received)} came; cancelled: {self.cancelled}"
+            self.channel.connection.process_data_events(time_limit=0.1)
+            if acknowledge:
+                self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Acknowledge all that it holds."""
+        tags, self.unacknowledged = self.unacknowledged, []
+        for tag in tags:
+            self.channel.basic_ack(tag)
+
+    @property
+    def numbers(self) -> set[int]:
+        """The messages that have come."""
+        return {number for number, _ in self.received}
+
+
+def publish_091(nodes: ClusterNodes, entry: str, numbers: range) -> set[int]:
+    """Publish until each message is confirmed. Returns those that were sent more than once."""
+    again: set[int] = set()
+    with closing(pika.BlockingConnection(pika.URLParameters(nodes.url(entry)))) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for number in numbers:
+            while True:
+                with suppress(pika.exceptions.NackError, pika.exceptions.UnroutableError):
+                    channel.basic_publish("", "orders", str(number).encode(), pika.BasicProperties(delivery_mode=2))
+                    break
+                again.add(number)
+    return again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+@pytest.mark.parametrize("end", [ClusterNodes.kill, hand_over])
+def test_a_consumer_of_amqp_091_outlives_the_leader(kind, end):
+    with with_queue(leads=False, kind=kind) as (nodes, entry, leader):
+        publish_091(nodes, entry, range(BEFORE))
+        parameters = pika.URLParameters(nodes.url(entry))
+        with (
+            closing(pika.BlockingConnection(parameters)) as staying,
+            closing(pika.BlockingConnection(parameters)) as other,
+        ):
+            consumer, asking = Consumer091(staying.channel()), Consumer091(other.channel())
+            begin = {"x-stream-offset": "first"} if kind == "stream" else {}
+            consumer.begin(begin)
+            consumer.until(lambda: len(consumer.received) == HELD, acknowledge=False)
+            asking.begin({**begin, "x-cancel-on-ha-failover": True}, most=1)
+            asking.until(lambda: len(asking.received) == 1, acknowledge=False)
+            end(nodes, leader)
+            again = publish_091(nodes, entry, range(BEFORE, BEFORE + AFTER))
+            consumer.until(lambda: consumer.numbers == set(range(BEFORE + AFTER)), acknowledge=True)
+            asking.until(lambda: len(asking.cancelled) == 1, acknowledge=False)
+            assert (consumer.cancelled, len(consumer.tags), consumer.channel.is_open) == ([], 1, True)
+        if kind == "stream":
+            assert consumer.offsets == list(range(len(consumer.offsets))), "each offset once, in order"
+            return
+        held, numbers = [number for number, _ in consumer.received[:HELD]], [number for number, _ in consumer.received]
+        assert all(numbers.count(number) == 2 for number in held), "what it held came again"
+        unflagged = {
+            number for place, (number, flag) in enumerate(consumer.received) if number in numbers[:place] and not flag
+        }
+        assert unflagged <= again, "a message came again that neither side could know of"

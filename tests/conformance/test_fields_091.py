@@ -377,10 +377,10 @@ def test_consuming():
     "arguments (x-stream-offset, x-stream-filter, x-stream-match-unfiltered, of a stream)",
     "an invalid value: 406",
 )
-@ignores(
+@does(
     "basic.consume",
     "arguments (x-cancel-on-ha-failover)",
-    "the argument changes nothing, neither in a broker alone nor in a cluster",
+    "true: basic.cancel when the leader of the queue is lost, else the consumer stays; no boolean: 406",
 )
 @refuses(
     "basic.consume", "arguments (any other that begins with x-, or not for this type of queue)", "406, as in RabbitMQ"
@@ -395,6 +395,7 @@ def test_arguments_of_consumers():
         ("q", {"x-stream-offset": "first"}),
         ("q", {"x-stream-filter": "red"}),
         ("q", {"x-later": 1}),
+        ("q", {"x-cancel-on-ha-failover": "yes"}),
         ("s", {"x-priority": 1}),
         ("s", {"x-stream-offset": "somewhere"}),
         ("s", {"x-stream-filter": [1]}),
@@ -406,6 +407,7 @@ def test_arguments_of_consumers():
     fine = {"x-priority": 1, "x-consumer-timeout": 60_000, "x-cancel-on-ha-failover": True, "mine": 1}
     c.peer.consume("q", consumer_tag="a", arguments=fine)
     start = {"x-stream-offset": Amqp091Timestamp(0), "x-stream-filter": "red", "x-stream-match-unfiltered": True}
+    start["x-cancel-on-ha-failover"] = True
     c.peer.consume("s", consumer_tag="b", arguments=start)
     assert len(c.peer.bodies()) == 6
 

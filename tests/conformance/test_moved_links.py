@@ -3,9 +3,10 @@
 import pytest
 
 from amqp10.protocol.leader import FOLLOWS_LEADERS, leader_is_lost
-from amqp10.wire.messaging import Accepted, Released, Source
+from amqp10.wire.messaging import Accepted, Modified, Released, Source
 from amqp10.wire.performatives import Detach, Disposition, Flow
 from amqp10.wire.types import Described, Symbol, ULong
+from core.engine.queue.admissions import lose_track
 from core.errors import HomeLost
 from core.interface import QueueDeclaration
 from tests.kit.apart import Apart
@@ -49,14 +50,62 @@ def states(a: Apart) -> list[type]:
     ]
 
 
-def test_the_link_stays_and_messages_without_an_answer_are_released():
+@pytest.mark.parametrize("moved", [True, False])
+def test_the_link_stays_and_messages_that_the_leader_may_have_are_modified(moved: bool):
+    """Released would say that they are not there [3.4.4], and a repeat would not be marked as one."""
     a = apart()
     a.home.stall("far")
     a.peer.publish([b"1", b"2"])
     assert states(a) == []
+    if moved:
+        moves(a.entry)
+    else:
+        a.lose()
+    (answer,) = a.peer.take(Disposition)
+    assert (answer.first, answer.last, answer.state) == (0, 1, Modified(delivery_failed=True))
+    assert a.peer.take(Detach) == []
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "answer"),
+    [
+        (("amqp:accepted:list", "amqp:released:list", "amqp:modified:list"), Modified),
+        (("amqp:accepted:list", "amqp:released:list"), Released),
+    ],
+)
+def test_a_source_that_lists_its_outcomes_without_modified_gets_released(outcomes: tuple[str, ...], answer: type):
+    a = Apart(of_entry=open_storage(MemoryDisk(), KeptDefinitions()))
+    a.entry.engine.declare_queue(QueueDeclaration(name="far", arguments={"x-queue-type": "quorum"}), a)
+    a.peer.attach_sender(a.address, source=Source(outcomes=outcomes))
+    a.peer.frames.clear()
+    a.home.stall("far")
+    a.peer.publish([b"1"])
+    moves(a.entry)
+    assert states(a) == [answer]
+
+
+def test_what_waits_for_the_leader_to_take_it_is_released():
+    a = apart()
+    a.entry.stall("far")
+    a.peer.publish([b"1", b"2"])
     moves(a.entry)
     assert states(a) == [Released, Released]
-    assert a.peer.take(Detach) == []
+
+
+def test_a_leader_that_cannot_know_says_so_over_the_hop():
+    storage = open_storage(MemoryDisk(), KeptDefinitions())
+    a = Apart(storage, x_queue_type="quorum")
+    a.peer.attach_sender(a.address)
+    a.peer.frames.clear()
+    a.peer.publish([b"1"])
+    assert states(a) == []
+    machinery = a.home.engine.machinery
+    assert machinery.lanes is not None
+    for waiting in machinery.lanes.quorum_synced.take(0, 1_000):
+        lose_track(waiting, machinery.confirms)
+    a.home.run()
+    a.entry.run()
+    assert states(a) == [Modified]
 
 
 @pytest.mark.parametrize("kind", ["quorum", "stream"])

@@ -66,6 +66,8 @@ def _publish(control: BrokerControl, arguments: Arguments) -> Walk[Reply]:
             if isinstance(action, Confirmed):
                 if action.outcome is Outcome.REJECTED:
                     raise PreconditionFailed(f"the message was rejected: {action.error or 'the queue is full'}")
+                if action.outcome is Outcome.UNCERTAIN:
+                    raise PreconditionFailed(f"the message may have been published: {action.error}")
                 return Reply(200, {"routed": action.outcome is Outcome.ACCEPTED})
             yield None
     except NotFound:

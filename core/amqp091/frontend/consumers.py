@@ -16,9 +16,11 @@ from core.errors import Invalid, Locked, PreconditionFailed
 from core.interface import AGE_SECONDS, ConsumeOptions, StreamOptions, StreamPosition
 
 CONSUMER_TAG_PREFIX = "amq.ctag-"
-ARGUMENTS = ("x-priority", "x-consumer-timeout", "x-cancel-on-ha-failover")
-"""Arguments that a consumer of a queue may have. The last has no effect: a queue is on one node."""
-STREAM_ARGUMENTS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+CANCEL_ON_HA_FAILOVER = "x-cancel-on-ha-failover"
+"""The client wants basic.cancel when the leader of the queue is lost. RabbitMQ's name."""
+ARGUMENTS = ("x-priority", "x-consumer-timeout", CANCEL_ON_HA_FAILOVER)
+"""Arguments that a consumer of a queue may have."""
+STREAM_ARGUMENTS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered", CANCEL_ON_HA_FAILOVER)
 FILTER_VALUES_MAX = 256
 """Filter values of one consumer: each chunk of a stream is compared with all of them."""
 PRIORITIES = range(-(2**31), 2**31)
@@ -78,7 +80,9 @@ class ConsumerMethods:
         shared.engine.check_source(queue)
         kind = shared.engine.queue_info(queue, shared.owner).type
         _check_arguments(method.arguments, queue, kind)
-        stream = self._stream_options(method, now) if kind == "stream" else StreamOptions()
+        consumption.of_stream = kind == "stream"
+        consumption.ends_with_leader = _boolean(method.arguments, CANCEL_ON_HA_FAILOVER)
+        stream = self._stream_options(method, now) if consumption.of_stream else StreamOptions()
         options = ConsumeOptions(
             priority=_priority(method.arguments),
             exclusive=method.exclusive,
@@ -128,7 +132,7 @@ class ConsumerMethods:
         return StreamOptions(
             position=_position(arguments.get("x-stream-offset", "next"), now),
             filter_values=_filter_values(arguments.get("x-stream-filter", [])),
-            match_unfiltered=_match_unfiltered(arguments.get("x-stream-match-unfiltered", False)),
+            match_unfiltered=_boolean(arguments, "x-stream-match-unfiltered"),
         )
 
     _ANSWERS: ClassVar[Mapping[type[Method], Callable[..., Method | None]]] = {
@@ -195,8 +199,9 @@ def _filter_values(values: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _match_unfiltered(value: object) -> bool:
-    """Raises Invalid."""
+def _boolean(arguments: Mapping[str, object], name: str) -> bool:
+    """An argument that is false without a value. Raises Invalid."""
+    value = arguments.get(name, False)
     if not isinstance(value, bool):
-        raise Invalid(f"x-stream-match-unfiltered is {quote(str(value))}; it must be a boolean")
+        raise Invalid(f"{name} is {quote(str(value))}; it must be a boolean")
     return value

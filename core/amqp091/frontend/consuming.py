@@ -13,6 +13,8 @@ A settlement of many ranges of deliveries is done in steps, and later methods on
 
 Acknowledgements are by delivery-tag, which the channel counts from 1; the engine's delivery numbers are per consumer.
 ``Unacked`` maps one to the other.
+
+A consumer outlives the leader of its queue (``moved_consumers.py``): for a while it has no consumer in the engine.
 """
 
 from bisect import bisect_right
@@ -24,12 +26,12 @@ from core.amqp091.deliver_run import encode_by_keys, encode_each, encode_run
 from core.amqp091.errors import ChannelFault, ReplyCode, cut
 from core.amqp091.framing import content_frames, method_frame
 from core.amqp091.frontend.flow_report import settled_as
-from core.amqp091.frontend.rendering import rendered
+from core.amqp091.frontend.rendering import offset_in, rendered
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.methods import BasicCancel, BasicGetEmpty, BasicGetOk
 from core.amqp091.unacked import DeliveryRange, Unacked, UnknownDeliveryTag
 from core.flow_facts import FLOW_STREAM
-from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply
+from core.interface import ConsumeOptions, Consumer, Delivered, Disposal, GrantReply, StreamPosition
 from core.message import UNSENT, Return, Route, part_of
 from core.observe.flow_events.accounts import LinkAccount
 
@@ -55,10 +57,13 @@ class Consumption:
         "cancelled",
         "consumer",
         "consumer_tag",
+        "ends_with_leader",
         "entry_bytes",
         "getter",
         "granted",
+        "next_offset",
         "no_ack",
+        "of_stream",
         "prefetch_count",
     )
 
@@ -73,12 +78,28 @@ class Consumption:
         self.getter = getter
         """Whether it is for basic.get; then it asks for messages only when basic.get does."""
         self.consumer: Consumer | None = None
+        """None also while it waits for the next leader of its queue."""
+        self.ends_with_leader = False
+        """It is cancelled when the leader of its queue is lost, as its client wants."""
+        self.of_stream = False
+        self.next_offset: int | None = None
+        """Of a stream: where it goes on behind what was sent to it; None if nothing was."""
         self.granted = 0
         """The queue grant that the engine still has for it, in messages."""
         self.entry_bytes = 1
         """The size of the last message. Grants are limited so that a batch of such messages fits the output limit."""
         self.cancelled = False
         """It gets no more deliveries; those that it has can still be acknowledged."""
+
+    def options_anew(self, former: Consumer) -> ConsumeOptions | None:
+        """What the next leader is asked for, where the former consumer had been asked for at the last one. None if only
+        that leader knew where in the stream it was to begin."""
+        options, stream = former.options, former.options.stream
+        if self.of_stream and self.next_offset is not None:
+            stream = replace(stream, position=self.next_offset)
+        elif self.of_stream and stream.position in (StreamPosition.NEXT, StreamPosition.LAST):
+            return None
+        return replace(options, first_number=former.next_number, stream=stream)
 
     def ask(self, unacked: int, channel_room: int | None) -> bool:
         """Set the queue grant anew, if that is due. False while too much output waits for the socket: call again later.
@@ -159,11 +180,31 @@ class Consuming:
     def consume(self, queue: str, consumption: Consumption, options: ConsumeOptions) -> None:
         """Attach a consumer, which gets no deliveries before :meth:`ask`. Raises EngineError."""
         shared = self._shared
-        consumption.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, consumption))
+        self._attach(queue, consumption, options)
         self.by_tag[consumption.consumer_tag] = consumption
         self._record(queue)
         shared.consumers += 1
         shared.traffic.consumers += 1
+
+    def _attach(self, queue: str, consumption: Consumption, options: ConsumeOptions) -> None:
+        shared = self._shared
+        consumption.consumer = shared.engine.consume(queue, shared.mailbox, shared.owner, options, (self, consumption))
+
+    def leader_lost(self, consumption: Consumption) -> None:
+        """The node that led the queue of a consumer leads it no more. What the client has not acknowledged comes again
+        from the next leader, and acknowledging it has no effect. Of a stream nothing comes again, so it counts against
+        the prefetch-count until then."""
+        consumption.consumer, consumption.granted = None, 0
+        self._forget_wishes(consumption)
+        if not consumption.of_stream:
+            self._unacked.forget(consumption)
+            if self.channel_prefetch_count:
+                self.ask_all()
+
+    def go_on(self, consumption: Consumption, queue: str, options: ConsumeOptions) -> None:
+        """Have a consumer that has lost its leader consume from the next one. Raises EngineError."""
+        self._attach(queue, consumption, options)
+        self.ask(consumption)
 
     def _record(self, queue: str) -> None:
         if self._flow is None and queue != FLOW_STREAM:
@@ -210,12 +251,14 @@ class Consuming:
         """basic.cancel: no more is delivered; deliveries so far can still be acknowledged. An unknown tag is no
         error."""
         consumption = self.by_tag.pop(consumer_tag, None)
-        if consumption is None or consumption.consumer is None:
+        if consumption is None:
             return
         self._shared.consumers -= 1
         self._shared.traffic.consumers -= 1
         consumption.cancelled = True
         self._forget_wishes(consumption)
+        if consumption.consumer is None:
+            return  # it waits for a leader
         keeps = self._unacked.count(consumption) > 0
         self._shared.engine.cancel(consumption.consumer, requeue=not keeps)
         if not keeps:
@@ -267,7 +310,7 @@ class Consuming:
         if not count or consumption.cancelled:
             return
         tag = self._tags(consumption, action.first, count)
-        pieces = self._encoded(action, consumption.consumer_tag, tag)
+        pieces = self._encoded(action, consumption, tag)
         self._shared.work.spent += sum(map(len, pieces)) // DELIVERED_BYTES_A_UNIT
         self._shared.connection.write(*pieces)
         self._count(consumption, count, redelivered=not action.first_acquirer)
@@ -298,10 +341,12 @@ class Consuming:
             return self._unacked.skip(count)
         return self._unacked.append(consumption, first, count)
 
-    def _encoded(self, action: Delivered, consumer_tag: str, tag: int) -> list[bytes | memoryview]:
+    def _encoded(self, action: Delivered, consumption: Consumption, tag: int) -> list[bytes | memoryview]:
         """The frames of deliveries with the delivery-tags from ``tag`` up."""
-        shared, routes = self._shared, action.routes
+        shared, routes, consumer_tag = self._shared, action.routes, consumption.consumer_tag
         entries, redelivered = rendered(action, shared.converter), not action.first_acquirer
+        if consumption.of_stream and (offset := offset_in(entries[-1])) is not None:
+            consumption.next_offset = offset + 1
         frame_max = shared.connection.frame_max
         if isinstance(routes, list):
             own_exchange, own_key = _names(None, action)

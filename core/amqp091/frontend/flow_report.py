@@ -29,6 +29,7 @@ ANSWERS = {
     Outcome.ACCEPTED: Settled.ACCEPTED,
     Outcome.REJECTED: Settled.REJECTED,
     Outcome.RELEASED: Settled.RELEASED,
+    Outcome.UNCERTAIN: Settled.MODIFIED,
 }
 
 

@@ -14,7 +14,7 @@ Order within one call: waiting actions are taken before new bytes.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from core.access.checked_engine import CheckedEngine
@@ -35,6 +35,7 @@ from core.amqp091.events import (
 )
 from core.amqp091.frontend.channel import Channel
 from core.amqp091.frontend.consuming import Consuming, Consumption, beyond
+from core.amqp091.frontend.decode_errors import count_decode_error
 from core.amqp091.frontend.flow_report import (
     StageReports,
     client_identity,
@@ -43,8 +44,10 @@ from core.amqp091.frontend.flow_report import (
     stall_subject,
 )
 from core.amqp091.frontend.frame_cutter import Amqp091FrameCutter
+from core.amqp091.frontend.moved_consumers import ATTEMPT_WORK, MovedConsumers
 from core.amqp091.frontend.publishing import UNLIKE_WORK, Publishing
-from core.amqp091.frontend.replies import channel_fault, rights_fault
+from core.amqp091.frontend.replies import channel_fault, held_too_long, rights_fault
+from core.amqp091.frontend.rights_rechecks import rights_rechecks
 from core.amqp091.frontend.secret_renewal import SecretRenewal
 from core.amqp091.frontend.shared import Shared
 from core.amqp091.frontend.throttle import ReaderStall, Throttle
@@ -54,7 +57,7 @@ from core.clock import Now
 from core.config.settings import Settings
 from core.counters.traffic import Traffic
 from core.credit_flow.flow import CreditFlow, StageCreditSpec
-from core.errors import EngineError, NotFound
+from core.errors import EngineError, Forbidden, HomeLost, NotFound
 from core.interface import (
     Action,
     AlarmChanged,
@@ -78,14 +81,6 @@ from core.work import Work
 
 BLOCKED_CAPABILITY = "connection.blocked"
 CANCEL_CAPABILITY = "consumer_cancel_notify"
-DECODE_ERRORS: Mapping[int, str] = {
-    ReplyCode.FRAME_ERROR: "frame-error",
-    ReplyCode.SYNTAX_ERROR: "syntax-error",
-    ReplyCode.UNEXPECTED_FRAME: "unexpected-frame",
-}
-"""Reply codes for input that cannot be decoded, and their names in metrics."""
-
-
 ACTIONS_AT_ONCE = 16
 EVENT_WORK, ACTION_WORK, CHANNEL_WORK = 20, 15, 30
 """The least cost of a method or a run, of an action, and of a channel that begins or ends, in units of
@@ -128,9 +123,8 @@ class Amqp091FrontEnd:
         ``rights_of``, once the connection is open. ``unique`` returns the part of a name that must not be guessed;
         ``wake`` requests a turn. ``traffic`` has the protocol's counts, ``flow`` records flow events, ``work`` counts
         the work in the event loop."""
-        self.info = info
+        self.info, self.connection = info, connection
         self.traffic = traffic or Traffic()
-        self.connection = connection
         stage_credit = StageCreditSpec(settings.stage_credit.initial, settings.stage_credit.more_after)
         self.reader = CreditFlow(
             info.identity,
@@ -168,6 +162,8 @@ class Amqp091FrontEnd:
         self._renewal = SecretRenewal(connection, wake)
         self._rechecking: Iterator[None] | None = None
         """The remaining channels to check against changed rights."""
+        self._moved: MovedConsumers | None = None
+        """None before a consumer has lost the leader of its queue."""
         self._stages: StageReports | None = None
         """None while flow events are not recorded."""
         self._releasing: deque[Iterator[None]] = deque()
@@ -176,10 +172,9 @@ class Amqp091FrontEnd:
         """The number of the channel that had the last turn."""
         self._closing: dict[Channel, None] = {}
         """Channels that the peer has closed, with earlier work left."""
-        self._lost = False
+        self._now, self._lost = Now(0.0, 0.0), False
         self._close_due = False
         """Whether the peer has closed the connection; earlier input is still being processed."""
-        self._now = Now(0.0, 0.0)
 
     # --- calls of the server -----------------------------------------------------------------------------------------
 
@@ -226,6 +221,10 @@ class Amqp091FrontEnd:
             self._go_on_releasing()
         if self._rechecking is not None:
             self._go_on_rechecking()
+        if self._moved is not None and not shared.work.take_steps(
+            self._moved.attempts(now.monotonic, self._cancel), until=shared.work_until, cost=ATTEMPT_WORK
+        ):
+            shared.wake()
         busy = [channel for channel in self.channels.values() if not channel.idle]
         if len(busy) > 1:  # begin with the channel behind the one that had the last turn
             busy.sort(key=lambda channel: (channel.number <= self._last_channel, channel.number))
@@ -253,14 +252,17 @@ class Amqp091FrontEnd:
         self._shared.backlog_bytes = waiting_bytes
 
     def deadline(self) -> float | None:
-        deadline, end = self.connection.deadline(), self._shared.engine.rights.deadline(self._now)
-        return deadline if end is None else end if deadline is None else min(deadline, end)
+        attempt = None if self._moved is None else self._moved.deadline
+        ends = self.connection.deadline(), self._shared.engine.rights.deadline(self._now), attempt
+        return min((end for end in ends if end is not None), default=None)
 
     def tick(self, now: Now) -> None:
         self._see_to_heartbeats()
         self._shared.engine.rights.tick(now)
         self.connection.tick(now.monotonic)
         self._read(now)
+        if self._moved is not None and self._moved.waiting:
+            self._shared.wake()
 
     def shut_down(self, reason: str, now: Now) -> None:
         self.connection.close(Amqp091ConnectionFault(ReplyCode.CONNECTION_FORCED, reason), now.monotonic)
@@ -406,18 +408,12 @@ class Amqp091FrontEnd:
             case ChannelClosed():
                 self._channel_closed(event)
             case Amqp091ConnectionClosed():
-                self._count_decode_error(event)
+                count_decode_error(event, self.connection, self.traffic.flow)
                 self._close_due = event.by_peer and event.reply_code != 0
                 if not self._close_due:
                     self._release_all()
         if self._close_due or self._closing:
             self._see_to_closing(now)
-
-    def _count_decode_error(self, event: Amqp091ConnectionClosed) -> None:
-        condition = None if event.by_peer else DECODE_ERRORS.get(event.reply_code)
-        if condition is not None:
-            stage = "open" if self.connection.identity else "pre_auth"
-            self.traffic.flow.decode_errors[stage, condition] += 1
 
     def _record_flow(self) -> None:
         if self._flow is not None:
@@ -431,8 +427,7 @@ class Amqp091FrontEnd:
         try:
             return work()
         except ChannelFault as fault:
-            self._release(channel)
-            self.connection.fail_channel(channel.number, fault)
+            self._fail(channel, fault)
         except Amqp091ConnectionFault as fault:
             self.connection.close(fault, self._now.monotonic)
             self._release_all()
@@ -464,6 +459,10 @@ class Amqp091FrontEnd:
             if not self._releasing:
                 self._close_due = False
                 self.connection.accept_close()
+
+    def _fail(self, channel: Channel, fault: ChannelFault) -> None:
+        self._release(channel)
+        self.connection.fail_channel(channel.number, fault)
 
     def _release(self, channel: Channel, then: Callable[[], None] | None = None) -> None:
         """End a channel; ``then`` is called when the engine has been told of all its consumers."""
@@ -511,11 +510,11 @@ class Amqp091FrontEnd:
                 if action.moved:
                     consuming.taken_back(consumption, action.first, action.last)
                 else:
-                    self._held_too_long(consuming)
+                    self._fail_consuming(consuming, held_too_long(consuming.channel))
             case Cancelled():
                 consuming, consumption = _consumer(action.consumer.reference)
-                if consuming.queue_gone(consumption) and self._can(CANCEL_CAPABILITY):
-                    consuming.tell_cancelled(consumption)
+                if not self._stays(consuming, consumption, action.error):
+                    self._cancel(consuming, consumption, action.error)
             case AlarmChanged():
                 self._alarms_changed(action.alarms)
             case RightsChanged():
@@ -535,31 +534,30 @@ class Amqp091FrontEnd:
             shared.wake()
 
     def _rechecks(self) -> Iterator[None]:
-        """Close the channels with a consumer that the rights of the user do not allow any more, a consumer at each
-        step. Publishes are checked as they come."""
-        engine = self._shared.engine
-        if (fault := rights_fault(engine)) is not None:
+        """The checks of a user whose rights have changed. A user that may not be here any more is told so at once."""
+        if (fault := rights_fault(self._shared.engine)) is not None:
             self.connection.close(fault, self._now.monotonic)
             self._release_all()
-            return
-        for channel in list(self.channels.values()):
-            channel.publishing.forget_options()
-            for consumption in list(channel.consuming.by_tag.values()):
-                if consumption.consumer is not None and not channel.released:
-                    try:
-                        engine.check_source(consumption.consumer.queue_name)
-                    except EngineError as error:
-                        self._release(channel)
-                        self.connection.fail_channel(channel.number, channel_fault(error))
-                yield
+            return iter(())
+        return rights_rechecks(self._shared.engine, list(self.channels.values()), self._fail)
 
-    def _held_too_long(self, consuming: Consuming) -> None:
-        """Close the channel, as RabbitMQ does, because a delivery was not acknowledged in time."""
+    def _fail_consuming(self, consuming: Consuming, fault: ChannelFault) -> None:
         channel = self.channels.get(consuming.channel)
         if channel is not None and channel.consuming is consuming:
-            self._release(channel)
-            text = f"delivery acknowledgement on channel {channel.number} timed out"
-            self.connection.fail_channel(channel.number, ChannelFault(ReplyCode.PRECONDITION_FAILED, text))
+            self._fail(channel, fault)
+
+    def _stays(self, consuming: Consuming, consumption: Consumption, error: EngineError) -> bool:
+        """Whether a consumer that the engine has ended goes on at the next leader of its queue."""
+        if self._moved is None and isinstance(error, HomeLost):
+            self._moved = MovedConsumers(self._shared)
+        return self._moved is not None and self._moved.keep(consuming, consumption, error, self._now.monotonic)
+
+    def _cancel(self, consuming: Consuming, consumption: Consumption, error: EngineError) -> None:
+        """End a consumer that the engine has ended, or does not make anew."""
+        if isinstance(error, Forbidden):  # its right has gone while it waited for a leader
+            self._fail_consuming(consuming, channel_fault(error))
+        elif consuming.queue_gone(consumption) and self._can(CANCEL_CAPABILITY):
+            consuming.tell_cancelled(consumption)
 
     def _alarms_changed(self, alarms: frozenset[str]) -> None:
         self._drain(wanted=FlowReason.DRAIN_MODE in alarms)

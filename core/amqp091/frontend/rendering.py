@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
-from core.amqp091.content import body_of, entry_of, properties_of
+from core.amqp091.content import body_of, entry_of, header_length, properties_of
 from core.amqp091.properties import decode_properties, encode_properties
 from core.interface import Converter, Delivered
 from core.message import Origin, each_of
 
 DELIVERY_COUNT = "x-delivery-count"
 """The header with the number of failed attempts, as with RabbitMQ's quorum queues."""
+OFFSET = "x-stream-offset"
+"""The header with the offset of a message in its stream."""
+_ENCODED_OFFSET = OFFSET.encode()
 
 
 def rendered(action: Delivered, converter: Converter) -> list[bytes]:
@@ -32,6 +35,16 @@ def rendered(action: Delivered, converter: Converter) -> list[bytes]:
     if action.delivery_count:
         return [_with_headers(entry, {}, action.delivery_count) for entry in entries]
     return entries
+
+
+def offset_in(entry: bytes) -> int | None:
+    """The offset of a message of a stream, which this node or the leader of the stream has put into its headers; None
+    if there is none."""
+    if entry.find(_ENCODED_OFFSET, 0, header_length(entry)) < 0:
+        return None
+    data = properties_of(entry)
+    offset = (decode_properties(data, 0, len(data)).headers or {}).get(OFFSET)
+    return offset if isinstance(offset, int) else None
 
 
 def _with_headers(entry: bytes, added: dict[str, int], delivery_count: int) -> bytes:

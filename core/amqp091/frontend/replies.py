@@ -44,6 +44,12 @@ def channel_fault(error: EngineError) -> ChannelFault:
     return ChannelFault(REPLY_CODES[type(error)], str(error))
 
 
+def held_too_long(channel: int) -> ChannelFault:
+    """The channel.close for a delivery that was not acknowledged in time, as in RabbitMQ."""
+    text = f"delivery acknowledgement on channel {channel} timed out"
+    return ChannelFault(ReplyCode.PRECONDITION_FAILED, text)
+
+
 def host_refusal(hosts: VirtualHostsByName, virtual_host: str, rights: Rights, audit: AuditedPeer | None) -> str | None:
     """Why a user must not open a connection to a virtual host; None when it may. ``rights`` are the user's on any."""
     try:

@@ -109,7 +109,7 @@ class Outlet:
             self._tell(self.publisher, room)
 
     def give_up(self, confirms: Confirms, stage_credit: CreditFlow, error: EngineError) -> None:
-        """Answer all messages: what was answered as it was, the others as :meth:`SentRuns.give_up` says."""
+        """Answer all messages: what was answered as it was, what was sent as uncertain, and the rest as withdrawn."""
         settled, self._settled = self._settled, []
         for first, last, outcome, refusal in settled:
             self.sent_runs.answer(confirms, first, last, outcome, refusal)

@@ -15,6 +15,7 @@ from core.interface import Outcome
 
 NOT_TAKEN = PreconditionFailed("the node of the queue has not taken the message on; publish it again")
 """A message that the home releases is not unroutable: AMQP 0.9.1 would confirm that, and drop the message."""
+NOT_KNOWN = PreconditionFailed("the node of the queue does not know whether the queue has the message")
 
 
 class _Answer(NamedTuple):
@@ -89,21 +90,22 @@ class SentRuns:
                 del self._runs[index], self._firsts[index]
 
     def give_up(self, confirms: Confirms, error: EngineError) -> None:
-        """No answer comes any more: whether the home node has the messages is not known. They are released; those that
-        went to other queues too are rejected, because these may have them."""
+        """No answer comes any more: whether the home node has the messages is not known."""
         runs, self._runs, self._firsts, self.count = self._runs, [], [], 0
         for run in runs:
             for start, stop in run.open:
                 place = start
                 for early in [one for one in run.early if start <= one.start < stop]:
-                    self._withdraw(confirms, run.submission, place, early.start, error)
+                    self._lose_track(confirms, run.submission, place, early.start, error)
                     self._tell(confirms, run.submission, early)
                     place = early.stop
-                self._withdraw(confirms, run.submission, place, stop, error)
+                self._lose_track(confirms, run.submission, place, stop, error)
 
-    def _withdraw(self, confirms: Confirms, submission: Submission, start: int, stop: int, error: EngineError) -> None:
+    def _lose_track(
+        self, confirms: Confirms, submission: Submission, start: int, stop: int, error: EngineError
+    ) -> None:
         if start < stop:
-            confirms.withdrawn(submission, self.place, start, stop, error)
+            confirms.uncertain(submission, self.place, start, stop, error)
 
     def _answer(self, confirms: Confirms, run: SentRun, answer: _Answer) -> None:
         if run.submission.progress is None:
@@ -124,5 +126,7 @@ class SentRuns:
         elif outcome is Outcome.REJECTED:
             assert error is not None
             confirms.reject(submission, self.place, start, stop, error)
+        elif outcome is Outcome.UNCERTAIN:
+            confirms.uncertain(submission, self.place, start, stop, error or NOT_KNOWN)
         else:
             confirms.withdrawn(submission, self.place, start, stop, error or NOT_TAKEN)

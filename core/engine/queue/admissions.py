@@ -47,6 +47,8 @@ class Admission:
     """Whether the messages had been taken on before: they are as safe as those."""
     refused: bool = False
     """Whether the log has refused them, so that they were not taken on after all."""
+    unknown: bool = False
+    """Whether it will never be known if the log has them."""
 
     def reached(self, confirms: Confirms) -> AnyQueue | None:
         """The lane has reached the position of this admission."""
@@ -63,6 +65,7 @@ class Admissions:
         "_refused",
         "_synced",
         "_synced_waits",
+        "_unknown",
         "_waits",
         "_written_waits",
     )
@@ -88,6 +91,8 @@ class Admissions:
         self._refused = False
         """Whether the log has refused one of the admissions that were answered since the last time that none was left.
         What repeats it was not taken on either."""
+        self._unknown = False
+        """The same for one of which it will never be known: then it is not known of what repeats it."""
         self._pending: deque[Admission] = deque()
         """Admissions that are not answered yet, in order."""
         self.expect(sync=False)
@@ -155,14 +160,18 @@ class Admissions:
         pending = self._pending
         while pending and pending[0].due:
             one = pending.popleft()
-            lost = self._refused or one.refused
-            self._refused = lost and bool(pending)
-            if one.refused or (one.repeat and lost):
+            self._refused |= one.refused
+            self._unknown |= one.unknown
+            if one.unknown or (one.repeat and self._unknown):
+                confirms.uncertain(one.submission, self._queue, one.start, one.stop, NOT_KNOWN)
+            elif one.refused or (one.repeat and self._refused):
                 confirms.withdrawn(one.submission, self._queue, one.start, one.stop, NOT_COMMITTED)
             elif one.error is None:
                 confirms.took(one.submission, self._queue, one.start, one.stop)
             else:
                 confirms.reject(one.submission, self._queue, one.start, one.stop, one.error)
+        if not pending:
+            self._refused = self._unknown = False
         return None if self._ready_before else self._queue
 
     def give_up(self, confirms: Confirms) -> None:
@@ -199,5 +208,5 @@ def lose_track(waiting: PositionWaiter, confirms: Confirms) -> AnyQueue | None:
     """It will never be known whether the log has reached the position that this waits for. Returns as
     :meth:`PositionWaiter.reached`."""
     if isinstance(waiting, Admission):
-        waiting.error = NOT_KNOWN
+        waiting.unknown = True
     return waiting.reached(confirms)

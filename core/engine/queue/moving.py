@@ -33,6 +33,7 @@ FIRST_DEATH_QUEUE = "x-first-death-queue"
 _WHY_NOT = {
     Outcome.RELEASED: "no queue is there for a message where it is to go",
     Outcome.REJECTED: "a message was rejected by the queue where it is to go",
+    Outcome.UNCERTAIN: "whether the queue where it is to go has a message is not known",
 }
 
 

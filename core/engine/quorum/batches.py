@@ -60,7 +60,7 @@ class CommandBatch(NamedTuple):
         return (
             self.end.number == before.number + 1
             and self.end.epoch >= before.epoch
-            and self.end.chain == _chain(before.chain, self.data[: _FACTS.size], self.data[_COMMANDS_AT:])
+            and self.end.chain == _chain(before.chain, self.data[: _FACTS.size], memoryview(self.data)[_COMMANDS_AT:])
         )
 
     def commands(self) -> Iterator[tuple[int, bytes]]:
@@ -98,7 +98,7 @@ def decoded(data: bytes) -> CommandBatch:
         raise BatchDamaged(f"{len(data)} bytes are too few for a batch")
     checked = _COMMANDS_AT - _LENGTH.size
     (check,) = _LENGTH.unpack_from(data, checked)
-    if crc32(data[_COMMANDS_AT:], crc32(data[:checked])) != check:
+    if crc32(memoryview(data)[_COMMANDS_AT:], crc32(data[:checked])) != check:
         raise BatchDamaged("a batch does not fit its checksum")
     _, _, group, epoch, number, count = _FACTS.unpack_from(data)
     return CommandBatch(group, OrderEnd(number, epoch, data[_FACTS.size : checked]), count, data)
@@ -113,7 +113,7 @@ def _with_checksum(head: bytes, body: bytes) -> bytes:
     return b"".join((head, _LENGTH.pack(crc32(body, crc32(head))), body))
 
 
-def _chain(before: bytes, facts: bytes, body: bytes) -> bytes:
+def _chain(before: bytes, facts: bytes, body: bytes | memoryview) -> bytes:
     digest = blake2b(before, digest_size=_CHAIN_BYTES)
     digest.update(facts)
     digest.update(body)

@@ -82,7 +82,8 @@ class LogRead(NamedTuple):
     first: int
     """The lowest number that has not been cut away."""
     end: int
-    """The highest number that there is, or was before it was cut away."""
+    """The highest number that this answer shows to be there, or to have been there before it was cut away. It is below
+    ``after`` only if nothing has a number from that one on."""
     batches: Sequence[tuple[int, bytes]]
     """Ascending, not always all of them."""
     complete: bool
@@ -370,7 +371,7 @@ class SharedLog:
         if self.role is Role.LEADER or self.must_copy:
             return
         if read.end < read.after:
-            raise LogBroken(f"group {self.group}: the log ends at {read.end}, and this node has applied {read.after}")
+            raise LogBroken(f"group {self.group}: the log ends before batch {read.after}, which this node has applied")
         if read.first > self._taken.number + 1:
             self.must_copy = read.after >= self._taken.number
             if self.must_copy:

@@ -157,6 +157,37 @@ def test_where_another_node_leads_the_queue_the_answer_promises_nothing():
     assert [link_credit for link_credit, _ in grants(a.peer)][-1] == 170
 
 
+def test_the_node_that_leads_the_queue_gives_what_is_wanted_through_another_node():
+    a = Apart()
+    a.peer.attach_sender(a.address, properties={PROPERTY: UInt(1000)})
+    grants(a.peer)
+    a.peer.publish(numbered(85))
+    assert grants(a.peer)[-1][0] == 1000
+    a.peer.publish(numbered(500))
+    assert grants(a.peer)[-1][0] == 1000
+
+
+@pytest.mark.parametrize(("wanted", "most"), [(None, 170), (50, 50), (2**32 - 1, 4096)])
+def test_the_bounds_hold_through_another_node(wanted: int | None, most: int):
+    a = Apart()
+    a.peer.attach_sender(a.address, properties=None if wanted is None else {PROPERTY: UInt(wanted)})
+    assert grants(a.peer)[-1][0] == min(most, 170)
+    a.peer.publish(numbered(min(most, 170)))
+    assert grants(a.peer)[-1][0] == most
+
+
+def test_a_policy_bounds_it_at_the_node_that_leads_the_queue():
+    a = Apart()
+    a.home.engine.policies.set(
+        PolicyDeclaration(
+            name="few", pattern="^far$", priority=0, apply_to="queues", definition={"max-link-credit": 300}
+        )
+    )
+    a.peer.attach_sender(a.address, properties={PROPERTY: UInt(1000)})
+    a.peer.publish(numbered(85))
+    assert grants(a.peer)[-1][0] == 300
+
+
 def test_with_adaptive_flow_control_the_window_keeps_to_it():
     peer, said = publishing(50, settings=make_settings(amqp10={"flow": "adaptive"}))
     assert said == ULong(50)

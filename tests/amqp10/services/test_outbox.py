@@ -6,8 +6,11 @@ import anyio
 import pytest
 
 from amqp10.client import Message, connect
+from amqp10.frontend.incoming import publisher_link
 from amqp10.services import Busy, CallResult, NotSent, ServiceOptions, Unroutable
 from amqp10.wire.sections import Properties
+from core.errors import HomeLost
+from core.interface import Confirmed, Outcome
 from tests.kit.both_libraries import settle
 from tests.kit.services import Executed, Slow, Together, together
 from tests.kit.settings import make_settings
@@ -67,6 +70,30 @@ async def test_a_call_that_had_arrived_and_is_sent_again_is_executed_once(librar
         kit.broker.broker.recover("REPO.host1")
         await anyio.sleep(3)
         assert ([answer.get() for answer in answers], repo.bodies) == ([["host1", "x"]], ["first", "x"])
+
+
+async def test_a_call_that_the_queue_may_have_is_sent_again_and_executed_once(library):
+    """The broker answers with modified, as a node does whose way to the queue was lost."""
+    async with together(sole_host=True) as kit:
+        (repo,) = await kit.hosts("REPO", 1)
+        web = await kit.open("WEB", "host1")
+        await web.call("REPO", "note", "first", host="host1")
+        confirms = kit.broker.broker.engine.machinery.confirms
+        links = {publisher_link(one.reference).link.end.remote.target.address: one for one in confirms.publishers}
+        publisher = links[_addresses("REPO", 1).pop()]
+        kit.broker.broker.stall("REPO.host1")
+        answers: list[CallResult] = []
+        web.call_back("REPO", "note", "x", host="host1", callback=answers.append)
+        await settle()
+        publisher.mailbox.put(Confirmed(publisher, 1, 1, Outcome.UNCERTAIN, HomeLost("lost")))
+        confirms.leave(publisher)
+        kit.broker.pump()
+        await settle()
+        kit.broker.broker.recover("REPO.host1")
+        kit.broker.pump()
+        await settle()
+        assert ([answer.get() for answer in answers], repo.bodies) == ([["host1", "x"]], ["first", "x"])
+        assert kit.queue("REPO.host1")["accepted"] == 3
 
 
 async def test_a_message_that_is_too_large_is_told_and_its_neighbours_go(library):

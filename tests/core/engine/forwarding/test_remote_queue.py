@@ -73,7 +73,7 @@ def test_the_publisher_gets_the_answers_of_the_home():
     assert [one.error for one in actions if isinstance(one, Confirmed)] == [full, None]
 
 
-def test_a_lost_link_releases_its_messages_and_closes_its_publisher():
+def test_what_a_lost_link_has_sent_is_uncertain_and_what_waited_is_released():
     entry = Entry()
     link = entry.publisher()
     entry.peer.publish("q", bodies(4))
@@ -82,7 +82,7 @@ def test_a_lost_link_releases_its_messages_and_closes_its_publisher():
     lost = HomeLost("the connection is lost")
     link.outlet.link_ended(lost)
     actions = entry.peer.turn()
-    assert confirms(actions) == [(0, 3, Outcome.RELEASED)]
+    assert confirms(actions) == [(0, 0, Outcome.UNCERTAIN), (1, 3, Outcome.RELEASED)]
     assert [one.error for one in actions if isinstance(one, PublisherClosed)] == [lost]
 
 

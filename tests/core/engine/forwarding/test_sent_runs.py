@@ -39,7 +39,7 @@ def test_answers_for_parts_in_any_order():
     assert sent.answers() == [(1, 1, Outcome.RELEASED), (0, 0, Outcome.ACCEPTED)]
     assert sent.runs.count == 4
     sent.runs.give_up(sent.confirms, LOST)
-    assert sent.answers() == [(2, 2, Outcome.RELEASED), (7, 9, Outcome.RELEASED)]
+    assert sent.answers() == [(2, 2, Outcome.UNCERTAIN), (7, 9, Outcome.UNCERTAIN)]
     assert sent.runs.count == 0
 
 
@@ -53,6 +53,25 @@ def test_a_rejection_has_its_error():
     assert answer.error is error
 
 
+def test_the_home_may_be_uncertain_itself():
+    sent = Sent()
+    sent.runs.add(0, sent.submission(2), 0, 2)
+    sent.runs.answer(sent.confirms, 0, 1, Outcome.UNCERTAIN)
+    (answer,) = sent.publisher.mailbox.take()
+    assert isinstance(answer, Confirmed)
+    assert (answer.first, answer.last, answer.outcome) == (0, 1, Outcome.UNCERTAIN)
+    assert "does not know whether the queue has the message" in str(answer.error)
+
+
+def test_what_the_home_releases_is_uncertain_if_it_went_to_another_queue_too():
+    sent = Sent()
+    both = sent.submission(2, HERE, THERE)
+    sent.runs.add(0, both, 0, 2)
+    sent.confirms.took(both, THERE, 0, 2)
+    sent.runs.answer(sent.confirms, 0, 1, Outcome.RELEASED)
+    assert sent.answers() == [(0, 1, Outcome.UNCERTAIN)]
+
+
 def test_an_early_answer_for_messages_of_several_queues_waits():
     sent = Sent()
     both = sent.submission(4, HERE, THERE)
@@ -64,11 +83,11 @@ def test_an_early_answer_for_messages_of_several_queues_waits():
     assert sent.answers() == [(0, 1, Outcome.ACCEPTED), (2, 3, Outcome.ACCEPTED)]
 
 
-def test_messages_that_another_queue_has_taken_are_rejected_when_the_home_node_is_lost():
+def test_what_only_another_queue_has_answered_is_uncertain_when_the_home_node_is_lost():
     sent = Sent()
     both = sent.submission(4, HERE, THERE)
     sent.runs.add(0, both, 0, 4)
     sent.confirms.took(both, THERE, 0, 4)
     sent.runs.answer(sent.confirms, 1, 2, Outcome.ACCEPTED)
     sent.runs.give_up(sent.confirms, LOST)
-    assert sent.answers() == [(0, 0, Outcome.REJECTED), (1, 2, Outcome.ACCEPTED), (3, 3, Outcome.REJECTED)]
+    assert sent.answers() == [(0, 0, Outcome.UNCERTAIN), (1, 2, Outcome.ACCEPTED), (3, 3, Outcome.UNCERTAIN)]

@@ -84,7 +84,7 @@ def test_to_a_sync_only_what_comes_from_now_on_waits_for_it():
     assert lane.look() == [(1, Outcome.ACCEPTED)]
 
 
-def test_what_was_never_committed_is_released_and_what_will_never_be_known_is_rejected():
+def test_what_was_never_committed_is_released_and_what_will_never_be_known_is_uncertain():
     lane = Lane()
     for _ in range(3):
         lane.publish(1, durable=True)
@@ -92,7 +92,22 @@ def test_what_was_never_committed_is_released_and_what_will_never_be_known_is_re
         for waiting in lane.take(position):
             end(waiting, lane.confirms)
     lane.written = 3
-    assert lane.look() == [(0, Outcome.RELEASED), (1, Outcome.REJECTED), (2, Outcome.ACCEPTED)]
+    assert lane.look() == [(0, Outcome.RELEASED), (1, Outcome.UNCERTAIN), (2, Outcome.ACCEPTED)]
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"), [(refuse, Outcome.RELEASED), (lose_track, Outcome.UNCERTAIN), (None, Outcome.ACCEPTED)]
+)
+def test_a_repeat_is_no_more_certain_than_what_it_repeats(end, outcome):
+    lane = Lane()
+    lane.publish(1, durable=True)
+    lane.admissions.repeated(lane.confirms, Submission(lane.publisher, Run(1, bodies(1), DURABLE), None), 0, 1)
+    for waiting in [] if end is None else lane.take(1):
+        end(waiting, lane.confirms)
+    lane.written = 1
+    assert lane.look() == [(0, outcome), (1, outcome)]
+    lane.admissions.repeated(lane.confirms, Submission(lane.publisher, Run(2, bodies(1), DURABLE), None), 0, 1)
+    assert lane.look() == [(2, Outcome.ACCEPTED)], "an earlier one, long answered"
 
 
 @given(st.lists(st.tuples(st.sampled_from(["sync", "written", "durable", "transient", "no room", "write", "flush"]))))
